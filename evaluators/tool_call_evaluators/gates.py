@@ -257,7 +257,7 @@ def _on_scale(evaluator: EvaluatorBase, limit: float) -> None:
 
 def _known_labels(evaluator: EvaluatorBase, labels: Sequence[str]) -> None:
     """Refuses a label that the evaluator never returns."""
-    if known := getattr(evaluator, "labels", None):
+    if known := getattr(evaluator, "forbiddable", None) or getattr(evaluator, "labels", None):
         for index, label in enumerate(labels):
             at(index, lambda word: choice(word, known), label)
 
@@ -406,7 +406,8 @@ class RunGates(SuiteFields):
         default=None,
         metadata=_rule(_passed_share, lambda limit: f"pass rate of conversations ≥ {_value_text(limit)}"),
     )
-    """The lowest accepted share, 0 to 1, of scored conversations that pass; replaces "every result must pass"."""
+    """The lowest accepted share, 0 to 1, of scored conversations that pass; replaces "every result must pass". With 0,
+    a metric without a limit that is skipped everywhere fails nothing."""
 
     def checks(self, outcomes: Sequence[Outcome]) -> list[GateCheck]:
         """Its limits and what the run reached."""

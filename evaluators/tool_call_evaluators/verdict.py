@@ -128,7 +128,8 @@ def gate(
         elif not measured and not _all_labelled(
             results, CALLS_UNSEEN, UNPROVEN, ENDED_AS_EXPECTED
         ):  # other reasons cover these
-            reasons.append(_unmeasured(metric, results))
+            if run.pass_rate != 0 or any(result.status is Status.ERRORED for _, result in results):
+                reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
     if run.pass_rate is None:

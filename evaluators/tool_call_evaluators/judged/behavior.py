@@ -45,8 +45,11 @@ class AgentBehaviorFailure(_BehaviorFailure):
     """
 
     name: ClassVar[str] = "agent_behavior_failure"
+    version: ClassVar[str] = "2"
     needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
     labels: ClassVar[Sequence[str]] = worst_first(AGENT_BEHAVIOR_LABELS)
+    forbiddable: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)
+    """The labels that a gate may name: ArkSim has one list for both metrics of behaviour."""
 
     ask_below: float | None = None
     """Ask only if a score of the turn is below this share, 0 to 1, of the top of its scale; arksim's is 0.6. None: ask

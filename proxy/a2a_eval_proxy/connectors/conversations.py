@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import ToolCall, ToolCallSource
 from a2a_tool_capture.recorder import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
@@ -47,6 +47,8 @@ class _AgentConversation:
     """Held while the agent answers."""
     chat_id: str = ""
     turns: int = 0
+    sources: tuple[ToolCallSource, ...] = ()
+    """Where the calls of its last turn were seen, in order."""
 
 
 class AgentConversations:
@@ -57,6 +59,16 @@ class AgentConversations:
         self._new_agent = new_agent
         self._spare = [new_agent()]
         self._open: OrderedDict[str, _AgentConversation] = OrderedDict()
+
+    def shown(self, context_id: str, calls: Iterable[ToolCall]) -> None:
+        """These are the calls of the conversation's last turn."""
+        if conversation := self._open.get(context_id):
+            conversation.sources = tuple(call.source for call in calls)
+
+    def told(self, context_id: str) -> tuple[str, tuple[ToolCallSource, ...]]:
+        """The `chat_id` that the agent has for the conversation, "" for none, and the sources of its last calls."""
+        conversation = self._open.get(context_id)
+        return (conversation.chat_id, conversation.sources) if conversation else ("", ())
 
     async def say(self, context_id: str, text: str, seed: int | None = None) -> AgentAnswer:
         """The agent's answer to a message, which gets the `seed` of the attempt if it takes one.
@@ -124,9 +136,17 @@ def _answer(value: Any, agent: str) -> AgentAnswer:
         if not isinstance(name, str) or not name or not isinstance(arguments, Mapping | None):
             raise AnswerError(f"{agent}.execute: tool_calls[{index}] needs a name, and arguments that are an object")
         outcome = {key: _field(call, key) for key in ("result", "error")}
-        recording.record(name, arguments, id="" if call_id in ids else call_id, **outcome)
+        own_id, source = "" if call_id in ids else call_id, _source(_field(call, "source"))
+        recording.record(name, arguments, id=own_id, source=source, **outcome)
         ids.add(call_id)
     return AgentAnswer(content, recording.tool_calls)
+
+
+def _source(value: Any) -> ToolCallSource:
+    try:
+        return ToolCallSource(value)
+    except ValueError:  # it states none, or one that is not known here
+        return ToolCallSource.CLIENT
 
 
 def _field(value: Any, name: str, absent: Any = None) -> Any:

@@ -10,7 +10,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
@@ -31,6 +31,7 @@ from tool_call_evaluators.evaluator import FAILURES
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.http_server import HttpServer
 from ..threads import LoopThread
+from ..turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
 from .chat_agent import ChatAgent, ChatApi, ChatOptions, ToolModule
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError
@@ -95,13 +96,14 @@ class ConnectedAgent(AgentExecutor):
                     raise
                 return failure(error)  # raised by the agent's code
             finally:
-                self._record(returned, seen, traced)
+                self._record(context_id, returned, seen, traced)
         return answer
 
-    def _record(self, calls: list[ToolCall], *others: CallRecording | TurnSpans | None) -> None:
+    def _record(self, context_id: str, calls: list[ToolCall], *others: CallRecording | TurnSpans | None) -> None:
         """Record `calls`, and what `others` have in addition."""
         for other in others:
             calls = reconcile(calls, other.tool_calls if other else []).tool_calls
+        self._conversations.shown(context_id, calls)
         for call in calls:
             self._recorder.record(call.name, call.arguments, result=call.result, error=call.error, id=call.id)
 
@@ -132,6 +134,16 @@ class ServedAgent:
     url: str
     _loop: LoopThread
     _conversations: AgentConversations
+
+    def tell(self, turn: Turn) -> None:
+        """Complete a turn with what does not travel: the agent's own id of its conversation, and the sources of its
+        calls."""
+        chat_id, sources = self._conversations.told(turn.conversation_id)
+        turn.conversation_id = chat_id or turn.conversation_id
+        if len(sources) == len(turn.tool_calls):
+            turn.tool_calls = [
+                replace(call, source=source) for call, source in zip(turn.tool_calls, sources, strict=True)
+            ]
 
     async def end(self, conversation_id: str) -> None:
         try:

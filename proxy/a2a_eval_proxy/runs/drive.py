@@ -403,6 +403,7 @@ class _Driver:
     answered: int = 0  # messages that the agent answered, also with an error
     unanswered: int = 0  # conversations in which the agent left a message without answer, or the simulated user's model
     problem: str = ""  # the first problem, redacted
+    _ids: dict[str, str] = field(default_factory=dict)  # of conversations with agents that are served here: to contexts
 
     async def drive(self, pieces: Iterator[_Piece], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
@@ -451,6 +452,8 @@ class _Driver:
             name = case.agent_at(speaker.spoken - 1)
             last, broken = await self._say(contexts[name], text, self._begun(name, case, attempt))
             if last is not None:
+                if server := self._agents[name].server:
+                    await self._tell(server, last)
                 if name == case.agents[0]:
                     conversation_id = last.conversation_id or conversation_id
                 last.conversation_id = conversation_id
@@ -459,10 +462,22 @@ class _Driver:
             speaker.heard(text, last, broken=broken)
             self._run.watch.advance()
         self._end(case, speaker, last, conversation_id)
-        for agent in self._agents.values():
-            if agent.server:
-                await agent.server.end(conversation_id)
+        for name, context in contexts.items():
+            if server := self._agents[name].server:
+                await server.end(context.context_id or "")
         self._run.watch.advance(speaker.left)
+
+    async def _tell(self, server: ServedAgent, turn: Turn) -> None:
+        """Complete a turn; its conversation has the agent's own id, unless another conversation of the run has it."""
+        context = turn.conversation_id
+        server.tell(turn)
+        if (own := turn.conversation_id) not in self._ids:
+            self._ids[own] = context
+            query = TurnQuery(run=self._run.name, conversation=own)
+            if own != context and [item async for item in every_turn(self._run.store, query)]:
+                self._ids[own] = ""  # of an earlier process
+        if self._ids[own] != context:
+            turn.conversation_id = context
 
     def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
         record = speaker.record

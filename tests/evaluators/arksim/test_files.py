@@ -13,8 +13,10 @@ import yaml
 from a2a_tool_capture import ToolCall
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.turn_samples import result, turn
 from tool_call_evaluators import (
     EvalCase,
+    EvalResult,
     EvaluatorSpec,
     Expectation,
     Status,
@@ -35,6 +37,7 @@ from tool_call_evaluators.arksim.files.simulation import (
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
 from tool_call_evaluators.model import ExpectedCall
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
@@ -303,8 +306,35 @@ def test_labels_of_a_turn_may_be_those_of_its_tool_calls(tmp_path: Path) -> None
     gates = configured(tmp_path, metrics_to_run=both, qualitative_failure_labels=labels).suite.gates
     assert gates["agent_behavior_failure"] == Gate(forbid=("repetition",))
     assert gates["tool_call_behavior_failure"] == Gate(forbid=("repetition", "unsafe action"))
-    with pytest.raises(SuiteError, match=r"qualitative_failure_labels.agent_behavior_failure\[1\]: .*'unsafe action'"):
+    labels = {"agent_behavior_failure": ["repetition", "rude"]}
+    with pytest.raises(SuiteError, match=r"qualitative_failure_labels.agent_behavior_failure\[1\]: .*'rude'"):
         configured(tmp_path, qualitative_failure_labels=labels)
+
+
+def test_labels_of_arksim_are_known_where_nothing_finds_them(tmp_path: Path) -> None:
+    labels = {"agent_behavior_failure": ["unsafe action", "repetition"]}
+    run = configured(tmp_path, metrics_to_run=["agent_behavior_failure"], qualitative_failure_labels=labels)
+    assert run.suite.gates["agent_behavior_failure"].forbid == ("unsafe action", "repetition")
+    assert parse_suite(suite_text(run.suite)).gates == run.suite.gates
+
+
+@pytest.mark.parametrize(("limits", "passes"), [({}, True), ({"faithfulness": 3.0}, False)])
+def test_a_metric_that_no_scenario_can_have_fails_only_its_own_limit(
+    tmp_path: Path, limits: dict[str, float], passes: bool
+) -> None:
+    scenario = {"scenario_id": "s", "goal": "Know the opening hours.", "knowledge": []}
+    (tmp_path / "s.json").write_text(json.dumps({"schema_version": "v1", "scenarios": [scenario]}))
+    suite = configured(
+        tmp_path,
+        scenario_file_path="s.json",
+        num_conversations_per_scenario=1,
+        metrics_to_run=["helpfulness", "faithfulness"],
+        numeric_thresholds=limits,
+    ).suite
+    results = [result("helpfulness", 2.0, scale=(1, 5)), EvalResult.skipped("faithfulness", "not given: knowledge")]
+    held = turn("1", case="s", evaluations=[item if isinstance(item, dict) else item.to_dict() for item in results])
+    verdict = run_verdict(suite, follow([held], suite))
+    assert verdict.passed is passes, verdict.reasons
 
 
 def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import replace
 
 import pytest
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import ToolCall, ToolCallSource
 from judges.fake_api import says, served
 from tool_call_evaluators import (
     EvalCase,
@@ -215,6 +215,25 @@ async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the
 async def test_knowledge_profile_and_calls_are_given_and_imports_may_be_late(file):
     load_plugin(file)
     assert (await score("Bare")).label == "Cautious.|Nothing is guaranteed.|['lookup_fund']"
+
+
+@pytest.mark.statement(339)
+async def test_a_metric_filters_calls_by_their_source(tmp_path):
+    file = tmp_path / "by_source.py"
+    file.write_text("""
+from arksim.evaluator import QualitativeMetric, QualResult
+
+class BySource(QualitativeMetric):
+    def __init__(self, llm=None):
+        super().__init__(name="by_source", llm=llm)
+
+    def evaluate(self, score_input):
+        traced = [call.name for call in score_input.tool_calls if call.source == "otel_trace"]
+        return QualResult(name=self.name, value=f"{traced} {score_input.tool_calls[0].source.value}")
+""")
+    load_plugin(file)
+    calls = [ToolCall("a", {}, source=ToolCallSource.A2A_PROTOCOL), ToolCall("b", source=ToolCallSource.OTEL_TRACE)]
+    assert (await score("by_source", replace(TURN, tool_calls=calls))).label == "['b'] a2a_protocol"
 
 
 async def test_a_turn_has_the_profile_of_its_conversation(file):

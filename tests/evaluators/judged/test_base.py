@@ -69,7 +69,7 @@ async def test_every_question_is_one_the_real_api_would_take(name):
     assert len(api.requests) == 1
     told = result.details["judge"]
     assert (told["model"], told["votes"], told["requests"], told["spread"]) == (f"{MODEL}-2026", 1, 1, 0)
-    assert told["prompt"] == f"{name}@1"
+    assert told["prompt"] == f"{name}@{evaluator_class(name).version}"
     json.dumps(result.to_dict())
 
 

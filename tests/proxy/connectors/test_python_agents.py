@@ -110,13 +110,33 @@ async def test_an_agent_of_arksim_runs_as_it_stands(agent_file: Callable[[str], 
             "arguments": {"order_id": "ORD-1"},
             "result": "shipped",
             "error": None,
-            "source": "a2a_protocol",
+            "source": "client",
         }
     ]
+    assert {turn["conversation_id"] for turn in turns} == {"chat of Orders"}
     assert turns[0]["capture"]["declared"]
     assert module_of(path).log == [
         [{"chat_id": "chat of Orders", "turn_id": 0}, {"chat_id": "chat of Orders", "turn_id": 1}]
     ]
+
+
+async def test_conversations_with_one_id_for_all_stay_apart(agent_file: Callable[[str], Path], tmp_path: Path) -> None:
+    cases = "".join(f"- {{id: c{number}, repeat: 2, turns: [{{user: Where}}]}}\n" for number in (1, 2))
+    suite = parse_suite(f"suite: orders\nevaluators: [tool_error]\ncases:\n{cases}")
+    result = await run_suite(suite, AgentOptions(f"python:{agent_file(ARKSIM)}"), str(tmp_path / "turns.db"), "nightly")
+    assert result.verdict.passed, result.verdict.reasons
+    ids = [conversation.conversation_id for conversation in result.report.conversations]
+    assert len(set(ids)) == 4
+    assert ids.count("chat of Orders") == 1
+
+
+async def test_the_source_of_calls_is_the_one_that_the_agent_states(
+    agent_file: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = agent_file(ARKSIM.replace("result=", 'source="openai_agents", result='))
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: Where}]}]")
+    result = await run_suite(suite, AgentOptions(f"python:{path}"), str(tmp_path / "turns.db"), "nightly")
+    assert [call["source"] for turn in result.report.turns for call in turn["tool_calls"]] == ["openai_agents"]
 
 
 @pytest.mark.parametrize(

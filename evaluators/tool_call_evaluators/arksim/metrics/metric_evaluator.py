@@ -306,10 +306,10 @@ def score_input(case: EvalCase, scope: str) -> ScoreInput:
 
 
 def _observed(call: ToolCall) -> ObservedCall:
+    known = {name: getattr(call, name) for name in ("id", "name", "result", "error", "source")}
     if call.arguments is None:
-        return CallOfUnknownArguments(id=call.id, name=call.name, result=call.result, error=call.error)
-    arguments = dict(call.arguments)
-    return ObservedCall(id=call.id, name=call.name, arguments=arguments, result=call.result, error=call.error)
+        return CallOfUnknownArguments(**known)
+    return ObservedCall(**known, arguments=dict(call.arguments))
 
 
 def _messages(turns: Iterable[EvalCase]) -> list[ChatMessage]:

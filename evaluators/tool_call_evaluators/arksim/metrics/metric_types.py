@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from a2a_tool_capture.models import ToolCallSource
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...model import CallsUnseenError
@@ -44,7 +45,7 @@ class ObservedCall(BaseModel):
     arguments: dict[str, Any] = Field(default_factory=dict)
     result: str | None = None
     error: str | None = None
-    source: str | None = None
+    source: ToolCallSource | None = None
 
 
 class CallOfUnknownArguments(ObservedCall):
