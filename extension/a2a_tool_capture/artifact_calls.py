@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .canonical import EXACT, with_whole_numbers
+from .extension_positions import HOLDERS, METADATA
 from .json_limits import READ, too_deep
 from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import (
     ARGUMENTS_JSON,
     ARGUMENTS_UNKNOWN,
+    BASE_URI,
     DEFAULT_ARGUMENTS,
     KNOWN_VERSIONS,
+    METADATA_KEY,
     NOT_RECORDED_KEY,
     ExtensionVersion,
+    is_capture_uri,
 )
+from .wire import is_from_user
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
 _FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS})
+UNKNOWN_VERSION = "unknown_version"
+"""The finding of calls of another version of the extension. An agent in migration has the same under a known one."""
+_OTHER_VERSION = re.compile(re.escape(BASE_URI) + r"/v[0-9]+/tool_calls")
+
+_Place: TypeAlias = tuple[str | int, ...]
+"""Names and numbers that lead to a value."""
+
+_CONTENT = frozenset({METADATA, "data"})
+"""Members in which an agent may have put calls."""
+
 _MAX_REASONS, _MAX_REASON = 5, 300
 """Maximum number and length of the reasons that a finding repeats."""
 
@@ -89,10 +105,14 @@ def read_tool_calls(
     """
     findings: list[Finding] = []
     metadata = artifact.get("metadata")
-    if not isinstance(metadata, dict):
-        return ToolCallReading([], findings)
     artifact_id = artifact.get("artifactId")
     where = f"artifact {artifact_id!r}" if isinstance(artifact_id, str) else "artifact"
+    calls: list[ToolCall] = []
+    listed = listed_uris(artifact).union(already_listed)
+    if not isinstance(metadata, dict):
+        if metadata and not listed.isdisjoint(version.uri for version in versions):
+            findings.append(_unknown(f"'metadata' is {_kind(metadata)}", where))
+        return ToolCallReading([], findings)
     if NOT_RECORDED_KEY in metadata:
         findings.append(not_recorded(metadata, where))
     for version in versions:
@@ -103,21 +123,39 @@ def read_tool_calls(
             message = f"tool calls are {_kind(entries)}, expected a list; they were ignored"
             findings.append(Finding("calls_not_a_list", message, where=where))
             continue
-        listed = version.uri in already_listed or version.uri in listed_uris(artifact)
-        if entries and require_artifact_uri and not listed:
+        if entries and require_artifact_uri and version.uri not in listed:
             message = (
                 f"{len(entries)} tool call(s) ignored: the artifact does not list {version.uri} in "
                 "'extensions'; list it there on every chunk"
             )
             findings.append(Finding("uri_not_listed", message, where=where))
             continue
-        calls = []
         for number, entry in enumerate(entries):
             call = _read_entry(entry, where, number, findings, seen)
             if call is not None:
                 calls.append(call)
-        return ToolCallReading(calls, findings)
-    return ToolCallReading([], findings)
+        break
+    if not calls or len(metadata) > 1:
+        known = {version.metadata_key: version.uri for version in versions}
+        lists = not listed.isdisjoint(known.values())
+        for key, value in metadata.items():
+            if value and key not in known and (code := _unread(key, lists=lists)):
+                findings.append(_unknown(f"metadata has {key!r}", where, code))
+    return ToolCallReading(calls, findings)
+
+
+def _unread(key: str, *, lists: bool) -> str:
+    """The code of the finding about what has this name, if it may be tool calls; "" if not. In an artifact that `lists`
+    the extension, they may be under a name that only looks like its name."""
+    if is_capture_uri(key):
+        return UNKNOWN_VERSION if _OTHER_VERSION.fullmatch(key) else "" if key == NOT_RECORDED_KEY else "unknown_kind"
+    is_alike = lists and re.sub(r"[^a-z]", "", key.rpartition("/")[2].lower()) == "toolcalls"
+    return "unknown_kind" if is_alike else ""
+
+
+def _unknown(what: str, where: str, code: str = "unknown_kind") -> Finding:
+    message = f"tool calls may be where none are read: {what}; put them as a list under {METADATA_KEY!r} of 'metadata'"
+    return Finding(code, message, where=where)
 
 
 def not_recorded(metadata: Mapping[str, Any], where: str) -> Finding:
@@ -128,11 +166,41 @@ def not_recorded(metadata: Mapping[str, Any], where: str) -> Finding:
     return Finding("calls_not_recorded", message, where=where)
 
 
-def misplaced_calls(holder: Mapping[str, Any]) -> list[int]:
-    """Numbers of calls in the metadata of what is not an artifact: they do not count (A2A 1.0, section 3.7)."""
-    metadata = holder.get("metadata")
-    lists = [metadata.get(version.metadata_key) for version in KNOWN_VERSIONS] if isinstance(metadata, dict) else []
-    return [len(entries) if isinstance(entries, list) else 1 for entries in lists if entries]
+def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
+    """What an event (v1.0 StreamResponse) says of calls outside of the metadata of an artifact, as findings: there they
+    do not count (A2A 1.0, section 3.7). The user's messages are not the agent's."""
+    findings: list[Finding] = []
+    pending: list[tuple[Any, _Place]] = [(event, ())]
+    while pending:
+        holder, place = pending.pop()
+        if isinstance(holder, list):
+            for number, entry in enumerate(holder):
+                if isinstance(entry, dict):
+                    pending.append((entry, (*place, number)))
+        elif not ("role" in holder and is_from_user(holder)):
+            is_artifact = place[-1:] == ("artifact",) or place[-2:-1] == ("artifacts",)
+            for key, value in holder.items():
+                if key in HOLDERS:
+                    if isinstance(value, dict | list):
+                        pending.append((value, (*place, key)))
+                elif key in _CONTENT and isinstance(value, dict) and not (is_artifact and key == METADATA):
+                    findings += _misplaced(value, place if key == METADATA else (*place, key))
+    return findings[::-1]
+
+
+def _misplaced(metadata: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
+    for key, value in metadata.items():
+        if not is_capture_uri(key) or not value:
+            continue
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
+        if key == NOT_RECORDED_KEY:
+            yield not_recorded(metadata, where)
+            continue
+        message = (
+            f"{len(value) if isinstance(value, list) else 1} tool call(s) in the metadata of {where} were ignored; put "
+            f"them into the metadata of an artifact that lists the extension, under {METADATA_KEY!r}"
+        )
+        yield Finding("calls_not_on_artifact", message, where=where)
 
 
 def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], seen: SeenCalls) -> ToolCall | None:

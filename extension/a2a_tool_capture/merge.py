@@ -14,13 +14,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from .artifact_calls import SeenCalls, misplaced_calls, not_recorded, read_tool_calls
+from .artifact_calls import UNKNOWN_VERSION, SeenCalls, misplaced_calls, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, new_calls, unite
-from .spec import KNOWN_VERSIONS, NOT_RECORDED_KEY
+from .spec import KNOWN_VERSIONS
 from .token_usage import TokenUsage, states_tokens
 from .wire import (
     EVENT_KEYS,
@@ -206,6 +206,8 @@ class TaskMerger:
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
+        for finding in misplaced_calls(event):
+            self._keep(finding)
         for key in EVENT_KEYS:
             if (payload := event.get(key)) is None:
                 continue
@@ -363,7 +365,7 @@ class TaskMerger:
 
     def findings_with(self, turn_tool_calls: Sequence[ToolCall]) -> list[Finding]:
         """`findings`, given the value of `turn_tool_calls`, which takes time to compute."""
-        findings = dict(self._findings)
+        findings = {one: None for one in self._findings if one.code != UNKNOWN_VERSION or not turn_tool_calls}
         known = [*self._turn.calls, *turn_tool_calls]
         for call in new_calls(self._shown, known)[: MAX_FINDINGS - len(findings)] if self._shown else ():
             message = (
@@ -434,8 +436,6 @@ class TaskMerger:
         self._artifacts[artifact_id].lacks_beginning = append
 
     def _status_update(self, update: Mapping[str, Any]) -> None:
-        if "metadata" in update:
-            self._report_misplaced(update, "a status update")
         self._identify(update.get("taskId"), update.get("contextId"))
         status, generation = update.get("status"), generation_of(update)
         if not isinstance(status, dict):
@@ -446,14 +446,10 @@ class TaskMerger:
             self._status(status)
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        if "metadata" in message:
-            self._report_misplaced(message, "a message")
         self._identify(message.get("taskId"), message.get("contextId"))
         self._message_text = parts_text(message)[:MAX_TEXT_CHARS]
 
     def _snapshot(self, task: Mapping[str, Any]) -> None:
-        if "metadata" in task:
-            self._report_misplaced(task, "a task")
         self._identify(task.get("id"), task.get("contextId"))
         generation = generation_of(task) if "generation" in task else 0
         self._status(task.get("status"), task)
@@ -511,25 +507,12 @@ class TaskMerger:
                 self._end_text = ""
             self.state = self.turn_state = state
         message = status.get("message")
-        if isinstance(message, dict) and "metadata" in message:
-            self._report_misplaced(message, "a message")
         said = parts_text(message)
         if text := said or ("" if task is None else answer_in_history(task)):
             self._status_text = text = text[:MAX_TEXT_CHARS]
             in_timeline = self.state != "TASK_STATE_COMPLETED" and task is not None and timeline_of(task)
             if self.state in SETTLED_STATES and (said or in_timeline):
                 self._end_text = text
-
-    def _report_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
-        for number in misplaced_calls(holder):
-            message = (
-                f"{number} tool call(s) in the metadata of {what} were ignored; put them into the metadata "
-                "of an artifact that lists the extension"
-            )
-            self._report("calls_not_on_artifact", message)
-        metadata = holder["metadata"]
-        if isinstance(metadata, dict) and NOT_RECORDED_KEY in metadata:
-            self._keep(not_recorded(metadata, what))
 
     def _place(self, artifact_id: str, artifact: Mapping[str, Any], generation: int) -> None:
         replaced = self._artifacts.get(artifact_id)

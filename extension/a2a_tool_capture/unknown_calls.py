@@ -18,6 +18,7 @@ CALLS_UNKNOWN_BY: Mapping[str, str] = {
     "malformed_event": "an event could not be read",
     "malformed_response": "a response could not be read",
     "unknown_event": "an event is of a kind that is not known",
+    "unknown_version": "the calls are of a version of the extension that is not known",
     "unknown_kind": "a part, a wrapper or an entry is of a kind that is not known",
     "content_withheld": "what may have held calls was withheld, cut or dropped",
     "dropped_by_snapshot": "a call that was reported is absent from a later report",

@@ -759,29 +759,65 @@ def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
     assert repr(fed) == repr(before)
 
 
-MISPLACED = {"metadata": {METADATA_KEY: [call("one"), call("two")]}}
+REPORT = {METADATA_KEY: [call("one"), call("two")]}
+SPELLINGS = [REPORT, {METADATA_KEY: call("one")}, {URI: [call("one")]}, {f"{URI}/toolCalls": [call("one")]}]
+MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
+
+
+def misplaced(metadata: Any) -> list[tuple[str, Event]]:
+    """The report everywhere but on an artifact, with the place that the finding names."""
+    marked = {**MESSAGE, "metadata": metadata}
+    marked_part = {**MESSAGE, "parts": [{"text": "hi"}, {"text": "", "metadata": metadata}]}
+    done = {"state": "TASK_STATE_COMPLETED"}
+    plain = update(artifact("a", text="x"))["artifactUpdate"]
+    in_part = {**plain["artifact"], "parts": [{"text": "x", "metadata": metadata}]}
+    in_data = {**plain["artifact"], "parts": [{"data": metadata}]}
+    return [
+        ("message", {"message": marked}),
+        ("message.parts[1]", {"message": marked_part}),
+        ("task", {"task": {"id": "t", "status": done, "metadata": metadata}}),
+        ("task.status.message", {"task": {"id": "t", "status": {**done, "message": marked}}}),
+        ("task.status", {"task": {"id": "t", "status": {**done, "metadata": metadata}}}),
+        ("task.history[1]", {"task": {"id": "t", "status": done, "history": [MESSAGE, marked]}}),
+        ("task.history[0].parts[1]", {"task": {"id": "t", "status": done, "history": [marked_part]}}),
+        ("task.timeline[0].message", {"task": {"id": "t", "status": done, "timeline": [{"message": marked}]}}),
+        ("task.artifacts[0].parts[0]", {"task": {"id": "t", "status": done, "artifacts": [in_part]}}),
+        ("statusUpdate", {"statusUpdate": {"taskId": "t", "status": done, "metadata": metadata}}),
+        ("statusUpdate.status.message", {"statusUpdate": {"taskId": "t", "status": {**done, "message": marked}}}),
+        ("artifactUpdate", {"artifactUpdate": {**plain, "metadata": metadata}}),
+        ("artifactUpdate.artifact.parts[0]", {"artifactUpdate": {**plain, "artifact": in_part}}),
+        ("artifactUpdate.artifact.parts[0].data", {"artifactUpdate": {**plain, "artifact": in_data}}),
+    ]
 
 
 @pytest.mark.statement(325, 326)
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"message": {"messageId": "m", "parts": [{"text": "hi"}], **MISPLACED}},
-        {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, **MISPLACED}},
-        {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": {"messageId": "m", **MISPLACED}}}},
-        {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}, **MISPLACED}},
-    ],
-)
-def test_calls_on_a_message_or_a_task_are_ignored_and_reported(
-    event: Event,
-) -> None:
+@pytest.mark.parametrize("metadata", SPELLINGS)
+@pytest.mark.parametrize("place", range(len(misplaced({}))))
+def test_calls_that_are_not_on_an_artifact_are_ignored_and_reported(place: int, metadata: Any) -> None:
+    where, event = misplaced(metadata)[place]
     merger = merged(event)
     assert merger.tool_calls == []
-    assert codes(merger) == ["calls_not_on_artifact"]
-    assert "2 tool call(s)" in merger.findings[0].message
-    (holder,) = event
-    an_object = {holder: {**event[holder], "metadata": {METADATA_KEY: call("one")}}}
-    assert set(codes(merged(an_object))) == {"calls_not_on_artifact"}
+    assert unknown_by(merger) == "calls_not_on_artifact"
+    assert where in merger.findings[0].message
+    assert merged(misplaced({**REPORT, METADATA_KEY: []})[place][1]).findings == [], "which says that none was made"
+
+
+@pytest.mark.parametrize(
+    "metadata", [*SPELLINGS[2:], {"tool_calls": [call("one")]}, {f"{URI[:-1]}2/tool_calls": [1]}, [1]]
+)
+def test_a_report_under_another_key_leaves_the_calls_unknown(metadata: Any) -> None:
+    told = {**artifact("a", text="x"), "metadata": metadata}
+    for merger in (merged(update(told)), merged(task(told, state="COMPLETED"))):
+        assert merger.tool_calls == []
+        assert unknown_by(merger) in ("unknown_kind", "unknown_version")
+        assert METADATA_KEY in merger.findings[0].message, "which says what to do"
+
+
+@pytest.mark.parametrize("metadata", [None, {}, [], {METADATA_KEY: []}, {URI: []}, {URI: None}, {"trace": "x"}])
+def test_an_artifact_that_lists_the_extension_may_have_no_calls(metadata: Any) -> None:
+    told = {**artifact("a", text="x"), "metadata": metadata}
+    assert merged(update(told)).findings == []
+    assert merged(update(artifact("a", text="x")), task(told)).findings == []
 
 
 @pytest.mark.parametrize("event", [None, 1, "task", [], {}, {"other": {}}, {"task": 1}, {"artifactUpdate": {}}])
