@@ -177,14 +177,13 @@ class Exchange:
         elif request.operation in _WATCHING:
             self._watcher = self._book.watch()
 
-    def unread_request(self, rest: A2ARequest | None, beginning: bytes, now: float) -> None:
-        """The request was too large to keep: its path or first bytes have to suffice."""
+    def unread_request(self, rest: A2ARequest | None, beginning: bytes, why: tuple[str, str], now: float) -> None:
+        """The request was not read: its path or first bytes have to suffice. `why`: code and message of a finding."""
         self.request = rest or rpc_method(beginning)
         if self.request is not None and self.request.operation in SENDS_MESSAGE:
             self.request.has_webhook = True  # it may have one
             self._open_turn(self.request, {}, now)
-            why = "the request exceeds the limit for capture, alone or with others read at the time"
-            self.report("request_too_large", f"{why}; it was forwarded unread")
+            self.report(*why)
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts

@@ -12,7 +12,6 @@ import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import unknown_fields
-from google.protobuf.message import Message as ProtobufMessage
 
 from ..net.grpc_wire import (
     GrpcMessage,
@@ -31,13 +30,13 @@ from ..net.http2_frames import ErrorCodes
 from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
-from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, A2ARequest, Operation
+from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
 from ..protocol.sse import SseEvent
 from ..push.relay import PushRelay
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
 from ..relay.tap import CLIENT_LEFT, Tap
-from ..relay.webhook_request import RefusedWebhookError, webhooks_refused
+from ..relay.webhook_request import RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
 from .agent import GrpcAgent
 from .call_record import CallRecord
 from .error_details import shown_error
@@ -209,13 +208,27 @@ class RelayedCall:
             content = message.content(head.forward, relay.settings.max_body_bytes)
             decoded_message = decoded(method.request_type, content)
             fields = as_json(decoded_message)
-        except ValueError as error:  # the agent responds to it
+        except ValueError as error:
             logger.debug("%r: %s", self._path, error)
-            return message.frame
+            if relay.settings.push_mode != "pass" and sets_webhooks(method.request({})):
+                why = f"its message cannot be read: {error}"
+                raise (webhooks_refused if relay.settings.push_mode == "refuse" else unclear_webhook)(why) from None
+            return message.frame  # the agent responds to it
+        configs = webhooks_in(decoded_message)
+        if configs and relay.settings.push_mode == "refuse":
+            raise webhooks_refused()
         body, relays_webhooks = orjson.dumps(fields), relay.push is not None
-        request = tap.read_request(method.request(fields), body, relays_webhooks=relays_webhooks, payload=fields)
-        if request is not None and request.has_webhook:
-            message = await self._with_addresses(method, decoded_message, request, message)
+        request = tap.read_request(
+            method.request(fields), body, sets_webhook=bool(configs), relays_webhooks=relays_webhooks, payload=fields
+        )
+        if relay.push is not None and (configs or (request is not None and request.has_webhook)):
+            if request is None:
+                raise unclear_webhook("its message is too large to be read")
+            path = self._path.decode()
+            self._webhooks = WebhookCall(relay.push, method, path, decoded_message, request, head.forward)
+            await self._webhooks.prepare(tap)
+            if self._webhooks.changed:
+                message = GrpcMessage(decoded_message.SerializeToString())
         tap.remember_tasks()
         self._asks = relay.negotiation.asks(request)
         if request is None or request.operation in SENDS_MESSAGE:
@@ -230,20 +243,6 @@ class RelayedCall:
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
         return message.frame
-
-    async def _with_addresses(
-        self, method: A2AMethod, content: ProtobufMessage, request: A2ARequest, message: GrpcMessage
-    ) -> GrpcMessage:
-        """The request with the proxy's addresses for the webhooks that it sets. Raises RefusedWebhookError."""
-        relay, tap = self._relay, self._tap
-        assert tap is not None  # noqa: S101
-        if relay.push is None:
-            if relay.settings.push_mode == "refuse" and webhooks_in(content):
-                raise webhooks_refused()
-            return message
-        self._webhooks = WebhookCall(relay.push, method, self._path.decode(), content, request, self._head.forward)
-        await self._webhooks.prepare(tap)
-        return GrpcMessage(content.SerializeToString()) if self._webhooks.changed else message
 
     def _agent_metadata(self) -> Fields:
         headers = negotiated(self._head) if self._asks else self._head.forward

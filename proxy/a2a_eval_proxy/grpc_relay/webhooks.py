@@ -17,8 +17,9 @@ from ..net.header_compression import Fields
 from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
 from ..protocol.operations import A2ARequest
+from ..protocol.webhooks import NewWebhook
 from ..push.relay import PushRelay
-from ..push.rewriting import NewWebhook, deleted_config
+from ..push.rewriting import deleted_config
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
 from ..store import StoreError
@@ -78,7 +79,7 @@ class WebhookCall(WebhookRequest):
         self.changed = False
         """Whether the request message has addresses of the proxy."""
 
-    def _read(self) -> list[NewWebhook]:
+    def _wanted(self) -> list[NewWebhook]:
         return [NewWebhook(config.url, config.id) for config in self._configs]
 
     def _replace(self, addresses: list[str]) -> None:

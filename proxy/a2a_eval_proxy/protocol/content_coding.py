@@ -89,5 +89,5 @@ class _Stage:
             out += self._unpack.decompress(chunk, limit - len(out))
             chunk = self._unpack.unused_data
             if self._unpack.unconsumed_tail or (chunk and len(out) == limit):
-                raise DecodedTooLargeError(f"the decoded response exceeds {limit} bytes")
+                raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
         return out

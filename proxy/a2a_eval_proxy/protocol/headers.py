@@ -150,7 +150,7 @@ def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
             elif name == b"tracestate":
                 out.trace_state = f"{out.trace_state},{value}" if out.trace_state else value
             elif name == b"content-encoding":
-                out.content_encoding = value.lower()
+                out.content_encoding = f"{out.content_encoding},{value.lower()}".lstrip(",")
             elif name == b"range":
                 out.has_range = True
             else:

@@ -205,17 +205,12 @@ def user_message(params: Any) -> dict[str, Any] | None:
 def read_send(request: A2ARequest, params: Any) -> None:
     """Complete a request with what its SendMessageRequest (JSON-RPC params or HTTP+JSON body) contains.
 
-    A push-notification configuration is the field `taskPushNotificationConfig` in 1.0, `pushNotificationConfig` in 0.3,
-    and `pushNotification` in its proto; servers accept each in snake case too. `returnImmediately` is `blocking: false`
-    in 0.3.
+    `returnImmediately` is `blocking: false` in 0.3.
     """
     request.message = user_message(params)
     configuration = params.get("configuration") if isinstance(params, dict) else None
     if not isinstance(configuration, dict):
         return
-    for key, value in configuration.items():
-        if isinstance(value, dict) and "pushnotification" in key.replace("_", "").lower():
-            request.has_webhook = True
     request.returns_at_once = (
         configuration.get("returnImmediately", configuration.get("return_immediately")) is True
         or configuration.get("blocking") is False

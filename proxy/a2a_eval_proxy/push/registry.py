@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 from a2a_tool_capture.recent import Recent
 
 from ..clock import CLOCK
+from ..protocol.webhooks import NewWebhook
 from ..settings.settings import Agent
 from ..store import StoreError
 from ..store.reads import StoreReads
 from ..store.shared_tasks import task_key
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
-from .rewriting import NewWebhook
 
 T = TypeVar("T")
 

@@ -15,12 +15,13 @@ from ..capture.records import state_of, task_id_of
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
+from ..protocol.webhooks import NewWebhook
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream
 from .notifications import Notification, read_notification
 from .registry import StoreTime, WebhookRegistry
-from .rewriting import NewWebhook, RelayAddresses
+from .rewriting import RelayAddresses
 from .sender import RetryQueue, WebhookSender
 
 _MAX_UNANSWERED = 10_000
@@ -72,13 +73,13 @@ class PushRelay:
         self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
 
-    async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
-        """Keep the webhooks that a request sets. `task_id` is "" where the request names none.
-
-        Raises ValueError for a webhook to which the proxy does not send, NotRelayedError.
-        """
+    def check_targets(self, wanted: Iterable[NewWebhook]) -> None:
+        """Raises ValueError for a webhook to which the proxy does not send."""
         for one in wanted:
             self._targets.check(one.url)
+
+    async def registered(self, wanted: Collection[NewWebhook], task_id: str, *, asked: bool) -> list[Webhook]:
+        """Keep the webhooks that a request sets; `task_id` is "" where it names none. Raises NotRelayedError."""
         try:
             webhooks = await self.registry.register(wanted, asked=asked, task_id=task_id, now=CLOCK.now())
         except StoreError as error:

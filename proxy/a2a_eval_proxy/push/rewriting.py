@@ -1,86 +1,14 @@
-"""Webhooks in requests and responses: found and replaced by position, so that no other byte changes. Pure."""
+"""Webhooks in requests and responses, replaced by position, so that no other byte changes. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
-from ..protocol.json_elements import after_space, read_object, read_value, string_end
-from ..protocol.operations import A2ARequest, Operation
-
-_MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificationConfig` in some versions
-
-
-class NewWebhook(NamedTuple):
-    url: str
-    config_id: str  # the id that the client gives the configuration; "" for none
-
-
-class WebhookPlace(NamedTuple):
-    """Where a request sets a webhook."""
-
-    start: int
-    end: int  # the position of the URL's JSON string, with its quotes
-    webhook: NewWebhook
-
-
-def webhooks_in(text: str, request: A2ARequest) -> list[WebhookPlace]:
-    """The webhooks that a request sets, from its body. Raises ValueError for text that is not JSON."""
-    found: list[WebhookPlace] = []
-
-    def params(_: str, at: int) -> tuple[Any, int]:
-        if request.operation is Operation.PUSH_CONFIG:
-            return _read_config(text, at, found, _MAX_DEPTH)
-        return _read_within(text, at, lambda key: key == "configuration", configuration)
-
-    def configuration(_: str, at: int) -> tuple[Any, int]:
-        return _read_within(text, at, _names_config, lambda _, at: _read_config(text, at, found, _MAX_DEPTH))
-
-    try:
-        at = after_space(text, 0)
-        if text[at] == "{":
-            if request.binding.has_envelope:
-                _read_within(text, at, lambda key: key == "params", params)
-            else:
-                params("", at)
-    except (IndexError, StopIteration) as error:
-        raise ValueError("the request is not JSON") from error
-    return found
-
-
-def _names_config(key: str) -> bool:
-    return "pushnotification" in key.replace("_", "").lower()
-
-
-def _read_within(
-    text: str, at: int, wanted: Callable[[str], bool], read: Callable[[str, int], tuple[Any, int]]
-) -> tuple[Any, int]:
-    """Read the object at `at`, its `wanted` objects with `read`. Returns None and its end, as `read` does."""
-
-    def member(key: str, at: int) -> tuple[Any, int]:
-        return read(key, at) if text[at] == "{" and wanted(key) else read_value(text, at)
-
-    return None, (read_object(text, at, member)[1] if text[at] == "{" else read_value(text, at)[1])
-
-
-def _read_config(text: str, at: int, found: list[WebhookPlace], depth: int) -> tuple[Any, int]:
-    def member(key: str, at: int) -> tuple[Any, int]:
-        nested = depth and text[at] == "{" and (key == "config" or _names_config(key))
-        return _read_config(text, at, found, depth - 1) if nested else read_value(text, at)
-
-    if text[at] != "{":
-        return read_value(text, at)
-    members, end = read_object(text, at, member)
-    config_id = next((value for _, _, key, value in members if key == "id" and isinstance(value, str)), "")
-    for element in members:
-        _, stop, key, value = element
-        if key == "url" and isinstance(value, str) and value:
-            colon = after_space(text, string_end(text, element[0]))
-            found.append(WebhookPlace(after_space(text, colon + 1), stop, NewWebhook(value, config_id)))
-    return None, end
+from ..protocol.webhooks import WebhookPlace
 
 
 def replaced(text: str, places: Sequence[WebhookPlace], urls: Sequence[str]) -> str:

@@ -17,11 +17,19 @@ from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
 from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
+from ..protocol.webhooks import UnclearWebhookError, may_set_webhook
 from .card_relay import CONDITIONS
 from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
 from .responses import ResponseRelay, UnreadableResponseError
 from .tap import CLIENT_LEFT, Tap
-from .webhook_request import HttpWebhookRequest, RefusedWebhookError, may_concern_webhooks, refuse_webhooks
+from .webhook_request import (
+    HttpWebhookRequest,
+    RefusedWebhookError,
+    sets_webhooks,
+    unclear_webhook,
+    webhooks_of,
+    webhooks_refused,
+)
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -157,8 +165,7 @@ class _RequestRelay:
         whole = not message.get("more_body")
         if whole:
             client.body = message.pop("body")
-            if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
-                await self._read_webhooks(tap)
+            await self._read_webhooks(tap)
             negotiation = self._context.negotiation
             # A range may be part of the tool calls, without the key that names them.
             if negotiation.wants_extension and not client.head.has_range:
@@ -167,6 +174,9 @@ class _RequestRelay:
                 self._describe(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
+        elif self._context.settings.push_mode != "pass" and self._may_be_read(message["body"]):
+            await self._refuse_unread(len(message["body"]))
+            return
         is_message = tap.request is not None and tap.request.operation in SENDS_MESSAGE
         if self._trace_state and not is_message and not self._may_send_message(tap, whole=whole):
             self._trace_state = ""
@@ -204,21 +214,45 @@ class _RequestRelay:
             self._spans.describe(self._described, self._context.a2a_attributes(request, self._client.head))
 
     async def _read_webhooks(self, tap: Tap) -> None:
-        """Relay the webhooks of the request, or refuse them. Raises RefusedWebhookError."""
-        client, push = self._client, self._context.push
+        """Relay the webhooks of the request, whose body is whole, or refuse them. Raises RefusedWebhookError."""
+        client, push, settings = self._client, self._context.push, self._context.settings
+        places, unclear = [], ""
+        try:
+            places = webhooks_of(client, settings.max_body_bytes)
+        except UnclearWebhookError as error:
+            unclear = str(error)
+        if settings.push_mode == "refuse" and (places or unclear):
+            raise webhooks_refused(unclear)
         if push is None:
-            refuse_webhooks(client, tap)
+            if places or unclear:
+                tap.read_request(client.rest, client.body, sets_webhook=True)
             return
-        request = tap.read_request(client.rest, client.body, relays_webhooks=True)
+        if unclear:
+            raise unclear_webhook(unclear)
+        request = tap.read_request(client.rest, client.body, sets_webhook=bool(places), relays_webhooks=True)
+        if places and not sets_webhooks(request):
+            raise unclear_webhook("it is no request of A2A that the proxy knows")
         if request is not None and request.has_webhook:
-            self._webhooks = HttpWebhookRequest(push, client, request)
+            self._webhooks = HttpWebhookRequest(push, client, request, places)
             await self._webhooks.prepare(tap)
         tap.remember_tasks()
 
+    async def _refuse_unread(self, size: int) -> None:
+        """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
+        limit = self._context.settings.max_body_bytes
+        if size > limit:
+            message = f"the request may set a webhook, and exceeds {limit} bytes (max_body_bytes)"
+            await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
+        else:
+            message = "the request may set a webhook, and there is no memory to read it; try again later"
+            await self._client.refuse(503, "NO_MEMORY", message)
+
     def _may_be_read(self, beginning: bytes) -> bool:
-        """Whether a body with this beginning has to be read: it may be an A2A request, a JSON object or compressed."""
+        """Whether a body with this beginning has to be read: it may be an A2A request, JSON or compressed."""
         client, context = self._client, self._context
-        if not context.negotiation.wants_extension and context.settings.push_mode == "pass":
+        if context.settings.push_mode != "pass":
+            return may_set_webhook(beginning) or bool(client.head.content_encoding)
+        if not context.negotiation.wants_extension:
             return False
         return client.method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(client.head.content_encoding))
 
@@ -294,7 +328,11 @@ class _RequestRelay:
                 break
             message = await client.receive()
         client.body = copy.content()
-        tap.request_body(client.rest, client.body, copy.is_complete)
+        try:
+            sets_webhook = bool(webhooks_of(client, self._context.settings.max_body_bytes))
+        except UnclearWebhookError:
+            sets_webhook = True
+        tap.request_body(client.rest, client.body, copy.is_complete, sets_webhook=sets_webhook)
 
     async def _report_failure(self, error: UpstreamError, tap: Tap) -> None:
         """Report that the agent did not respond, or not completely, to the client and to capture."""

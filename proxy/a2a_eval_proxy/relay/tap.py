@@ -23,6 +23,11 @@ from .wire_log import WireExchange, WireLog
 
 CLIENT_LEFT = "the client left before the answer was complete"
 
+_TOO_LARGE = (
+    "request_too_large",
+    "the request exceeds the limit for capture, alone or with others read at the time; it was forwarded unread",
+)
+_UNCLEAR = "undecodable_body", "the request may set a webhook, and the proxy cannot read it; it was forwarded unread"
 _SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
 
 
@@ -70,8 +75,8 @@ class Tap:
         self._request_seen = False
         self._remembers = True
         """Whether tasks of this exchange may have to be remembered for later requests."""
-        self._unread_request: bytes | None = None
-        """The body, or its beginning, where it is not to be parsed."""
+        self._unread_request: tuple[bytes, tuple[str, str]] | None = None
+        """The body, or its beginning, where it is not to be parsed, and the finding that says why."""
         self._ended = False
         self.is_notified = False
         """Whether a notification may name the task of this exchange: the request set a webhook that is relayed."""
@@ -138,14 +143,15 @@ class Tap:
         body: bytes,
         complete: bool = True,
         *,
+        sets_webhook: bool = False,
         relays_webhooks: bool = False,
         payload: Any = None,
     ) -> A2ARequest | None:
         """Read the request before it is sent on, once; returns None where it cannot be read.
 
         `rest` is the request as far as its path names it, `body` all of the body, or its beginning, `payload` the
-        decoded body, where the caller has it. `relays_webhooks`: its webhook is not remembered yet: the caller may set
-        `has_webhook` to False.
+        decoded body, where the caller has it. `sets_webhook`: an agent may read a webhook in it. `relays_webhooks`: its
+        webhook is not remembered yet: the caller may set `has_webhook` to False.
         """
         if self._request_seen:
             return self.request
@@ -154,11 +160,14 @@ class Tap:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if not complete or has_too_many_values(body):
-                self._unread_request = body
+                self._unread_request = body, _TOO_LARGE
                 return None
             self._exchange.read_request(rest, body, payload)
             self.request = request = self._exchange.request
-            if request is not None and (named := request.named_task) and self._opted_in.has_webhook(named):
+            if request is None:
+                if sets_webhook:  # agents may read more than the proxy does
+                    self._unread_request = body, _UNCLEAR
+            elif sets_webhook or self._opted_in.has_webhook(request.named_task):
                 request.has_webhook = True
             self._remembers = self._exchange.requested or (request is not None and request.has_webhook)
             if self._remembers and not relays_webhooks:
@@ -179,13 +188,13 @@ class Tap:
         if self._wire is not None:
             self._wire.head, self._wire.trace_lines = self._head
 
-    def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
+    def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool, *, sets_webhook: bool = False) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
         if self.request_reported:
             return
         self.request_reported = True
         if not self._request_seen:
-            self.read_request(rest, body, complete)
+            self.read_request(rest, body, complete, sets_webhook=sets_webhook)
         if self._has_failed:
             return
         try:
@@ -193,7 +202,7 @@ class Tap:
             if self._unread_request is None:
                 self._exchange.request_body(rest, body, now)
             else:
-                self._exchange.unread_request(rest, self._unread_request, now)
+                self._exchange.unread_request(rest, *self._unread_request, now)
                 self.request, self._unread_request = self._exchange.request, None
             log = self._wire_log
             if log is not None and self._exchange.concerns_turns and log.admits(self._began):

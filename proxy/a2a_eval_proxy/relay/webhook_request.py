@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED, A2AProblem
 from ..protocol.headers import DIGESTS
-from ..protocol.operations import A2ARequest, Operation, decode_json
+from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, decode_json
+from ..protocol.webhooks import NewWebhook, WebhookPlace, webhooks_in
 from ..push.notifications import is_signed
 from ..push.relay import NotRelayedError, PushRelay
-from ..push.rewriting import NewWebhook, WebhookPlace, deleted_config, replaced, webhooks_in
+from ..push.rewriting import deleted_config, replaced
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .tap import Tap
@@ -31,30 +32,36 @@ class RefusedWebhookError(Exception):
         self.problem = problem
 
 
-def may_concern_webhooks(client: ClientRequest) -> bool:
-    """Whether the request may set, show or delete webhooks; a cheap test that never wrongly returns False for a body
-    in UTF-8 without content coding."""
-    if client.rest is not None and client.rest.operation is Operation.PUSH_CONFIG:
-        return True
-    return b"otification" in client.body or b"\\u" in client.body or bool(client.head.content_encoding)
+def webhooks_of(client: ClientRequest, max_bytes: int) -> list[WebhookPlace]:
+    """The webhooks that a request sets, whose body is whole. `max_bytes`: of its content, decoded.
+
+    Raises UnclearWebhookError.
+    """
+    types = [value for name, value in client.head.forward if name == b"content-type"]
+    return webhooks_in(
+        client.body,
+        is_config="pushnotificationconfig" in client.scope["path"].lower(),  # some servers ignore case and slashes
+        coding=client.head.content_encoding,
+        content_type=b";".join(types),
+        limit=max_bytes,
+    )
 
 
-def refuse_webhooks(client: ClientRequest, tap: Tap) -> None:
-    """Raises RefusedWebhookError for a request that sets a webhook."""
-    request = tap.read_request(client.rest, client.body)
-    if request is None or not request.has_webhook:
-        return
-    try:
-        places = webhooks_in(client.body.decode(), request)
-    except ValueError:
-        places = []
-    if places or (request.operation is not Operation.PUSH_CONFIG and client.head.content_encoding):
-        raise webhooks_refused()
+def webhooks_refused(why: str = "") -> RefusedWebhookError:
+    """The error for `--push refuse`. `why`: of a request that may set a webhook."""
+    reason = f"; the request may set a webhook: {why}" if why else ""
+    message = f"this proxy does not allow push notifications (--push refuse){reason}"
+    return RefusedWebhookError(PUSH_NOT_SUPPORTED, message)
 
 
-def webhooks_refused() -> RefusedWebhookError:
-    """The error for `--push refuse`."""
-    return RefusedWebhookError(PUSH_NOT_SUPPORTED, "this proxy does not allow push notifications (--push refuse)")
+def unclear_webhook(why: str) -> RefusedWebhookError:
+    """The error for a request that may set a webhook, where the proxy relays these."""
+    return RefusedWebhookError(INVALID_PARAMS, f"the proxy cannot tell which webhook the request sets: {why}")
+
+
+def sets_webhooks(request: A2ARequest | None) -> bool:
+    """Whether the request is one that sets webhooks in A2A."""
+    return request is not None and (request.operation is Operation.PUSH_CONFIG or request.operation in SENDS_MESSAGE)
 
 
 class WebhookRequest(ABC):
@@ -71,20 +78,26 @@ class WebhookRequest(ABC):
         """Whether the agent's response is an error."""
 
     @abstractmethod
-    def _read(self) -> list[NewWebhook]:
-        """The webhooks that the request sets. Raises NotRelayedError."""
+    def _wanted(self) -> list[NewWebhook]:
+        """The webhooks that the request sets."""
+
+    def _unchangeable(self) -> str:
+        """Why the request has to pass as it is; "" if it may be changed."""
+        signed = is_signed(self._headers) or any(name in DIGESTS for name, _ in self._headers)
+        return "the request is signed, or has a digest" if signed else ""
 
     @abstractmethod
     def _replace(self, addresses: list[str]) -> None:
-        """Give these addresses to the agent, in the order of `_read`."""
+        """Give these addresses to the agent, in the order of `_wanted`."""
 
     async def prepare(self, tap: Tap) -> None:
         """Give the webhooks addresses of the proxy, or set `problem`. Raises RefusedWebhookError."""
         try:
-            if is_signed(self._headers) or any(name in DIGESTS for name, _ in self._headers):
-                raise NotRelayedError("the request is signed, or has a digest")
-            task_id = self._request.named_task
-            self._webhooks = await self._relay.registered(self._read(), task_id, asked=tap.requested)
+            wanted = self._wanted()
+            self._relay.check_targets(wanted)
+            if why := self._unchangeable():
+                raise NotRelayedError(why)
+            self._webhooks = await self._relay.registered(wanted, self._request.named_task, asked=tap.requested)
         except ValueError as error:
             raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
         except NotRelayedError as error:
@@ -129,20 +142,19 @@ class WebhookRequest(ABC):
 class HttpWebhookRequest(WebhookRequest):
     """A request over JSON-RPC or HTTP+JSON. `body` is what the agent gets."""
 
-    def __init__(self, relay: PushRelay, client: ClientRequest, request: A2ARequest) -> None:
+    def __init__(
+        self, relay: PushRelay, client: ClientRequest, request: A2ARequest, places: list[WebhookPlace]
+    ) -> None:
         super().__init__(relay, request, client.head.forward)
         self._client = client
-        self._places: list[WebhookPlace] = []
+        self._places = places
         self.body = client.body
 
-    def _read(self) -> list[NewWebhook]:
-        if self._client.head.content_encoding:
-            raise NotRelayedError("the request is compressed")
-        try:
-            self._places = webhooks_in(self.body.decode(), self._request) if self.body else []
-        except ValueError as error:
-            raise NotRelayedError("the request cannot be read as JSON in UTF-8") from error
+    def _wanted(self) -> list[NewWebhook]:
         return [place.webhook for place in self._places]
+
+    def _unchangeable(self) -> str:
+        return "the request is compressed" if self._client.head.content_encoding else super()._unchangeable()
 
     def _replace(self, addresses: list[str]) -> None:
         self.body = replaced(self.body.decode(), self._places, addresses).encode()

@@ -52,7 +52,7 @@ class Proxied:
         path, _, query = target.partition("?")
         rest = rest_request(method, path, query.encode())
         if beginning is not None:
-            exchange.unread_request(rest, beginning, self.now)
+            exchange.unread_request(rest, beginning, ("request_too_large", "it is too large"), self.now)
         else:
             content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
             exchange.request_body(rest, content, self.now)
@@ -640,25 +640,15 @@ def test_a_hint_is_given_once_however_often_a_task_is_polled(proxied: Proxied) -
 
 
 @pytest.mark.parametrize(
-    ("configuration", "facts", "codes"),
-    [
-        ({"taskPushNotificationConfig": {"url": "http://a"}}, {}, ["not_asked"]),
-        ({"taskPushNotificationConfig": {"url": "http://a"}}, {"requested_by_header": True}, []),
-        ({"taskPushNotificationConfig": {"url": "http://a"}}, {"declared": False}, []),
-        ({}, {}, []),
-    ],
+    ("facts", "codes"), [({}, ["not_asked"]), ({"requested_by_header": True}, []), ({"declared": False}, [])]
 )
-def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(
-    configuration: dict[str, Any], facts: dict[str, Any], codes: list[str]
-) -> None:
+def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(facts: dict[str, Any], codes: list[str]) -> None:
+    """As that of a request which was not read: it may have one."""
     proxied = Proxied()
-    request = send()
-    request["params"]["configuration"] = configuration
-    proxied.answer(
-        proxied.request(request, **facts),
-        {"result": {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}},
-    )
+    exchange = proxied.request(line="POST /message:send", beginning=b"", **facts)
+    proxied.answer(exchange, {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}})
     (turn,) = proxied.turns
+    codes = [*codes, "request_too_large"]
     assert [finding.code for finding in turn.findings] == codes
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.protocol.operations import (
-    A2ARequest,
     Binding,
     Operation,
     decode_json,
-    read_send,
     rest_request,
     rpc_method,
     rpc_request,
@@ -274,39 +272,3 @@ def test_any_bytes_are_json_or_a_value_error(body: bytes) -> None:
         decode_json(body)
     except ValueError:
         return
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        "taskPushNotificationConfig",
-        "task_push_notification_config",
-        "pushNotificationConfig",
-        "push_notification_config",
-        "pushNotification",
-        "push_notification",
-    ],
-)
-def test_a_message_that_comes_with_a_webhook(field: str) -> None:
-    """Fields of 1.0, of 0.3 and of 0.3's proto, in both spellings that servers accept."""
-    params = {"message": {"parts": []}, "configuration": {"blocking": True, field: {"url": "http://a"}}}
-    for method in ("SendMessage", "SendStreamingMessage", "message/send", "message/stream"):
-        request = rpc_request(rpc(method, params))
-        assert request is not None
-        assert request.has_webhook
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        None,
-        {"configuration": None},
-        {"configuration": {"pushNotificationConfig": None, "blocking": True}},
-        {"message": {"metadata": {"pushNotificationConfig": {"url": "http://a"}}}},
-    ],
-)
-def test_a_message_without_a_webhook(params: Any) -> None:
-    request = A2ARequest(Operation.SEND, Binding.HTTP_JSON)
-    read_send(request, params)
-    assert not request.has_webhook

@@ -186,8 +186,37 @@ async def test_a_compressed_request_passes_as_it_is(relay: Relay, endpoint: Endp
     assert "push_not_relayed" in relay.codes(await relay.turn("hi"))
 
 
-async def test_what_cannot_be_read_is_not_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    async with relaying(pushing_agent, tmp_path / "turns.db", push="refuse", max_body_bytes=2000) as relay:
-        large = f"plain {'x' * 300_000}"
-        assert "result" in await relay.send(large, with_hook(endpoint.url))
-        assert (await relay.send("plain", with_hook(endpoint.url)))["error"]["code"] == -32003
+@pytest.mark.parametrize(("push", "code"), [("refuse", -32003), (None, -32602)])
+async def test_what_is_too_large_to_be_read_is_refused(
+    push: str | None, code: int, pushing_agent: str, tmp_path: Path
+) -> None:
+    """It may set a webhook that is not allowed; other requests of this size pass."""
+    async with relaying(pushing_agent, tmp_path / "turns.db", push=push, max_body_bytes=2000) as relay:
+        hook = with_hook("http://10.0.0.1/")
+        answer = await relay.send(f"plain {'x' * 300_000}", hook)
+        assert answer["error"]["data"][0]["reason"] == "REQUEST_TOO_LARGE"
+        assert (await relay.send("plain", hook))["error"]["code"] == code
+        assert (await relay.client.post("/files", content=b"\x89PNG" * 100_000)).status_code != 413
+
+
+@pytest.mark.parametrize("headers", [{"signature": "sig1=:AA==:"}, {"content-encoding": "gzip"}])
+async def test_other_targets_are_refused_in_requests_that_cannot_be_changed(
+    headers: dict[str, str], relay: Relay
+) -> None:
+    params = {"message": message("ask hi"), "configuration": with_hook("http://10.0.0.1/")}
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).encode()
+    content = gzip.compress(body) if "content-encoding" in headers else body
+    answer = await relay.client.post("/rpc", content=content, headers={"a2a-version": "1.0", **headers})
+    assert answer.json()["error"]["code"] == -32602
+
+
+async def test_a_message_whose_webhook_cannot_be_read_passes_with_a_finding(
+    pushing_agent: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    async with relaying(pushing_agent, tmp_path / "turns.db", push_url=None) as relay:
+        configuration = {"taskPushNotificationConfig": {"url": endpoint.url}}
+        params = {"message": message("chunks of it"), "configuration": configuration}
+        body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).encode("utf-16")
+        await relay.client.post("/rpc", content=body, headers={"a2a-version": "1.0"})
+        assert b"kettle" not in b"".join(one.body for one in await endpoint.until_ended())
+        assert "not_asked" in relay.codes(await relay.turn("chunks of it"))
