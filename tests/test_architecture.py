@@ -165,7 +165,7 @@ LAYERS = {
         "bridges | client",
         "agent_connection",
         "a2e | agent | merge | spans",
-        "client_tls | dialects | secret_references | wire_observer",
+        "card_search | client_tls | dialects | environment_proxies | secret_references | wire_observer",
         "artifact_calls | errors | reconciliation | recorder",
         "same_call | unknown_calls",
         "extension_positions | models",

@@ -18,24 +18,30 @@ from importlib.util import find_spec
 from typing import Any
 
 import httpx
-from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client.card_resolver import parse_agent_card
 from a2a.client.errors import A2AClientError
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.client.transports.base import ClientTransport
 from a2a.compat.v0_3.versions import is_legacy_version
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, GetExtendedAgentCardRequest, StreamResponse, Task
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, ExtensionSupportRequiredError
 from google.protobuf.json_format import Error as ProtoJsonError
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
+from .card_search import CardAnswer, card_urls, find_card
 from .client_tls import HOST, SECURE_SCHEMES, grpc_channel
+from .environment_proxies import EnvironmentTransport, UnusableProxyError
 from .errors import (
     AgentError,
     AgentUnreachableError,
     CaptureError,
     ConfigurationError,
     connection_problem,
+    is_web_page,
+    not_of_the_agent,
     response_problem,
+    via_proxy,
 )
 from .json_values import read_json
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
@@ -80,6 +86,10 @@ class EventClient(ObservedClient):
         response = await super().send(request, stream=stream, **options)
         if self.in_envelope is None or not response.is_success:
             return response
+        if is_web_page(response.headers):
+            await response.aclose()
+            said = f"answered HTTP {response.status_code} with a web page"
+            raise AgentUnreachableError(f"{request.url} {said}; is that the agent's URL?")
         if stream:
             return _EventStream(response, self.in_envelope)
         return httpx.Response(200, text=_kept(response.text, self.in_envelope), request=request)
@@ -142,7 +152,6 @@ _KEPT_IDLE_S = 3.0
 """Time for which an idle connection is used again. Many agents run on uvicorn, which closes it after 5 s: a request
 that meets the closing is lost."""
 
-_GATEWAY_STATUSES = (502, 503, 504)
 _GRPC = "GRPC"
 _GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-tool-capture[grpc]'"
 
@@ -157,6 +166,8 @@ class AgentConnection:
         tls: ssl.SSLContext | None,
         connect_timeout_s: float,
         card_timeout_s: float = CARD_TIMEOUT_S,
+        *,
+        trust_env: bool = True,
     ) -> None:
         self._url = url
         self._headers = headers
@@ -164,11 +175,12 @@ class AgentConnection:
         self._connect_timeout_s = connect_timeout_s
         self._card_timeout_s = card_timeout_s
         self._channels: list[Any] = []
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_IDLE_S)
+        transport = EnvironmentTransport if trust_env else httpx.AsyncHTTPTransport
         self._http = EventClient(
             headers=headers,
-            verify=tls or True,
             timeout=httpx.Timeout(None, connect=connect_timeout_s),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_IDLE_S),
+            transport=transport(verify=tls or True, limits=limits),
         )
 
     async def close(self) -> None:
@@ -176,18 +188,24 @@ class AgentConnection:
             await channel.close()
         await self._http.aclose()
 
-    async def card_and_interface(self, card_path: str, binding: str | None) -> tuple[AgentCard, AgentInterface]:
-        """Returns the agent's card and the interface to use. `binding` None: any binding that this client speaks.
+    async def card_and_interface(self, card_path: str | None, binding: str | None) -> tuple[AgentCard, AgentInterface]:
+        """Returns the agent's card and the interface to use. `card_path` None: wherever `card_search` finds it;
+        `binding` None: any binding that this client speaks.
 
         Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if it has no
         interface that can be used.
         """
         if self._url.startswith(("grpc://", "grpcs://")):
             return await self._card_over_grpc()
-        resolver = A2ACardResolver(self._http, self._url, card_path)
+        urls = card_urls(self._url) if card_path is None else [f"{self._url}/{card_path.lstrip('/')}"]
         with mapped_errors(self._url, first=True):
-            card = await resolver.get_agent_card(http_kwargs={"timeout": self._card_timeout_s})
+            found = await find_card(urls, self._fetched)
+            card = parse_agent_card(found.card)
         return card, _choose(card, binding, self._url)
+
+    async def _fetched(self, url: str) -> CardAnswer:
+        response = await self._http.get(url, timeout=self._card_timeout_s)
+        return CardAnswer(response.status_code, response.headers, response.content)
 
     def client(self, card: AgentCard, *, polling: bool) -> Client:
         """The client of a2a-sdk for the one interface of `card`."""
@@ -304,10 +322,10 @@ def _choose(card: AgentCard, binding: str | None, url: str) -> AgentInterface:
 
 
 @contextmanager
-def mapped_errors(url: str, *, first: bool = False) -> Iterator[None]:
+def mapped_errors(url: str, card: AgentCard | None = None, *, first: bool = False) -> Iterator[None]:
     """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError.
 
-    `first`: no request was answered before.
+    `first`: no request was answered before. `card` says which extensions the agent requires.
 
     AttributeError: a gRPC call ended with OK and without a message, which the SDK reads as None.
     """
@@ -323,18 +341,30 @@ def mapped_errors(url: str, *, first: bool = False) -> Iterator[None]:
         KeyError,
         AttributeError,
     ) as error:
-        raise _error_from(error, url, url if first else "") from error
+        found = _error_from(error, url, url if first else "", card)
+        if (via := via_proxy(error)) and via not in str(found):
+            found = type(found)(f"{found} ({via})")
+        raise found from error
 
 
-def _error_from(error: Exception, url: str, first: str) -> CaptureError:
+def _error_from(error: Exception, url: str, first: str, card: AgentCard | None) -> CaptureError:
+    if isinstance(error, ExtensionSupportRequiredError):
+        offered = card.capabilities.extensions if card else ()
+        known = {version.uri for version in KNOWN_VERSIONS}
+        missing = ", ".join(one.uri for one in offered if one.required and one.uri not in known) or "URI"
+        flag = f"send it with --header '{EXTENSIONS_HEADER}: {missing}'"
+        return AgentUnreachableError(f"{url} requires an extension of its clients ({error.message}): {flag}")
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with {type(error).__name__}: {error.message}")
     for cause in (error, error.__cause__):
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
-            kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
-            problem = response_problem(response.status_code, response.headers, response.text)
+            answered = response.status_code, response.headers, response.text
+            kind = AgentUnreachableError if not_of_the_agent(*answered) else AgentError
+            problem = response_problem(*answered, str(response.url))
             return kind(f"{response.url} answered HTTP {response.status_code}: {problem}".rstrip(": "))
+        if isinstance(cause, UnusableProxyError):
+            return ConfigurationError(str(cause))
         if isinstance(cause, httpx.TimeoutException):
             return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__}); does it hang?")
         if callable(getattr(cause, "code", None)):
@@ -345,10 +375,11 @@ def _error_from(error: Exception, url: str, first: str) -> CaptureError:
     if isinstance(error, A2AClientError):
         if not first:
             return AgentError(f"{url} answered with an error: {error.message}")
-        problem = "not JSON" if isinstance(error.__cause__, json.JSONDecodeError) else str(error.__cause__ or error)
-        return AgentError(f"{url} answered with no agent card ({problem}); is it an A2A agent?")
+        return AgentError(f"{url} answered with no agent card ({error.__cause__ or error}); is it an A2A agent?")
     if isinstance(error, SerializeToJsonError):
         return AgentError(f"{url} answered with what JSON cannot hold: {error}")
+    if first:
+        return AgentError(f"{url} answered with no agent card ({error}); is it an A2A agent?")
     return AgentError(f"{url} answered with something that is not A2A: {error}")
 
 
@@ -359,4 +390,7 @@ def _error_of_call(error: Any, url: str, first: str) -> CaptureError:
         return AgentUnreachableError(f"{url} cannot be reached: {connection_problem(details or status, first)}")
     if status == "DEADLINE_EXCEEDED":
         return AgentUnreachableError(f"{url} did not respond in time")
+    if status in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
+        problem = response_problem(401, {}, details or "")
+        return AgentUnreachableError(f"{url} answered with gRPC status {status}: {problem}")
     return AgentError(f"{url} answered with gRPC status {status}: {details}")

@@ -50,12 +50,14 @@ class CaptureClient:
 
     Use it as an async context manager: entering fetches the agent card. Turns may run concurrently.
 
-    `url`: base URL of the agent; `card_path` is relative to it. `grpc://HOST:PORT` or `grpcs://HOST:PORT` (TLS): an
+    `url`: base URL of the agent, or that of its card, which is searched below it and at its origin, unless `card_path`
+    (relative to it) says where it is. `grpc://HOST:PORT` or `grpcs://HOST:PORT` (TLS): an
     agent that has only gRPC, whose card is its extended card, if it has one.
     `headers`: sent with every request, as metadata over gRPC; `${NAME}` in a value refers to an environment variable,
     `${file:PATH}` to the content of a file.
     `tls`: trusted authorities and client certificate; None for the system's authorities and no certificate. Over gRPC
     there is no client certificate.
+    `trust_env`: whether the proxies of the environment (HTTP_PROXY and others) are used, over HTTP.
     `timeout_s`: maximum duration of a turn in seconds, including retries; None for no limit. Streams may be idle for
     as long.
     `streaming`: None follows the card.
@@ -74,7 +76,8 @@ class CaptureClient:
         streaming: bool | None = None,
         blocking: bool = True,
         binding: str | None = None,
-        card_path: str = "/.well-known/agent-card.json",
+        card_path: str | None = None,
+        trust_env: bool = True,
         dialects: Collection[str] = (),
     ) -> None:
         if binding is not None and binding not in BINDINGS:
@@ -93,6 +96,7 @@ class CaptureClient:
         self._blocking = blocking
         self._binding = binding
         self._card_path = card_path
+        self._trust_env = trust_env
         self._dialects = tuple(dialects)
         self._unread = [mark for mark in DIALECT_MARKS if mark.dialect not in dialects]
         self._open_tasks: Recent[str, TaskMerger] = Recent(MAX_OPEN_TASKS)
@@ -109,7 +113,9 @@ class CaptureClient:
         no interface that this client supports.
         """
         card_timeout_s = min(CARD_TIMEOUT_S, self._timeout_s or CARD_TIMEOUT_S)
-        connection = AgentConnection(self.url, self._headers, self._tls, self._connect_timeout_s, card_timeout_s)
+        connection = AgentConnection(
+            self.url, self._headers, self._tls, self._connect_timeout_s, card_timeout_s, trust_env=self._trust_env
+        )
         try:
             self._card, self._interface = await connection.card_and_interface(self._card_path, self._binding)
             card = AgentCard()  # a copy with one interface, so that the SDK's factory selects it
@@ -238,7 +244,7 @@ class CaptureClient:
             pass  # the agent left the stream open; the turn is complete
 
     async def _received(self, events: AsyncIterator[StreamResponse]) -> AsyncIterator[dict[str, Any]]:
-        with mapped_errors(self._interface.url):
+        with mapped_errors(self._interface.url, self._card):
             async for event in events:
                 yield self._connection.event(event, self._interface)
 
@@ -256,7 +262,7 @@ class CaptureClient:
         delay_s = FIRST_POLL_S
         while True:
             try:
-                with mapped_errors(self._interface.url):
+                with mapped_errors(self._interface.url, self._card):
                     request = GetTaskRequest(id=progress.task_id)
                     task = await self._client.get_task(request, context=self._context(progress))
                     event = self._connection.event(task, self._interface)

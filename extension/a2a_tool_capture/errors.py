@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urljoin
 
 from .models import CapturedTurn
 
@@ -23,7 +26,8 @@ class ConfigurationError(CaptureError):
 
 
 class AgentUnreachableError(CaptureError):
-    """No connection, a connection that was lost for good, or a gateway error (502, 503, 504)."""
+    """Not the agent answered: no connection, or one that was lost for good; a gateway, a login, a web page, a server
+    whose application failed. A run that meets it says nothing about the agent."""
 
     exit_code = 3
     """Exit code of a command that ends with this error: unreachable."""
@@ -70,36 +74,87 @@ def connection_problem(error: BaseException | str, url: str = "") -> str:
     HTTP libraries keep the operating system's error as the cause of theirs, one of several for several addresses; gRPC
     has words only. `url`: where a first request went. An agent that closes that connection may want TLS.
     """
-    causes = [error]
-    for cause in causes:
-        if isinstance(cause, BaseException):
-            causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
-            causes += filter(None, [cause.__cause__ or cause.__context__])
+    causes = _causes(error) if isinstance(error, BaseException) else [error]
     said = "\n".join(f"{type(cause).__name__}: {cause}" for cause in causes)
     plain, secure = ("grpc://", "grpcs://") if url.startswith("grpc") else ("http://", "https://")
     for pattern, problem in _PROBLEMS:
         if match := re.search(pattern, said):
-            return match.expand(problem).replace("{plain}", plain)
+            known = match.expand(problem).replace("{plain}", plain)
+            break
+    else:
+        known = ""
+    if via := via_proxy(error) if isinstance(error, BaseException) else "":
+        why = known.partition(";")[0] or str(error)
+        return f"{why}, {via}; is that proxy right? NO_PROXY=HOST goes around it"
+    if known:
+        return known
     if url.startswith(plain) and re.search(_CLOSED, said):
         return f"no response; if it speaks TLS, try {secure}"
     return str(error) or type(error).__name__
 
 
+VIA = "a2a_tool_capture.via"
+"""The key of a request's extensions (httpx) that says through which proxy it goes."""
+
+
+def via_proxy(error: BaseException) -> str:
+    """Through which proxy of the environment the request went whose error this is; "" if through none."""
+    for cause in _causes(error):
+        with suppress(RuntimeError, AttributeError):  # httpx: an error without its request
+            if via := cause.request.extensions.get(VIA):  # type: ignore[attr-defined]
+                return str(via)
+    return ""
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error, its causes and theirs."""
+    causes = [error]
+    for cause in causes:
+        causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+        causes += filter(None, [cause.__cause__ or cause.__context__])
+    return causes
+
+
 _CREDENTIALS = "credentials are missing or not accepted: give them with --header, for serve --upstream-header"
+GATEWAYS = frozenset({502, 503, 504})
+_OTHERS = frozenset({401, 403, 404, 405, 407, 408, 410, 421, 429})
+"""Statuses with which something before the agent answers: a login, a router, a limit of requests."""
 
 
-def response_problem(status: int, headers: Mapping[str, str], text: str) -> str:
-    """What an HTTP response without success says, and what to do: the message in A2A's form of errors (AIP-193), else
-    the start of its text."""
-    if target := headers.get("location"):
-        return f"it leads to {target}; give that URL if it is the agent's"
-    refused = status in (401, 403)
-    if headers.get("content-type", "").startswith("text/html"):
-        return _CREDENTIALS if refused else "a web page; is it an A2A agent?"
+def is_web_page(headers: Mapping[str, str], text: str = "") -> bool:
+    """Whether a response is for people, whatever its status is."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in ("text/html", "application/xhtml+xml") or text[:200].lstrip().lower().startswith(
+        ("<!doctype html", "<html")
+    )
+
+
+def not_of_the_agent(status: int, headers: Mapping[str, str], text: str = "") -> bool:
+    """Whether a response without success comes from something else than the agent: a login, a router, a gateway, or a
+    server whose application failed. An agent's own error has a body in A2A's form."""
+    if is_web_page(headers, text) or 300 <= status < 400 or status in _OTHERS:
+        return True
+    return status in GATEWAYS or (status >= 500 and "code" not in _error_in(text))
+
+
+def _error_in(text: str) -> Mapping[str, Any]:
+    """The error of a body in the form of JSON-RPC or AIP-193; {} for any other."""
     try:
         error = json.loads(text)["error"]
-        text = error if isinstance(error, str) else error["message"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        pass
-    said = " ".join(str(text)[:1_000].split())[:200]
+        return {}
+    return error if isinstance(error, dict) else {"message": error} if isinstance(error, str) else {}
+
+
+def response_problem(status: int, headers: Mapping[str, str], text: str, url: str = "") -> str:
+    """What an HTTP response without success says, and what to do: the message in A2A's form of errors (AIP-193), else
+    the start of its text. `url` is what was asked."""
+    if target := headers.get("location"):
+        if url and urljoin(url, target) == url:
+            return "it leads to itself, again and again; its server or a gateway is set up wrongly"
+        return f"it leads to {target}; give that URL if it is the agent's"
+    refused = status in (401, 403)
+    if is_web_page(headers, text):
+        return _CREDENTIALS if refused else "a web page; is it an A2A agent?"
+    said = " ".join(str(_error_in(text).get("message") or text)[:1_000].split())[:200]
     return "; ".join(filter(None, [said, _CREDENTIALS * refused]))

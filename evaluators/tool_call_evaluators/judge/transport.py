@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import httpx
+from a2a_tool_capture.environment_proxies import EnvironmentTransport, environment_authorities
 
 from .answers import error_of, shortened
 from .question import JudgeAnswerError, JudgeNotConfiguredError
@@ -132,7 +133,8 @@ class _Http:
 
     async def complete(self, request: Mapping[str, Any]) -> Any:
         try:
-            async with httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113  # the caller limits it
+            transport = EnvironmentTransport(_tls())
+            async with httpx.AsyncClient(transport=transport, timeout=None) as client:  # noqa: S113  # the caller limits it
                 response = await client.post(self._endpoint, json=request, headers=self._headers)
         except httpx.RequestError as error:
             problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -145,7 +147,7 @@ class _Http:
             raise JudgeAnswerError(f"not JSON: {shortened(response.text)}") from None
 
 
-_NOT_SENT = (httpx.ConnectError, httpx.UnsupportedProtocol)
+_NOT_SENT = (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
 class _Library:
@@ -202,4 +204,4 @@ def _any_llm() -> Any:
 @cache
 def _tls() -> ssl.SSLContext:
     """Created once: loading the certificates takes longer than a connection."""
-    return httpx.create_ssl_context()
+    return environment_authorities()

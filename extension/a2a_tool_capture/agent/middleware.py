@@ -10,6 +10,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 
+from ..card_search import WELL_KNOWN_PATHS
 from ..recorder import ToolCallRecorder
 from ..spec import BASE_URI, EXTENSIONS_HEADERS, URI, requested_uris
 from .json_filter import declare_extension, without_calls
@@ -19,7 +20,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-_CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # compressed bodies cannot be filtered
 _LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # validators of the unchanged card
 _OF_OTHER_BYTES = frozenset({b"content-length", b"etag", b"last-modified", b"content-md5", b"repr-digest"})
@@ -54,7 +54,7 @@ class CapturingMiddleware:
             return
         asked = [value.decode("latin-1") for name, value in scope["headers"] if name in EXTENSIONS_HEADERS]
         asks = self._recorder.enabled and URI in requested_uris(asked)
-        is_card = scope["path"].endswith(_CARD_PATHS)
+        is_card = scope["path"].endswith(WELL_KNOWN_PATHS)
         left_out = _LEFT_OUT_FOR_CARDS if is_card else _ALWAYS_LEFT_OUT
         headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
         response = _FilteredResponse(send, shows_calls=asks, declares=self._recorder.enabled, is_card=is_card)

@@ -42,7 +42,7 @@ def check(options: CheckOptions) -> bool:
     With --via, sends the same requests to the agent and through its proxy instead, and reports what differs.
 
     \b
-    Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
+    Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable or failing.
     With --via: 0 no differences, 1 differences.
     """
     return run_async(_check(options))
@@ -69,14 +69,19 @@ async def _check(options: CheckOptions) -> bool:
         else:
             async with (
                 connected(url, chat, headers, tls, options.timeout) as server,
-                ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
+                ProbeClient(
+                    {} if server else headers, options.timeout, None if server else tls, trust_env=server is None
+                ) as client,
             ):
                 asked = server.url if server else url
                 report = await check_agent(
                     client, asked, options.message, progress, push=push, card_key=options.card_key
                 )
             forms = forms_of(report, url)
-    await _write(options, forms)
+    if forms.failure is None or options.format != "text":
+        await _write(options, forms)
+    if forms.failure is not None:
+        raise forms.failure
     return forms.passed
 
 
@@ -206,9 +211,12 @@ async def _diagnose(options: DoctorOptions) -> Diagnosis:
 async def _server_headers(agent: AgentOptions) -> dict[str, str]:
     """The headers of a response of the agent's server; {} without HTTP."""
     import httpx
+    from a2a_tool_capture.environment_proxies import EnvironmentTransport
 
     try:
-        async with httpx.AsyncClient(verify=agent.tls or True, timeout=_HEADERS_TIMEOUT_S) as http:
+        async with httpx.AsyncClient(
+            transport=EnvironmentTransport(agent.tls or True), timeout=_HEADERS_TIMEOUT_S
+        ) as http:
             return dict((await http.get(f"{agent.url}/.well-known/agent-card.json")).headers)
     except (httpx.HTTPError, httpx.UnsupportedProtocol):
         return {}

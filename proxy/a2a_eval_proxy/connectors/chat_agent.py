@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 from a2a_tool_capture.connector import recorder
-from a2a_tool_capture.errors import AgentUnreachableError, connection_problem
+from a2a_tool_capture.environment_proxies import EnvironmentTransport, UnusableProxyError
+from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError, connection_problem
 from a2a_tool_capture.json_values import describe, plain_text
 from a2a_tool_capture.secret_references import resolve_header
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -112,8 +113,8 @@ class ChatApi:
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
         verify = self.tls or True
         query = self.endpoint.partition("?")[2]
-        transport = _QueryTransport(query, verify) if query else None
-        return httpx.AsyncClient(headers=headers, verify=verify, timeout=timeout, transport=transport)
+        transport = _QueryTransport(query, verify) if query else EnvironmentTransport(verify)
+        return httpx.AsyncClient(headers=headers, timeout=timeout, transport=transport)
 
     @property
     def _url(self) -> str:
@@ -125,6 +126,8 @@ class ChatApi:
             try:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
                     await client.head(self._url)
+            except UnusableProxyError as error:
+                raise ConfigurationError(self._problem(client, str(error))) from error
             except (httpx.TransportError, TimeoutError) as error:
                 raise AgentUnreachableError(self._problem(client, connection_problem(error))) from error
 
@@ -166,7 +169,7 @@ class ChatApi:
         return f"{self._url}: {problem}"
 
 
-class _QueryTransport(httpx.AsyncHTTPTransport):
+class _QueryTransport(EnvironmentTransport):
     """Adds a query, which may hold a key, to requests that have none: httpx logs the URL of what it is given."""
 
     def __init__(self, query: str, verify: ssl.SSLContext | bool) -> None:

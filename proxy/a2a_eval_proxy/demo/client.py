@@ -21,7 +21,7 @@ async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMe
 
     Raises the SDK's A2AError if the agent cannot be reached.
     """
-    async with httpx.AsyncClient(timeout=httpx.Timeout(60.0)) as http:
+    async with httpx.AsyncClient(timeout=httpx.Timeout(60.0), trust_env=False) as http:
         client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(url)
         for case in suite.cases:
             context_id = task_id = None

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture import Finding, Severity, card_search
 from a2a_tool_capture.spec import is_capture_uri
 
 from .operations import HTTP_BINDINGS, Binding
 
-WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
+WELL_KNOWN_PATHS = frozenset(card_search.WELL_KNOWN_PATHS)
 
 _MOST_CHARACTERS = 200
 """Of the name and the version of an agent: each turn has them."""

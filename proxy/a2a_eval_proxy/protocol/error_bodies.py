@@ -9,7 +9,7 @@ from a2a_tool_capture.json_limits import has_too_many_values
 
 from .operations import Binding
 
-_DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
+PROXY_DOMAIN, A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -53,7 +53,7 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 
     `reason` is for programs (`UPSTREAM_UNREACHABLE`), `message` for people.
     """
-    info = _info(reason, _DOMAIN)
+    info = _info(reason, PROXY_DOMAIN)
     if binding is Binding.JSONRPC:
         return _rpc_response(status, _INTERNAL_ERROR, message, info, request_body)
     return _response(status, {"error": _rest_error(status, _STATUS[status], message, info)})

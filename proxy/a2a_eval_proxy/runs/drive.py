@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.agent_connection import CARD_TIMEOUT_S
+from a2a_tool_capture.card_search import WELL_KNOWN_PATHS
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
+from a2a_tool_capture.environment_proxies import EnvironmentTransport
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from a2a_tool_capture.secret_references import resolve_header
@@ -272,6 +274,8 @@ async def agent_client(
             streaming=agent.streaming,
             timeout_s=agent.timeout_s + (_SERVED_GRACE_S if server else 0),
             dialects=agent.dialects,
+            trust_env=server is None,
+            card_path=None if name is None else WELL_KNOWN_PATHS[0],  # at the origin may be that of another
         )
         try:
             await stack.enter_async_context(client)
@@ -286,7 +290,9 @@ async def _unlisted(name: str, proxy: str, headers: Mapping[str, str], tls: ssl.
     """Why the proxy has no agent of this name, in a sentence; None if it lists one."""
     sent = {header: resolve_header(header, value) for header, value in headers.items()}
     try:
-        async with httpx.AsyncClient(headers=sent, verify=tls or True, timeout=CARD_TIMEOUT_S) as http:
+        async with httpx.AsyncClient(
+            headers=sent, transport=EnvironmentTransport(tls or True), timeout=CARD_TIMEOUT_S
+        ) as http:
             listed = (await http.get(f"{proxy}/agents")).json()
         known = [str(item["name"]) for item in listed["agents"]]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from a2a_tool_capture.card_search import WELL_KNOWN_PATHS
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve
@@ -28,7 +29,6 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
 AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 """As a label of a host name: an agent's name may be part of one, and stands in paths and metrics."""
-_CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[0-9a-fA-F:]+\]|[\w-]+(?=:\d))(:\d+)?(/|$)", re.ASCII)
 """What is taken for an agent's URL without its scheme."""
 _MAX_SECONDS = 1e7
@@ -120,7 +120,7 @@ def parse_agent_url(value: Any) -> str:
         raise ValueError("expected a URL such as http://127.0.0.1:9999, not a file (are two arguments swapped?)")
     if _HOST_AND_PORT.match(text):
         text = f"http://{text}"
-    for path in _CARD_PATHS:
+    for path in WELL_KNOWN_PATHS:
         text = text.removesuffix(path)
     return parse_url(text)
 

@@ -123,6 +123,7 @@ class Mistake:
     """Variables to set."""
 
 
+DEAD_PROXY = {"HTTP_PROXY": NOBODY}
 KEY = {"OPENAI_API_KEY": "sk-of-nobody"}
 RUN = "run suite.yaml --agent {agent}"
 MISTAKES = {
@@ -156,21 +157,22 @@ MISTAKES = {
     "suite for an agent: check": Mistake("check suite.yaml", "not a file (are two arguments swapped?), got"),
     "suite for an agent: send": Mistake("send hi --agent suite.yaml", "not a file (are two arguments swapped?), got"),
     "simulated user": Mistake("run simulated.yaml", "scope: conversation}}; and the simulated user needs a model"),
-    "no agent there": Mistake("run suite.yaml --agent {agent}/elsewhere", "/elsewhere/.well-known/agent-card.json", 3),
-    "no agent there: check": Mistake("check {agent}/elsewhere", "HTTP 404: no agent card found", 3),
+    "no agent there": Mistake("run suite.yaml --agent {strange}/404", "/404/.well-known/agent-card.json answered", 3),
+    "no agent there: check": Mistake("check {strange}/404", "/.well-known/agent.json; http://", 3),
     "no agent": Mistake("run suite.yaml", "the URL of the agent is missing: give --agent URL"),
     "no agent: init": Mistake("init --dir new", "--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT"),
     "other scheme": Mistake("run suite.yaml --agent ftp://x", "--agent: expected a URL such as http://127.0.0.1:9999"),
     "user in the URL": Mistake("run suite.yaml --agent http://a:b@c", "without user name and password"),
-    "web page": Mistake("run suite.yaml --agent {strange}/html", "no agent card (not JSON); is it an A2A agent?", 3),
-    "web page: check": Mistake("check {strange}/html", "expected a JSON object; is it an A2A agent?", 3),
-    "web page: validate": Mistake("validate suite.yaml --agent {strange}/html", "(not JSON); is it an A2A agent?", 3),
-    "JSON that is no card": Mistake("send hi --agent {strange}/list", "Agent card must be a JSON object); is it an", 3),
+    "web page": Mistake("run suite.yaml --agent {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
+    "web page: check": Mistake("check {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
+    "web page: validate": Mistake("validate suite.yaml --agent {strange}/html", "(a web page); is it an A2A agent?", 3),
+    "JSON that is no card": Mistake("send hi --agent {strange}/list", "(expected a JSON object); is it an A2A", 3),
     "empty card": Mistake("run suite.yaml --agent {strange}/object", "/object offers no interfaces; expected JSONRPC"),
     "interfaces of others": Mistake("send hi --agent {strange}/soap", "/soap offers SOAP; expected JSONRPC or HTTP+JS"),
     "binding that is not offered": Mistake("send hi --agent {strange}/answers-html --binding GRPC", "expected GRPC"),
     "login": Mistake("run suite.yaml --agent {strange}/login", "it leads to https://login.example/; give that URL", 3),
     "login: check": Mistake("check {strange}/login", "it leads to https://login.example/; give that URL if", 3),
+    "redirect to itself": Mistake("run suite.yaml --agent {strange}/loop", "it leads to itself, again and again", 3),
     "no credentials": Mistake("run suite.yaml --agent {strange}/401", "HTTP 401: who?; credentials are missing or", 3),
     "no credentials: check": Mistake("check {strange}/401", "not accepted: give them with --header", 3),
     "forbidden": Mistake("init --agent {strange}/403 --dir new", "HTTP 403: who?; credentials are missing or not", 3),
@@ -182,16 +184,52 @@ MISTAKES = {
     "port of the admin API": Mistake("send hi --agent {admin}", "the admin port of a2a-eval-proxy is no agent: cli", 3),
     "messages without credentials": Mistake("send hi --agent {strange}/answers-401", "credentials are missing or n", 3),
     "messages without credentials: init": Mistake(
-        "init --dir new --agent {strange}/answers-401", "the agent did not answer 'Hello, what can you do?' (", 3
+        "init --dir new --agent {strange}/answers-401", "credentials are missing or not accepted", 3
     ),
     "messages answered by a web page": Mistake("send hi --agent {strange}/answers-html", "is that the agent's URL?", 3),
+    "messages without credentials: run": Mistake(
+        "run suite.yaml --agent {strange}/answers-401", "HTTP 401: who?; credentials are missing or not acc", 3
+    ),
+    "messages without credentials: check": Mistake(
+        "check {strange}/answers-401", "/rpc answered HTTP 401: credentials are missing or not acc", 3
+    ),
+    "messages without credentials: doctor": Mistake(
+        "doctor {strange}/answers-401 --otlp 127.0.0.1:0", "credentials are missing or not accepted: give", 3
+    ),
+    "messages answered by a web page: run": Mistake(
+        "run suite.yaml --agent {strange}/answers-html", "HTTP 200 with a web page; is that the agent's URL?", 3
+    ),
+    "messages answered by a web page: check": Mistake("check {strange}/answers-html", "/rpc answered HTTP 200: a", 3),
+    "messages that fail: run": Mistake("run suite.yaml --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
+    "messages that fail: check": Mistake("check {strange}/answers-500", "/rpc answered HTTP 500: ", 3),
+    "messages that fail: init": Mistake("init --dir new --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
+    "extension that the agent requires": Mistake(
+        "run suite.yaml --agent {strange}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
+    ),
+    "extension that the agent requires: send": Mistake(
+        "send hi --agent {strange}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
+    ),
+    "dead proxy": Mistake(
+        "run suite.yaml --agent {agent}", f"via proxy {NOBODY} from HTTP_PROXY; is that proxy right?", 3, DEAD_PROXY
+    ),
+    "dead proxy: check": Mistake("check {agent}", f"via proxy {NOBODY} from HTTP_PROXY; is that", 3, DEAD_PROXY),
+    "dead proxy: init": Mistake("init --dir new --agent {agent}", "from HTTP_PROXY; is that", 3, DEAD_PROXY),
+    "SOCKS proxy": Mistake(
+        "send hi --agent {agent}", "from ALL_PROXY: SOCKS needs `pip install", environment={"ALL_PROXY": "socks5://x"}
+    ),
+    "SOCKS proxy: check": Mistake("check {agent}", "correct or unset", environment={"ALL_PROXY": "socks5://x"}),
+    "proxy that is no URL": Mistake("send hi --agent {agent}", "HTTP_PROXY: ", environment={"HTTP_PROXY": "ftp://x"}),
+    "authorities that are missing": Mistake(
+        "send hi --agent {agent}", "SSL_CERT_FILE=no.pem cannot be used", environment={"SSL_CERT_FILE": "no.pem"}
+    ),
+    "proxy of ours for an agent": Mistake("check {proxy}", "is an a2a-eval-proxy, which hides the extension from"),
     "messages that fail": Mistake("send hi --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
     "messages that hang": Mistake("send hi --timeout 0.1 --agent {strange}/answers-hangs", "did not ", 3),
     "messages to a dead port": Mistake("run suite.yaml --agent {strange}/elsewhere", f"{NOBODY}/ cannot be reached", 3),
     "URL in the place of nothing": Mistake("init {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
     "URL after the text": Mistake("send hi {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
     "suite for an agent: serve": Mistake("serve --upstream suite.yaml", "not a file (are two arguments swapped?)"),
-    "proxy without an agent": Mistake("check {agent} --via {strange}/html", "is not an agent card: expected a JSON", 3),
+    "proxy without an agent": Mistake("check {agent} --via {strange}/html", "no agent card (a web page); is it", 3),
     "Python agent that is missing": Mistake("run suite.yaml --agent python:no.py:A", "no.py:A: no such Python file"),
     "Python agent without the class": Mistake("run suite.yaml --agent python:agent.py:B", "agent.py has no class B"),
     "class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
@@ -430,8 +468,12 @@ def _strange_agents(url: str) -> Starlette:
         interface = {"url": f"{url}/{name}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
         if name.startswith("answers-"):
             if request.method == "GET":
-                return JSONResponse(_CARD | {"supportedInterfaces": [interface]})
+                others = [{"uri": "urn:other", "required": True}] if name == "answers-required" else []
+                capabilities = {"extensions": others}
+                return JSONResponse(_CARD | {"supportedInterfaces": [interface], "capabilities": capabilities})
             name = name.removeprefix("answers-")
+        if name == ".well-known":
+            return PlainTextResponse("nothing", 404)
         if name == "soap":
             return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"protocolBinding": "SOAP"}]})
         if name == "elsewhere":
@@ -439,21 +481,26 @@ def _strange_agents(url: str) -> Starlette:
         if name == "gateway":
             listed = request.path_params["path"] == "agents"
             return JSONResponse({"agents": [{"name": "orders"}]}, 200 if listed else 404)
+        if name == "required":
+            error = {"code": -32008, "message": "an extension is missing"}
+            return JSONResponse({"jsonrpc": "2.0", "id": 1, "error": error})
         if name == "hangs":
             await asyncio.Event().wait()
         if name.isdigit():
             return PlainTextResponse("who?", int(name))
         if name == "login":
             return RedirectResponse("https://login.example/")
+        if name == "loop":
+            return RedirectResponse(str(request.url))
         return HTMLResponse("<html>Welcome</html>") if name == "html" else JSONResponse([] if name == "list" else {})
 
     return Starlette(routes=[Route("/{name}/{path:path}", answer, methods=["GET", "POST"])])
 
 
 @pytest.fixture(scope="module")
-def admin(agent: str, folder: Path) -> Iterator[str]:
+def proxy(agent: str, folder: Path) -> Iterator[Proxy]:
     with Proxy(agent, folder / "proxy.db") as proxy:
-        yield proxy.admin_url
+        yield proxy
 
 
 @pytest.fixture(scope="module")
@@ -490,11 +537,12 @@ ENCODINGS, WIDTHS = ("utf-8", "cp1252", "ascii"), ("60", "80", "200")
 
 
 @pytest.fixture
-def typed(agent: str, secure: str, strange: str, admin: str) -> Iterator[Callable[[Mistake], list[str]]]:
+def typed(agent: str, secure: str, strange: str, proxy: Proxy) -> Iterator[Callable[[Mistake], list[str]]]:
     """The words of a mistake's command."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         values = {
-            "{agent}": agent, "{secure}": secure, "{strange}": strange, "{admin}": admin,
+            "{agent}": agent, "{secure}": secure, "{strange}": strange, "{admin}": proxy.admin_url,
+            "{proxy}": proxy.url,
             "{address}": agent.removeprefix("http://"), "{taken}": f"127.0.0.1:{taken.getsockname()[1]}",
         }  # fmt: skip
 

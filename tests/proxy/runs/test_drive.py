@@ -33,7 +33,7 @@ from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tool_call_evaluators.report import json_report, junit_xml
@@ -284,7 +284,7 @@ def refusing_app(url: str) -> Starlette:
     """An agent that answers every message with an error."""
 
     async def refuse(request: Request) -> Response:
-        return Response("out of order", status_code=500)
+        return JSONResponse({"error": {"code": -32603, "message": "out of order"}}, 500)
 
     return Starlette(routes=[*create_agent_card_routes(agent_card(url)), Route("/", refuse, methods=["POST"])])
 

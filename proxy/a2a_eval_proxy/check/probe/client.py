@@ -11,16 +11,17 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
-from a2a_tool_capture.errors import connection_problem, response_problem
+from a2a_tool_capture.card_search import CardAnswer, card_urls, find_card
+from a2a_tool_capture.environment_proxies import EnvironmentTransport, UnusableProxyError
+from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError, connection_problem
 from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
-from ...protocol.agent_card import WELL_KNOWN_PATHS
-from ...protocol.operations import Binding, decode_json
+from ...protocol.error_bodies import PROXY_DOMAIN
+from ...protocol.operations import Binding
 from ...protocol.sse import EventTooLargeError, SseSplitter
 from .answer import GrpcEnd, WireAnswer, WireMessage
 from .record import CardSeen, GrpcError, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
@@ -44,17 +45,23 @@ class AgentTransport:
 
     Every request carries `headers`. `timeout_s` is the maximum number of seconds of one answer. `tls` has the trusted
     authorities and the client certificate; None trusts the system's authorities. `grpc_tls` says whether gRPC
-    addresses without a scheme use TLS.
+    addresses without a scheme use TLS, `trust_env` whether the proxies of the environment are used.
     """
 
     def __init__(
-        self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None, *, grpc_tls: bool
+        self,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        *,
+        grpc_tls: bool,
+        trust_env: bool = True,
     ) -> None:
         self.headers, self.timeout_s, self.tls, self.grpc_tls = headers, timeout_s, tls, grpc_tls
         self._http = httpx.AsyncClient(
             headers={"Accept-Encoding": "gzip, deflate", **headers},  # whatever else is installed
-            verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            transport=EnvironmentTransport(tls or True) if trust_env else httpx.AsyncHTTPTransport(verify=tls or True),
         )
         self._channels: GrpcChannels | None = None
 
@@ -153,42 +160,44 @@ class ProbeClient(AgentTransport):
     that cannot be sent.
     """
 
-    def __init__(self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+        *,
+        trust_env: bool = True,
+    ) -> None:
         for name in headers:
             if name.lower() in _SET_BY_CHECK:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
         filled = {name: resolve_header(name, value) for name, value in headers.items()}
-        super().__init__(filled, timeout_s, tls, grpc_tls=False)
+        super().__init__(filled, timeout_s, tls, grpc_tls=False, trust_env=trust_env)
         self.header_values = frozenset(filled.values())
         """To be masked in reports: an agent may quote the request."""
 
     async def card(self, url: str) -> CardSeen:
-        """Fetch the agent card from its well-known paths under `url`.
+        """Fetch the agent's card from where `find_card` looks for it.
 
         Raises AgentUnreachableError if there is no connection, AgentError if there is no card.
         """
         self.grpc_tls = url.startswith("https://")
-        problem = ""
-        for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
-            request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
-            answer = await self.answer(request)
-            if answer.failure is not None and not isinstance(answer.failure, EventTooLargeError):
-                problem = self._failure(answer.failure, request.url)
-                raise AgentUnreachableError(f"{request.url}: {problem}") from answer.failure
-            body = b"".join(message.data for message in answer.messages)
-            if httpx.codes.is_success(answer.status):
-                try:
-                    card = decode_json(body[:MAX_BODY_BYTES])
-                except ValueError:
-                    card = None
-                if not isinstance(card, dict):
-                    raise AgentError(f"{request.url} is not an agent card: expected a JSON object; is it an A2A agent?")
-                return CardSeen(request, card, body=body)
-            problem = problem or f"{request.url} answered HTTP {answer.status}"
-            if answer.status != httpx.codes.NOT_FOUND:
-                headers = {name.lower(): value for name, value in answer.headers}
-                raise AgentError(f"{problem}: {response_problem(answer.status, headers, 'no agent card')}")
-        raise AgentError(f"{problem}: no agent card found; is it an A2A agent?")
+        found = await find_card(card_urls(url), self._card_answer)
+        return CardSeen(_card_request(found.url), found.card, body=found.body)
+
+    async def is_our_proxy(self, url: str) -> bool:
+        """Whether this is an a2a-eval-proxy in place of an agent: it refuses TRACE itself, and signs its errors."""
+        answer = await self.answer(ProbeRequest("TRACE", url, ()))
+        return any(PROXY_DOMAIN.encode() in message.data for message in answer.messages)
+
+    async def _card_answer(self, url: str) -> CardAnswer:
+        answer = await self.answer(_card_request(url))
+        if isinstance(answer.failure, UnusableProxyError):
+            raise ConfigurationError(str(answer.failure))
+        if answer.failure is not None and not isinstance(answer.failure, EventTooLargeError):
+            raise AgentUnreachableError(f"{url}: {self._failure(answer.failure, url)}") from answer.failure
+        headers = {name.lower(): value for name, value in answer.headers}
+        return CardAnswer(answer.status, headers, b"".join(message.data for message in answer.messages))
 
     async def exchange(self, request: OperationRequest, listener: Listener | None = None) -> ProbeExchange:
         """Send `request` and read the answer; calls `listener` with each event of a stream as it arrives.
@@ -240,6 +249,10 @@ class ProbeClient(AgentTransport):
             await asyncio.sleep(POLL_S)
             done = await self.exchange(get(opening.request.interface, task_id, opening.activation))
         return done
+
+
+def _card_request(url: str) -> ProbeRequest:
+    return ProbeRequest("GET", url, (("Accept", "application/json"),))
 
 
 def _grpc_error(end: GrpcEnd) -> GrpcError:

@@ -9,6 +9,16 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+from a2a_tool_capture import TaskMerger
+from a2a_tool_capture.errors import (
+    AgentError,
+    AgentUnreachableError,
+    CaptureError,
+    is_web_page,
+    not_of_the_agent,
+    response_problem,
+)
+
 from ...capture.records import conversation_of
 from ...protocol.operations import Binding, Operation
 from ..signatures.card import verify_card
@@ -263,6 +273,35 @@ class _Probe:
         finally:
             for subscription in subscriptions:
                 subscription.cancel()
+
+
+def failed_throughout(record: ProbeRecord) -> CaptureError | None:
+    """The error for an agent that failed each message, without a call to look at; None if it did not."""
+    turns = [turn for conversation in record.conversations for turn in conversation.turns]
+    failures = [why for turn in turns if (why := _failure(turn))]
+    if not turns or len(failures) < len(turns) or any(map(_shows_calls, turns)):
+        return None
+    turn, why = turns[0], failures[0]
+    status, url = turn.opening.status, turn.opening.request.interface.url
+    headers = {name.lower(): value for name, value in turn.opening.headers}
+    if not status:
+        return AgentUnreachableError(f"{url}: {why}")
+    if is_web_page(headers) or (status >= 300 and not_of_the_agent(status, headers)):
+        said = response_problem(status, headers, "", url) or why.removeprefix(f"HTTP {status}: ")
+        return AgentUnreachableError(f"{url} answered HTTP {status}: {said}")
+    return AgentError(f"the agent failed {turn.message!r} ({why}); read its log, or send another with --message")
+
+
+def _failure(turn: ProbeTurn) -> str:
+    """Why the agent failed this message; "" if it did not."""
+    if turn.opening.problem:
+        return turn.opening.problem
+    if [*states(*turn.exchanges), ""][-1] != "TASK_STATE_FAILED":
+        return ""
+    merger = TaskMerger()
+    for event in turn.opening.normal_events:
+        merger.feed(event)
+    return merger.response_text or "its task failed"
 
 
 def _shows_calls(turn: ProbeTurn) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
+from a2a_tool_capture.environment_proxies import EnvironmentTransport
 from a2a_tool_capture.errors import connection_problem
 
 from ...errors import ConfigError
@@ -115,7 +116,7 @@ async def _fetch(url: str, tls: ssl.SSLContext | None) -> bytes:
     try:
         async with (
             asyncio.timeout(KEY_TIMEOUT_S),
-            httpx.AsyncClient(verify=tls or True) as client,
+            httpx.AsyncClient(transport=EnvironmentTransport(tls or True)) as client,
             client.stream("GET", url) as response,
         ):
             if response.status_code != httpx.codes.OK:
