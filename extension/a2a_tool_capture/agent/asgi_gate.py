@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from ..spec import EXTENSIONS_HEADERS, strip_headers
+from ..spec import strip_headers
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
+
+
+activation_refused: ContextVar[bool] = ContextVar("activation_refused", default=False)
+"""Whether a gate does not know the caller of the current request, whose message may ask without a header."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +55,7 @@ class KnownCallers:
 
 
 class ActivationGate:
-    """ASGI middleware: removes the extension from the request headers of unknown callers.
+    """ASGI middleware: unknown callers cannot activate the extension, by a header or in a message.
 
     The agent responds to them as to any client that does not activate the extension. `tokens` are compared with
     `Authorization: Bearer`. `subjects` are compared with the verified client certificate (`client_cert_name` of
@@ -73,10 +78,14 @@ class ActivationGate:
     async def __call__(
         self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[Any]]
     ) -> None:
-        asks = scope["type"] == "http" and any(name in EXTENSIONS_HEADERS for name, _ in scope["headers"])
-        if asks and not self._is_known(scope):
-            scope = {**scope, "headers": strip_headers(scope["headers"])}
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or self._is_known(scope):
+            await self._app(scope, receive, send)
+            return
+        token = activation_refused.set(True)
+        try:
+            await self._app({**scope, "headers": strip_headers(scope["headers"])}, receive, send)
+        finally:
+            activation_refused.reset(token)
 
     def _is_known(self, scope: Scope) -> bool:
         tls = (scope.get("extensions") or {}).get("tls") or {}

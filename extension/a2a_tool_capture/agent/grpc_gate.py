@@ -9,13 +9,13 @@ import grpc
 import grpc.aio
 
 from ..spec import EXTENSIONS_HEADERS, strip_header
-from .asgi_gate import KnownCallers
+from .asgi_gate import KnownCallers, activation_refused
 
 _PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
 
 
 class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Removes the extension from the metadata of unknown callers; see `ActivationGate`.
+    """Unknown callers cannot activate the extension, by metadata or in a message; see `ActivationGate`.
 
     `tokens` are compared with the `authorization` metadata, `subjects` with the common name and the alternative
     names of the client certificate verified by gRPC (`require_client_auth=True`).
@@ -45,7 +45,9 @@ class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  
         return grpc.unary_stream_rpc_method_handler(answers, *codecs)
 
     def _guarded(self, context: Any) -> Any:
-        return context if self._is_known(context) else _UnknownCaller(context)
+        known = self._is_known(context)
+        activation_refused.set(not known)  # in the context of this call
+        return context if known else _UnknownCaller(context)
 
     def _is_known(self, context: Any) -> bool:
         metadata = context.invocation_metadata() or ()

@@ -15,6 +15,7 @@ from a2a.types import AgentCard, Message, Task
 from ..recorder import ToolCallRecorder
 from ..spec import BASE_URI, URI
 from . import sdk_compat
+from .asgi_gate import activation_refused
 from .executor import CapturingExecutor, declare_tool_calls
 from .json_filter import without_calls
 
@@ -52,7 +53,7 @@ class CapturingRequestHandler(_Handler):  # type: ignore[misc]  # see `_Handler`
 
     Wraps `agent_executor` in a `CapturingExecutor` and, if the recorder is enabled, declares the extension on both
     cards. Calls are stored with the task. The handler removes them from every response (send, stream, get, list,
-    subscribe, cancel) to a request that does not activate the extension itself.
+    subscribe, cancel) to a request that does not activate the extension itself, by the header or in its message.
 
     Webhooks receive calls if the request that registered them activated the extension. This requires a
     `GatedPushConfigStore` as `push_config_store`, read by `push_sender`; with another store webhooks receive none.
@@ -102,9 +103,11 @@ class CapturingRequestHandler(_Handler):  # type: ignore[misc]  # see `_Handler`
         return self._shown(await super().on_cancel_task(params, context), context)
 
     async def on_message_send(self, params: Any, context: Any = None) -> Any:
+        _activate(params.message, context)
         return self._shown(await super().on_message_send(params, context), context)
 
     def on_message_send_stream(self, params: Any, context: Any = None) -> AsyncGenerator[Event]:
+        _activate(params.message, context)
         return self._shown_events(super().on_message_send_stream(params, context), context)
 
     def on_subscribe_to_task(self, params: Any, context: Any = None) -> AsyncGenerator[Event]:
@@ -113,6 +116,12 @@ class CapturingRequestHandler(_Handler):  # type: ignore[misc]  # see `_Handler`
     def on_resubscribe_to_task(self, params: Any, context: Any = None) -> AsyncGenerator[Event]:
         """`on_subscribe_to_task` in a2a-sdk 0.3."""
         return self._shown_events(super().on_resubscribe_to_task(params, context), context)
+
+
+def _activate(message: Message, context: Any) -> None:
+    """Have a message that lists the extension activate it, as the header does: some clients send no header."""
+    if context is not None and URI in sdk_compat.entries(message, "extensions") and not activation_refused.get():
+        context.requested_extensions.add(URI)
 
 
 class _GatedPushSender(PushNotificationSender):

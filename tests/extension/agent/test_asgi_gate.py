@@ -74,7 +74,8 @@ def agent() -> Iterator[str]:
 
 
 async def told(url: str, headers: list[tuple[str, str]], method: str = "SendMessage") -> str:
-    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    """The message asks, too, as some clients do without the header."""
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}], "extensions": [URI]}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
     async with httpx.AsyncClient() as http:
         response = await http.post(url, json=body, headers=[("A2A-Version", "1.0"), *headers])
@@ -216,7 +217,8 @@ async def grpc_agent(credentials: grpc.ServerCredentials | None = None, **who: l
 
 async def told_over_grpc(channel: grpc.aio.Channel, *metadata: tuple[str, str], stream: bool = False) -> str:
     stub = a2a_pb2_grpc.A2AServiceStub(channel)
-    request = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="hello")]))
+    message = Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="hello")], extensions=[URI])
+    request = SendMessageRequest(message=message)
     asking = (("a2a-extensions", f"urn:x,{URI}"), *metadata)
     if stream:
         events = [str(event) async for event in stub.SendStreamingMessage(request, metadata=asking)]

@@ -186,7 +186,7 @@ def asking(asked: bool) -> ClientCallContext:
     return ClientCallContext(service_parameters=ServiceParametersFactory.create([with_a2a_extensions(uris)]))
 
 
-def message(text: str, **fields: str) -> SendMessageRequest:
+def message(text: str, **fields: Any) -> SendMessageRequest:
     return SendMessageRequest(
         message=Message(message_id=uuid.uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)], **fields)
     )
@@ -255,6 +255,20 @@ async def test_so_do_cancel_and_the_answer_to_a_later_message(binding: str, vers
         later = message("continue", task_id=task_id)
         answers = [answer async for answer in client.send_message(later, context=asking(asked))]
         check(MessageToJson(answers[-1]), asked)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(("binding", "version"), BINDINGS)
+async def test_a_message_that_lists_the_extension_asks_without_the_header(
+    binding: str, version: str, streaming: bool
+) -> None:
+    async with connected(binding, version) as client:
+        client._config.streaming = streaming  # type: ignore[attr-defined]
+        asking_message = message("ask", extensions=[URI])
+        shown = [MessageToJson(answer) async for answer in client.send_message(asking_message, context=asking(False))]
+        check("\n".join(shown), asked=True)
+        [later] = [MessageToJson(answer) async for answer in client.send_message(message("release"))][-1:]
+        assert "tool-call-capture" not in later
 
 
 @pytest.mark.parametrize("gated", [True, False])
