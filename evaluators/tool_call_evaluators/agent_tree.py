@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from a2a_tool_capture.models import Finding, ToolCall, epoch_seconds, rfc3339
 
 from .texts import counted, excerpt
-from .visibility import Visibility, turn_failure_of, visibility_in, visibility_of
+from .visibility import Visibility, calls_in, turn_failure_of, visibility_in, visibility_of
 
 
 class EdgeEvidence(StrEnum):
@@ -93,7 +93,7 @@ class AgentTurn:
         has_content: bool = True,
     ) -> AgentTurn:
         """From a turn in its JSON form (`GET /api/turns/{turn_id}`)."""
-        calls: Iterable[ToolCall] = map(ToolCall.from_dict, turn["tool_calls"])
+        calls: Iterable[ToolCall] = calls_in(turn)
         if not has_content:  # what is stored in their place is none of the agent's
             calls = (replace(call, arguments=None, result=None) for call in calls)
         is_open = turn["status"] == "open"

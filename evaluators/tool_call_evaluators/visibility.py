@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.models import Finding, Severity, ToolCall, epoch_seconds
 from a2a_tool_capture.unknown_calls import calls_unknown_by
 from a2a_tool_capture.wire import FAILED_STATES, SETTLED_STATES
 
@@ -22,6 +24,19 @@ AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
 AGENT_UNREACHABLE = "agent_unreachable"
 """The finding of a turn of `run` that broke off since the agent could not be reached any more."""
+
+
+def calls_in(turn: Mapping[str, Any]) -> list[ToolCall]:
+    """The tool calls of a turn (JSON form), with the times at which they were seen."""
+    return [_call(*one) for one in zip_longest(turn["tool_calls"], turn.get("call_times", ()))]
+
+
+def _call(data: Mapping[str, Any], times: Mapping[str, Any] | None) -> ToolCall:
+    call = ToolCall.from_dict(data)
+    if times is None or times["source"] != "protocol":
+        return call
+    first, result = epoch_seconds(times["first_seen_at"]), times["result_seen_at"]
+    return replace(call, first_seen_at=first, result_seen_at=None if result is None else epoch_seconds(result))
 
 
 class TurnFailure(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from .canonical import EXACT, with_whole_numbers
@@ -19,9 +20,11 @@ from .spec import (
     ARGUMENTS_UNKNOWN,
     BASE_URI,
     DEFAULT_ARGUMENTS,
+    ENDED_AT,
     KNOWN_VERSIONS,
     METADATA_KEY,
     NOT_RECORDED_KEY,
+    STARTED_AT,
     ExtensionVersion,
     is_capture_uri,
 )
@@ -29,7 +32,7 @@ from .wire import is_from_user
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
-_FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS})
+_FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS, STARTED_AT})
 UNKNOWN_VERSION = "unknown_version"
 """The finding of calls of another version of the extension. An agent in migration has the same under a known one."""
 _OTHER_VERSION = re.compile(re.escape(BASE_URI) + r"/v[0-9]+/tool_calls")
@@ -239,7 +242,17 @@ def _with_further(call: ToolCall, entry: Mapping[str, Any]) -> ToolCall:
     if isinstance(defaults, list):
         named = [name for name in call.arguments or () if name in defaults]
         call = replace(call, default_arguments=tuple(named))
-    return call
+    started, ended = _moment(entry.get(STARTED_AT)), _moment(entry.get(ENDED_AT))
+    return call if started is None else replace(call, started_at=started, ended_at=ended)
+
+
+def _moment(value: Any) -> datetime | None:
+    """An RFC 3339 time; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo is not None and 1970 <= moment.year < 9999 else None
 
 
 def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:

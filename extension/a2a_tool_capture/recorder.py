@@ -20,8 +20,16 @@ from typing import Any, ParamSpec, TypeVar, overload
 from weakref import WeakSet
 
 from .json_values import describe, for_protobuf, plain_arguments, plain_text
-from .models import ToolCall, ToolCallSource
-from .spec import ARGUMENTS_JSON, ARGUMENTS_UNKNOWN, DEFAULT_ARGUMENTS, METADATA_KEY, NOT_RECORDED_KEY
+from .models import ToolCall, ToolCallSource, rfc3339
+from .spec import (
+    ARGUMENTS_JSON,
+    ARGUMENTS_UNKNOWN,
+    DEFAULT_ARGUMENTS,
+    ENDED_AT,
+    METADATA_KEY,
+    NOT_RECORDED_KEY,
+    STARTED_AT,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -212,6 +220,10 @@ def wire_entry(call: ToolCall) -> dict[str, Any]:
         entry["result"] = call.result
     if call.error is not None:
         entry["error"] = call.error
+    if call.started_at is not None:
+        entry[STARTED_AT] = rfc3339(call.started_at)
+    if call.ended_at is not None:
+        entry[ENDED_AT] = rfc3339(call.ended_at)
     return entry
 
 

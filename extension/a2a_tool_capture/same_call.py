@@ -111,6 +111,8 @@ def filled(call: ToolCall, earlier: ToolCall) -> ToolCall:
         arguments=call.arguments or earlier.arguments,
         result=call.result if call.result is not None else earlier.result,
         error=call.error if call.error is not None else earlier.error,
+        started_at=call.started_at or earlier.started_at,
+        ended_at=call.ended_at or earlier.ended_at,
         first_seen_at=call.first_seen_at if earlier.first_seen_at is None else earlier.first_seen_at,
         result_seen_at=call.result_seen_at if earlier.result_seen_at is None else earlier.result_seen_at,
     )

@@ -60,6 +60,9 @@ ARGUMENTS_JSON = "arguments_json"
 DEFAULT_ARGUMENTS = "default_arguments"
 """Key of an entry: the names of arguments that have the tool's default, so that the model need not have given them."""
 
+STARTED_AT, ENDED_AT = "started_at", "ended_at"
+"""Keys of an entry: when the call ran (RFC 3339), which tells calls that overlap from calls in order."""
+
 
 class A2AToolCaptureExtension:
     """The same constants under arksim's name."""

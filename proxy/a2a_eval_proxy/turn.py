@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import zip_longest
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -204,8 +203,7 @@ class Turn:
         always = (spec.name for spec in fields(cls) if spec.name not in (*_IN_MEMORY, *_OPTIONAL))
         values = {name: data[name] for name in always} | {name: data.get(name) for name in _OPTIONAL}
         values["capture"] = CaptureFacts.from_dict(data["capture"])
-        calls, times = data["tool_calls"], data.get("call_times", ())
-        values["tool_calls"] = [_call(*one) for one in zip_longest(calls, times)]
+        values["tool_calls"] = _visibility().calls_in(data)
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]
         values["shown_by"] = _visibility().stated_evidence(data)
         for name in ("started_at", "first_event_at", "ended_at"):
@@ -223,7 +221,7 @@ def _visibility() -> ModuleType:
 
 
 def call_times(call: ToolCall) -> dict[str, Any] | None:
-    """When a call ran, from its span; else when the proxy saw it in the response; None if neither is known."""
+    """When a call ran, by its span or the agent's report; else when the proxy saw it; None if neither is known."""
     if call.started_at is not None:
         ended_at = None if call.ended_at is None else rfc3339(call.ended_at)
         return {"source": "trace", "started_at": rfc3339(call.started_at), "ended_at": ended_at}
@@ -231,14 +229,6 @@ def call_times(call: ToolCall) -> dict[str, Any] | None:
         seen = {"first_seen_at": rfc3339_at(call.first_seen_at), "result_seen_at": rfc3339_at(call.result_seen_at)}
         return {"source": "protocol", **seen}
     return None
-
-
-def _call(data: dict[str, Any], times: dict[str, Any] | None) -> ToolCall:
-    call = ToolCall.from_dict(data)
-    if times is None or times["source"] != "protocol":
-        return call
-    first, result = epoch_seconds(times["first_seen_at"]), times["result_seen_at"]
-    return replace(call, first_seen_at=first, result_seen_at=None if result is None else epoch_seconds(result))
 
 
 @lru_cache(maxsize=256)  # the calls of one event have the same time

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -38,6 +40,33 @@ def test_a_well_formed_entry() -> None:
 
 def test_order_is_kept() -> None:
     assert [call.name for call in read({"name": "b"}, {"name": "a"}, {"name": "b"}).tool_calls] == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("more", "known"),
+    [
+        ({"arguments_json": '{"id": 9007199254740993}'}, {"arguments": {"id": 2**53 + 1}}),
+        ({"arguments_json": '{"id": 1e400, "n": 2.0}'}, {"arguments": {"id": "inf", "n": 2}}),
+        ({"arguments_json": "[1]"}, {}),
+        ({"arguments_json": "{"}, {}),
+        ({"arguments_json": "[" * 100_000}, {}),
+        ({"arguments_json": '{"a":' * 500 + "1" + "}" * 500}, {}),
+        ({"arguments_json": f'{{"id": {"9" * 5000}}}'}, {}),
+        ({"arguments_json": 7}, {}),
+        ({"default_arguments": ["id", "other", 1]}, {"default_arguments": ("id",)}),
+        ({"default_arguments": "id"}, {}),
+        ({"started_at": "2026-01-01T13:00:00+01:00"}, {"started_at": datetime(2026, 1, 1, 12, tzinfo=UTC)}),
+        ({"started_at": "2026-01-01T12:00:00"}, {}),
+        ({"started_at": "0001-01-01T00:00:00+14:00"}, {}),
+        ({"started_at": 1767268800, "ended_at": "soon"}, {}),
+        ({"ended_at": "2026-01-01T12:00:00Z"}, {}),
+    ],
+    ids=lambda value: f"{value!r:.40}",
+)
+def test_what_an_entry_may_say_besides_is_read_or_ignored(more: dict[str, Any], known: dict[str, Any]) -> None:
+    calls, findings = read({"name": "get", "arguments": {"id": "9007199254740993"}, **more})
+    assert calls == [replace(ToolCall("get", {"id": "9007199254740993"}, source=ToolCallSource.A2A_PROTOCOL), **known)]
+    assert findings == []
 
 
 # ── entry and name ──────────────────────────────────────────────────────────────────────────────────────────

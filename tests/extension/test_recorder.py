@@ -54,10 +54,10 @@ def recording(recorder: ToolCallRecorder) -> Iterator[CallRecording]:
 
 
 def wire(recording: CallRecording) -> list[dict[str, Any]]:
-    """Entries as they are written, held against the schema."""
+    """Entries as they are written, held against the schema, without their times."""
     entries = recording.metadata()[METADATA_KEY]
     SCHEMA.validate(entries)
-    return entries
+    return [{key: value for key, value in entry.items() if key not in ("started_at", "ended_at")} for entry in entries]
 
 
 def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: CallRecording) -> None:
@@ -476,6 +476,17 @@ def test_python_values_become_json(recording: CallRecording, value: Any, written
     recording.record("tool", {"value": value}, result={"value": value})
     assert wire(recording)[0]["arguments"] == {"value": written}
     assert json.loads(wire(recording)[0]["result"]) == {"value": written}
+
+
+def test_a_reader_knows_when_calls_ran(recording: CallRecording) -> None:
+    one, two = recording.started("one", {}), recording.started("two", {})
+    recording.finished(two, "2")
+    recording.started("three", {})
+    recording.finished(one, "1")
+    times = [(call.name, call.started_at, call.ended_at) for call in recording.tool_calls]
+    assert [ended is None for _, _, ended in times] == [False, False, True]
+    read = read_tool_calls(over_the_wire(recording)).tool_calls
+    assert [(call.name, call.started_at, call.ended_at) for call in read] == times
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**64, 10**23])

@@ -19,6 +19,7 @@ from ..texts import counted
 from .arguments import ArgumentMatcher, Difference, Matcher, call_differences
 from .call_failure import outcome_unknown
 from .match_table import made_exactly, match_table
+from .overlaps import in_some_order
 from .pairing import Pair, longest_common_subsequence, maximum_matching
 from .placeholders import readable
 
@@ -225,14 +226,16 @@ def diff_calls(
 ) -> list[CallChange]:
     """Every call of both sides once, in the order of the right side; removed calls follow their predecessor.
 
-    Equal calls in order are `same`, as many as possible; then equal calls out of order are `moved`; then calls of
-    one tool are paired as `changed`, each with the one that differs least; the rest are removed or added. Only the
-    first `MAX_DIFFED` calls of each side are compared.
+    Equal calls in order are `same`, as many as possible (any order, where calls overlap in time); then equal calls out
+    of order are `moved`; then calls of one tool are paired as `changed`, each with the one that differs least; the rest
+    are removed or added. Only the first `MAX_DIFFED` calls of each side are compared.
     """
     matcher = matcher or ArgumentMatcher()
     left, right = left[:MAX_DIFFED], right[:MAX_DIFFED]
     table = match_table(left, right, matcher)
-    changes = [CallChange("same", *pair) for pair in longest_common_subsequence(table, len(right))]
+    changes = [
+        CallChange("same", *pair) for pair in in_some_order(longest_common_subsequence, right)(table, len(right))
+    ]
     free_left, free_right = _free(len(left), len(right), changes)
     unused = sum(1 << j for j in free_right)
     rest = [table[i] & unused for i in free_left]

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
 from ..matching.call_failure import outcome_unknown
 from ..matching.explain import call_name, unless_all
+from ..matching.overlaps import in_some_order
 from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CallsUnseenError, EvalCase, ExpectedCall, ExpectedOutput
 from ..registry import register
@@ -31,8 +33,9 @@ OTHERS = "*"
 class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
 
-    `strict`: 1 for equal sequences, else 0. Further calls cost nothing unless `strict`. Both empty: 1; exactly
-    one empty: 0. Details: `lcs`, `actual`, `expected`, each a list of names.
+    Calls that overlap in time count in whichever order fits best. `strict`: 1 for equal sequences, else 0. Further
+    calls cost nothing unless `strict`. Both empty: 1; exactly one empty: 0.
+    Details: `lcs`, `actual`, `expected`, each a list of names.
     """
 
     name: ClassVar[str] = "tool_call_order"
@@ -49,10 +52,11 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
         wanted = [ExpectedCall(name) for name in self.criteria_of(case)]
         made = calls_named(case, {call.name for call in wanted}, only_succeeded=self.only_succeeded)
         expected = [wanted[index].name for index in self.counting(case, wanted)]
-        actual = [made[index].name for index in self.counting(case, made)]
-        lcs = expected if expected == actual else _in_order(expected, actual)
+        counting = [made[index] for index in self.counting(case, made)]
+        actual = [call.name for call in counting]
+        lcs = expected if expected == actual else _in_order(expected, counting)
         all_or_nothing = self.strict or not expected
-        score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
+        score = float(expected == lcs and len(lcs) == len(actual)) if all_or_nothing else len(lcs) / len(expected)
         in_order = f"{len(lcs)} of {counted(len(expected), 'expected call')} in order{unless_all(score, len(lcs))}"
         return Measurement(
             score,
@@ -156,13 +160,13 @@ class ToolCallOutput(CriteriaEvaluator):
         return Measurement(score, sentence(returned, problems), attempts)
 
 
-def _in_order(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
+def _in_order(expected: Sequence[str], actual: Sequence[ToolCall]) -> list[str]:
     """The longest common subsequence."""
     places: dict[str, int] = defaultdict(int)
-    for j, name in enumerate(actual):
-        places[name] |= 1 << j
+    for j, call in enumerate(actual):
+        places[call.name] |= 1 << j
     table = [places.get(name, 0) for name in expected]
-    return [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
+    return [expected[i] for i, _ in in_some_order(longest_common_subsequence, actual)(table, len(actual))]
 
 
 def _output_text(result: str) -> str:

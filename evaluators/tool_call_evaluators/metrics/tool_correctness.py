@@ -11,6 +11,7 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, as_matcher
 from ..matching.explain import Pairing, matched_text
+from ..matching.overlaps import in_some_order
 from ..matching.pairing import longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
@@ -26,7 +27,8 @@ class ToolCorrectness(MatchingEvaluator):
     """Compares the tools used (A) with the expected ones (E).
 
     - `names_only` F1 of the two sets of names: 2 * shared / (names in A + names in E)
-    - `names_and_order` longest common subsequence of the names / max(|A|, |E|)
+    - `names_and_order` longest common subsequence of the names / max(|A|, |E|); calls that overlap in time have no
+      order among themselves
     - `names_and_args` F1 of a largest matching m of the calls, by `matcher`: 2m / (|A| + |E|)
 
     Both empty: 1; exactly one empty: 0. Details: `mode` and, for `names_only`, the names that are `correct`,
@@ -51,7 +53,7 @@ class ToolCorrectness(MatchingEvaluator):
         if in_order:
             wanted = ExpectedCalls(ExpectedCall(call.name, None) for call in wanted)
             expected = chosen(wanted, lefts)
-        pair = longest_common_subsequence if in_order else maximum_matching
+        pair = in_some_order(longest_common_subsequence, actual) if in_order else maximum_matching
         pairing = Pairing.of(expected, actual, matcher, pair).placed(wanted, made, lefts, rights)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
         problems = pairing.problems() if score < 1.0 else []

@@ -11,6 +11,7 @@ from ..matching.arguments import as_matcher
 from ..matching.call_failure import why_failed
 from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
+from ..matching.overlaps import in_some_order
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCalls
 from ..registry import register
@@ -28,6 +29,8 @@ class ToolTrajectory(MatchingEvaluator):
     """Compares the actual calls (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
 
     With m the size of a largest matching that uses each call once:
+
+    Calls that overlap in time count in whichever order fits best.
 
     - `strict` 1 if both have the same length and match pair by pair, else 0
     - `in_order` longest common subsequence / max(|A|, |E|)
@@ -64,7 +67,9 @@ class ToolTrajectory(MatchingEvaluator):
         if self.mode == "within":
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)
         else:
-            pairing = Pairing.of(expected, actual, matcher, _PAIR.get(self.mode, maximum_matching))
+            pair = _PAIR.get(self.mode)
+            pair = in_some_order(pair, actual) if pair else maximum_matching
+            pairing = Pairing.of(expected, actual, matcher, pair)
         pairing = pairing.placed(wanted, made, lefts, rights)
         counts = matched, *_ = len(pairing.pairs), len(expected), len(actual)
         score, summary, problems = self._score(*counts), _summary(self.mode, *counts), []

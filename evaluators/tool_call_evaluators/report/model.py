@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from a2a_tool_capture.models import ToolCall
-
 from ..agent_tree import AgentTurn, certain_part, walk
 from ..attempts import NOT_THE_AGENTS, Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
@@ -38,7 +36,7 @@ from ..simulation.record import UserRecord, users_text
 from ..suite import EvaluatorSpec, Suite
 from ..texts import counted, one_line, printable, score_text
 from ..tool_classes import NoClassesError, ToolClasses, named
-from ..visibility import NO_CAPTURE, Visibility
+from ..visibility import NO_CAPTURE, Visibility, calls_in
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
@@ -515,13 +513,14 @@ def verdict_sign(report: Report) -> str:
 
 def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules) -> list[CallChange]:
     """The expected calls compared with those of `turns`. Shortened results are not compared."""
-    made = [call for turn in turns for call in turn["tool_calls"]]
-    if any("shortened" in call for call in made):
+    turns = list(turns)
+    made = [call for turn in turns for call in calls_in(turn)]
+    if any("shortened" in call for turn in turns for call in turn["tool_calls"]):
         expected = [ExpectedCall(call.name, call.arguments) for call in expected]
-    changes = diff_calls(expected, [ToolCall.from_dict(call) for call in made], rules.matcher)
+    changes = diff_calls(expected, made, rules.matcher)
     if (ignored := rules.ignored) is None:
         return changes
-    tools = [expected[one.left or 0].name if one.right is None else made[one.right]["name"] for one in changes]
+    tools = [expected[one.left or 0].name if one.right is None else made[one.right].name for one in changes]
     return [
         replace(one, kind="ignored", differences=()) if one.kind != "same" and ignored(tool) else one
         for one, tool in zip(changes, tools, strict=True)

@@ -21,6 +21,7 @@ from ..suite.lint import READ_BY, may_read
 from ..suite.yaml_document import Path
 from ..texts import from_json
 from ..tool_classes import ToolClasses, named
+from ..visibility import calls_in
 from .outcomes import RunConversation, TurnJson, follow
 from .recording import Context, expected_value, ordered, recording_problem, typical_turns
 
@@ -198,7 +199,7 @@ class _Seen:
 
     @property
     def calls(self) -> list[ToolCall]:
-        return [ToolCall.from_dict(call) for turn in self.turns for call in turn["tool_calls"]]
+        return [call for turn in self.turns for call in calls_in(turn)]
 
     @property
     def context(self) -> Context:

@@ -24,6 +24,7 @@ from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..simulation.record import SIMULATED_USER, UserRecord
 from ..suite import Suite
+from ..visibility import calls_in
 from .outcomes import (
     ConversationResults,
     ConversationTurn,
@@ -631,10 +632,9 @@ def _turn_changes(
 def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[int, int]]:
     """The most frequent calls of the turns whose calls are known (the first in a tie), their number of turns, and the
     number of all those turns."""
-    known = [turn.turn["tool_calls"] for turn in turns if turn.turn is not None and not turn.unseen]
-    if not known:
+    variants = [calls_in(turn.turn) for turn in turns if turn.turn is not None and not turn.unseen]
+    if not variants:
         return [], (0, 0)
-    variants = [[ToolCall.from_dict(call) for call in calls] for calls in known]
     keys = [canonical([[call.name, call.arguments] for call in calls]) for calls in variants]
     key, count = Counter(keys).most_common(1)[0]
     return variants[keys.index(key)], (count, len(variants))

@@ -16,7 +16,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
-from a2a_tool_capture.models import ToolCall
 
 from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, inner_values, is_placeholder
@@ -25,7 +24,7 @@ from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.lint import READ_BY, may_read
 from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
-from ..visibility import Calls, visibility_in
+from ..visibility import Calls, calls_in, visibility_in
 from .outcomes import ConversationTurn, RunConversation, TurnJson, follow
 
 _COMPLETED, _REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_REJECTED"
@@ -309,7 +308,7 @@ def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:
 
 def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ExpectedCall, ...]:
     calls = []
-    for together in zip(*(map(ToolCall.from_dict, turn["tool_calls"]) for turn in turns), strict=True):
+    for together in zip(*map(calls_in, turns), strict=True):
         seen = [ordered(call.arguments_given) for call in together if call.arguments is not None]
         arguments: Any = expected_value(seen, context) if seen else None
         calls.append(ExpectedCall(together[0].name, arguments))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import __version__
-from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.options import OptionError
@@ -19,6 +18,7 @@ from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.texts import counted
+from tool_call_evaluators.visibility import calls_in
 
 from .. import audit
 from ..errors import ConfigError
@@ -128,7 +128,7 @@ class Tools:
                 planned = await turn_in_case(CaseBook(suite), store, turn)
             expect = planned.turn.expect
             if expect is not None and expect.tool_calls is not None:
-                made = [ToolCall.from_dict(call) for call in turn["tool_calls"]]
+                made = calls_in(turn)
                 lines = ["expected and made:", *diff_lines(expect.tool_calls, made, "in_order", ArgumentMatcher()), ""]
         return _bounded([*lines, turn_text(turn), await agents_asked(self._options.store, turn)])
 

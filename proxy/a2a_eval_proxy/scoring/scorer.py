@@ -24,6 +24,7 @@ from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
     TURN_SUCCEEDED,
+    calls_in,
     turn_result,
     visibility_in,
 )
@@ -317,7 +318,7 @@ class Scorer:
         metrics = {evaluator.metric for evaluator in evaluators}
         seen = case.eval_case(
             placed.index,
-            tool_calls=turn["tool_calls"],
+            tool_calls=calls_in(turn),
             calls_unseen=visibility_in(turn).unknown,
             response_text=turn["response_text"],
             user_text=turn["user_text"],
@@ -353,7 +354,7 @@ def _past(turn: TurnJson) -> EvalCase:
     return EvalCase(
         user_text=turn["user_text"],
         response_text=turn["response_text"],
-        tool_calls=turn["tool_calls"],
+        tool_calls=calls_in(turn),
         calls_unseen=visibility_in(turn).unknown,
     )
 

@@ -1,0 +1,103 @@
+"""Calls that overlap in time have no order among themselves: any of their orders may be the expected one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from a2a_tool_capture.models import ToolCall
+
+from .pairing import Pair, Table, items, maximum_matching
+
+MAX_REORDERED = 1_000
+"""Maximum number of calls whose overlaps are looked for; more keep their order."""
+
+_Span = tuple[float, float]
+
+
+def overlapping(calls: Sequence[ToolCall]) -> list[int]:
+    """For each call the others that ran while it did, as bits.
+
+    By the times at which they ran, else by those at which they and their results were seen. Two calls of which neither
+    is known for both, or that are not known to have ended, keep their order.
+    """
+    found = [0] * len(calls)
+    if not 1 < len(calls) <= MAX_REORDERED:
+        return found
+    ran, seen = list(map(_ran, calls)), list(map(_seen, calls))
+    for spans in (ran, [None if call is not None else span for call, span in zip(ran, seen, strict=True)]):
+        known = sorted((span, index) for index, span in enumerate(spans) if span is not None)
+        for position, ((_, end), index) in enumerate(known):
+            for (start, later_end), other in known[position + 1 :]:
+                if start >= end:
+                    break
+                if start < later_end:  # a call without duration overlaps nothing
+                    found[index] |= 1 << other
+                    found[other] |= 1 << index
+    return found
+
+
+def in_some_order(pair: Pair, calls: Sequence[ToolCall]) -> Pair:
+    """`pair` for the right items `calls`, in that order of overlapping ones which makes the most pairs."""
+    free = overlapping(calls)
+    if not any(free):
+        return pair
+
+    def pairs(table: Table, size: int) -> list[tuple[int, int]]:
+        order = _order(table, free)
+        place = {right: position for position, right in enumerate(order)}
+        arranged = [sum(1 << place[right] for right in items(row)) for row in table]
+        found = [(left, order[position]) for left, position in pair(arranged, size)]
+        return max(pair(table, size), found, key=len)
+
+    return pairs
+
+
+def _order(table: Table, free: Sequence[int]) -> list[int]:
+    """The right items, those that are expected early first, as far as the items that are not `free` allow it."""
+    size = len(free)
+    wanted = _wanted(table, free)
+    order: list[int] = []
+    left = (1 << size) - 1
+    while left:
+        first = next(items(left))
+        ready = [
+            right
+            for right in items((free[first] | 1 << first) & left)
+            if not left & ((1 << right) - 1) & ~free[right]  # nothing is left that came before it
+        ]
+        chosen = min(ready, key=lambda right: (wanted.get(right, -1), right))
+        order.append(chosen)
+        left ^= 1 << chosen
+    return order
+
+
+def _wanted(table: Table, free: Sequence[int]) -> dict[int, int]:
+    """The left item that each right item is paired with in any order; of equal ones, those that ended first come first.
+
+    More items must come after what ended first."""
+    column: dict[int, int] = defaultdict(int)
+    for left, row in enumerate(table):
+        for right in items(row):
+            column[right] |= 1 << left
+    alike: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for left, right in maximum_matching(table, len(free)):
+        alike[column[right]].append((left, right))
+    wanted: dict[int, int] = {}
+    for pairs in alike.values():
+        lefts, rights = sorted(left for left, _ in pairs), [right for _, right in pairs]
+        rights.sort(key=lambda right: ((free[right] >> right).bit_count(), right))
+        wanted |= dict(zip(rights, lefts, strict=True))
+    return wanted
+
+
+def _ran(call: ToolCall) -> _Span | None:
+    if call.started_at is None or call.ended_at is None:
+        return None
+    return call.started_at.timestamp(), call.ended_at.timestamp()
+
+
+def _seen(call: ToolCall) -> _Span | None:
+    if call.first_seen_at is None or call.result_seen_at is None:
+        return None
+    return call.first_seen_at, call.result_seen_at
