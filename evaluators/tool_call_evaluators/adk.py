@@ -18,14 +18,25 @@ from typing import Any
 
 from .gates import Gate
 from .model import ExpectedCall
+from .options import snake_case
+from .simulation.user import MAX_TURNS
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
 from .suite.files import read_source
 from .suite.importing import Notes, expected_call, unique_ids
 from .suite.writing import printable_id
 from .suite.yaml_document import Node
-from .suite_fields import boolean, number
+from .suite_fields import boolean, number, whole_number
 
 _ERROR = EvaluatorSpec("tool_error")
+_MAX_TURNS = 20
+"""ADK's default for a simulated user."""
+_OF_USERS = {
+    "model": "`simulated_user` of the suite names the model",
+    "model_configuration": "`simulated_user` of the suite has its options",
+    "custom_instructions": "the simulated user has our instructions",
+}
+_AT_RANDOM = ("creation_timestamp", "invocation_id", "duration", "model_duration", "tool_duration", "app_details")
+"""What says nothing of the expected behaviour."""
 _TRAJECTORY = "tool_trajectory_avg_score"
 _MODES = {"EXACT": "strict", "IN_ORDER": "superset", "ANY_ORDER": "superset"}
 """By ADK's match type, whose numbers are their positions. IN_ORDER also needs the order of the names."""
@@ -38,14 +49,27 @@ class Criteria:
     evaluators: tuple[EvaluatorSpec, ...] = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), _ERROR)
     gates: Mapping[str, Gate] = field(default_factory=dict)
     in_order: bool = False
+    max_turns: int = _MAX_TURNS
+    """Of simulated users."""
 
 
 def read_criteria(path: Path, notes: Notes) -> Criteria:
     """The criteria in the file at `path`: `{criteria: {metric: threshold, or {threshold, ...}}}`."""
     if not path.is_file():
         return Criteria()
-    entries = read_source(path).at("criteria").entries()
-    for metric in entries.keys() - {_TRAJECTORY}:
+    config = read_source(path)
+    notes.dropped(config, ("criteria", "user_simulator_config"), path.name)
+    simulator, kinds = config.get("user_simulator_config", "userSimulatorConfig"), ("type", "max_allowed_invocations")
+    most = _MAX_TURNS
+    if simulator is not None:
+        notes.dropped(simulator, kinds, "user_simulator_config", _OF_USERS)
+        if (given_most := simulator.get("max_allowed_invocations", "maxAllowedInvocations")) is not None:
+            most = given_most.convert(whole_number(1, MAX_TURNS).read)
+    return replace(_evaluators(config.at("criteria").entries(), notes), max_turns=most)
+
+
+def _evaluators(entries: Mapping[str, Node], notes: Notes) -> Criteria:
+    for metric in [name for name in entries if name != _TRAJECTORY]:
         notes.add(f"the criterion {metric} was not imported")
     if _TRAJECTORY not in entries:
         return Criteria((_ERROR,))
@@ -78,9 +102,6 @@ def _match_type(node: Node) -> str:
 
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 
-_MAX_TURNS = 20
-"""ADK's default for a simulated user."""
-
 
 def is_old_form(value: Any) -> bool:
     """Whether the value of a document is a list of cases or of invocations."""
@@ -99,7 +120,8 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
         name, cases = stem, _old_cases(node, stem, notes)
     else:
         name = node.text_at("name") or node.text_at("eval_set_id", "evalSetId") or stem
-        cases = [_case(item, notes) for item in node.need("eval_cases", "evalCases").items()]
+        notes.dropped(node, ("name", "eval_set_id", "description", "eval_cases", *_AT_RANDOM), "the evalset")
+        cases = [_case(item, notes, criteria.max_turns) for item in node.need("eval_cases", "evalCases").items()]
     if criteria.in_order:
         cases = [replace(case, turns=tuple(_in_order(turn) for turn in case.turns)) for case in cases]
     return Suite(name=name, evaluators=criteria.evaluators, gates=criteria.gates, cases=unique_ids(cases))
@@ -110,13 +132,15 @@ def _in_order(turn: CaseTurn) -> CaseTurn:
     return replace(turn, expect=replace(turn.expect, tool_calls_order=names or None))
 
 
-def _case(node: Node, notes: Notes) -> Case:
+def _case(node: Node, notes: Notes, max_turns: int) -> Case:
     name = printable_id(node.need("eval_id", "evalId").text())
+    known = ("eval_id", "session_input", "conversation_scenario", "conversation", "rubrics", *_AT_RANDOM)
+    notes.dropped(node, known, "a case")
     _note_rubrics(node, notes)
     _note_state(node.get("session_input", "sessionInput"), notes)
     scenario = node.get("conversation_scenario", "conversationScenario")
     if scenario is not None:
-        return Case(id=name, simulate=_simulated(scenario))
+        return Case(id=name, simulate=_simulated(scenario, notes, max_turns))
     conversation = node.need("conversation")
     turns = tuple(_turn(item, notes) for item in conversation.items())
     if not turns:
@@ -124,7 +148,8 @@ def _case(node: Node, notes: Notes) -> Case:
     return Case(id=name, turns=turns)
 
 
-def _simulated(scenario: Node) -> Simulation:
+def _simulated(scenario: Node, notes: Notes, max_turns: int) -> Simulation:
+    notes.dropped(scenario, ("starting_prompt", "conversation_plan", "user_persona"), "a scenario")
     persona = scenario.get("user_persona", "userPersona")
     profile = None
     if persona is not None and isinstance(persona.value, str):
@@ -139,7 +164,7 @@ def _simulated(scenario: Node) -> Simulation:
         goal=scenario.need("conversation_plan", "conversationPlan").text(),
         opening=scenario.need("starting_prompt", "startingPrompt").text(),
         profile=profile,
-        max_turns=_MAX_TURNS,
+        max_turns=max_turns,
     )
 
 
@@ -149,12 +174,18 @@ def _note_rubrics(node: Node, notes: Notes) -> None:
 
 
 def _note_state(session: Node | None, notes: Notes) -> None:
-    state = session.get("state") if session is not None else None
+    if session is None:
+        return
+    begins = {"events": "the conversation begins without them"}
+    notes.dropped(session, ("app_name", "user_id", "session_id", "state"), "the session input", begins)
+    state = session.get("state")
     if state is not None and state.value != {}:
         notes.add("the initial session state was not imported")
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:
+    known = ("user_content", "intermediate_data", "final_response", "rubrics", *_AT_RANDOM)
+    notes.dropped(node, known, "an invocation")
     _note_rubrics(node, notes)
     said = node.need("user_content", "userContent")
     user = _text(said)
@@ -162,12 +193,15 @@ def _turn(node: Node, notes: Notes) -> CaseTurn:
         said.fail("has no text")
     if any(part.get(*_FILES) is not None for part in said.items_at("parts")):
         notes.add("files in user messages were not imported")
+    final = node.get("final_response", "finalResponse")
+    for part in (part for content in (said, final) if content is not None for part in content.items_at("parts")):
+        notes.dropped(part, ("text", *map(snake_case, _FILES)), "a part")
     data = node.get("intermediate_data", "intermediateData")
     return CaseTurn(
         user,
         Expectation(
-            tool_calls=None if data is None else _calls(data),
-            response=_text(node.get("final_response", "finalResponse")),
+            tool_calls=None if data is None else _calls(data, notes),
+            response=_text(final),
         ),
     )
 
@@ -181,15 +215,17 @@ def _text(content: Node | None) -> str | None:
     return "\n".join(texts) or None
 
 
-def _calls(data: Node) -> tuple[ExpectedCall, ...]:
+def _calls(data: Node, notes: Notes) -> tuple[ExpectedCall, ...]:
     """The expected calls; empty if the intermediate data contains none: then no call is expected."""
-    calls = [expected_call(item, "args") for item in data.items_at("tool_uses", "toolUses")]
+    notes.dropped(data, ("tool_uses", "invocation_events"), "the intermediate data")
+    calls = [expected_call(item, "args", notes=notes) for item in data.items_at("tool_uses", "toolUses")]
     for event in data.items_at("invocation_events", "invocationEvents"):
         content = event.get("content")
         for part in content.items_at("parts") if content is not None else []:
             function_call = part.get("function_call", "functionCall")
             if function_call is not None:
-                calls.append(expected_call(function_call, "args"))
+                calls.append(expected_call(function_call, "args", notes=notes))
+            notes.dropped(part, ("text", "function_call"), "a part of an event")
     return tuple(calls)
 
 
@@ -199,19 +235,21 @@ def _old_cases(node: Node, stem: str, notes: Notes) -> list[Case]:
     if not items:
         node.fail("needs at least one case")
     if "query" in items[0].object():
-        return [Case(id=printable_id(stem), turns=tuple(_old_turn(item) for item in items))]
+        return [Case(id=printable_id(stem), turns=tuple(_old_turn(item, notes) for item in items))]
     cases = []
     for item in items:
+        notes.dropped(item, ("name", "data", "initial_session"), "a case")
         _note_state(item.get("initial_session"), notes)
         data = item.need("data")
-        turns = tuple(_old_turn(turn) for turn in data.items())
+        turns = tuple(_old_turn(turn, notes) for turn in data.items())
         if not turns:
             data.fail("needs at least one invocation")
         cases.append(Case(id=printable_id(item.need("name").text()), turns=turns))
     return cases
 
 
-def _old_turn(node: Node) -> CaseTurn:
+def _old_turn(node: Node, notes: Notes) -> CaseTurn:
+    notes.dropped(node, ("query", "expected_tool_use", "reference"), "an invocation")
     calls = []
     for item in node.items_at("expected_tool_use"):
         named = {"name": item.need("tool_name").value, "args": item.object().get("tool_input")}

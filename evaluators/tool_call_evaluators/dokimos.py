@@ -91,6 +91,7 @@ _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in a dataset. Raises SuiteError."""
+    notes.dropped(node, ("name", "description", "version", "examples"), "the dataset")
     examples = node.need("examples").items()
     cases = [_case(item, number, notes) for number, item in enumerate(examples, start=1)]
     evaluators = [EvaluatorSpec("tool_error")]
@@ -104,6 +105,8 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
 
 
 def _case(node: Node, number: int, notes: Notes) -> Case:
+    known = ("id", "input", "inputs", "expected_output", "expected_outputs", "metadata")
+    notes.dropped(node, known, "an example")
     outputs, metadata = node.at("expectedOutputs"), node.at("metadata")
     message = _user_message(node, notes)
     response = _response(outputs, node.get("expectedOutput"), notes)
@@ -114,7 +117,9 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
     elif calls is not None:
         notes.add("expected calls of a transcript apply to its last turn")
     expect = Expectation(
-        tool_calls=None if calls is None else tuple(expected_call(item, "arguments") for item in calls.items()),
+        tool_calls=None
+        if calls is None
+        else tuple(expected_call(item, "arguments", notes=notes) for item in calls.items()),
         response=response,
     )
     tools, outcome = metadata.get("tools"), metadata.text_at("expectedOutcome")

@@ -64,6 +64,27 @@ NOT_IMPORTED = {
 """Options without an equivalent here, and what happens instead."""
 
 
+_REAL = "no tool is simulated here, the agent calls its real ones"
+_REASONS = {
+    "mocking_strategy": _REAL,
+    "simulate_tools": _REAL,
+    "tools_to_simulate": _REAL,
+    "simulation_instructions": _REAL,
+    "weight": "each metric has a threshold and gates of its own",
+}
+"""What happens instead of what some keys ask for."""
+_OF_FILES = ("id", "name", "version", "description", "file_name", "created_at", "updated_at", "project_id")
+_OF_A_SET = (*_OF_FILES, "batch_size", "timeout_minutes")
+_OF_AN_EVALUATION = (
+    *("id", "name", "description", "inputs", "evaluation_criterias", "expected_output", "expected_agent_behavior"),
+    *("conversational_inputs", "conversational_expected_output", "eval_set_id", "created_at", "updated_at", "source"),
+)
+_OF_AN_EVALUATOR = (
+    *_OF_FILES, "evaluator_type_id", "evaluator_config", "evaluator_schema", "category", "type", "target_output_key"
+)  # fmt: skip
+"""The keys that are read, and those that say nothing of the expected behaviour."""
+
+
 @dataclass(frozen=True, slots=True)
 class UiPathEvaluator:
     """An evaluator of the set: the name of its equivalent here (None: no equivalent), its options, its default
@@ -95,6 +116,14 @@ def read_evaluator(node: Node) -> UiPathEvaluator:
     return UiPathEvaluator(kind, options, defaults, without)
 
 
+def _note_evaluator(node: Node, ref: str, notes: Notes) -> None:
+    """Note what the file of an evaluator says beyond what `read_evaluator` reads, and `NOT_IMPORTED` notes."""
+    name, config = f"the evaluator {ref}", node.at("evaluatorConfig")
+    options = {option for _, names in _TYPES.values() for option in names} | NOT_IMPORTED.keys()
+    notes.dropped(node, (*_OF_AN_EVALUATOR, *NOT_IMPORTED), name, _REASONS)
+    notes.dropped(config, ("name", "description", "default_evaluation_criteria", *options), name, _REASONS)
+
+
 def _older_type(node: Node) -> tuple[str | None, tuple[str, ...]]:
     """The evaluator here, and its options, for the numbers of the older form."""
     category, number = (part.value if (part := node.get(name)) is not None else None for name in ("category", "type"))
@@ -124,28 +153,28 @@ _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
 """Evaluators that compare the agent's answer with an expected one."""
 
-_Reader = tuple[str, str, Callable[[Node], Any]]
+_Reader = tuple[str, str, Callable[[Node, Notes], Any]]
 
-_ANSWER: _Reader = ("expected_output", "response", lambda given: given.value)
+_ANSWER: _Reader = ("expected_output", "response", lambda given, _: given.value)
 _CRITERIA: Mapping[str, _Reader] = {
     "tool_call_args": (
         "tool_calls",
         "tool_calls",
-        lambda given: tuple(expected_call(item, "args", "arguments") for item in given.items()),
+        lambda given, notes: tuple(expected_call(item, "args", "arguments", notes=notes) for item in given.items()),
     ),
-    "tool_call_order": ("tool_calls_order", "tool_calls_order", lambda given: given.convert(texts)),
+    "tool_call_order": ("tool_calls_order", "tool_calls_order", lambda given, _: given.convert(texts)),
     "tool_call_count": (
         "tool_calls_count",
         "tool_calls_count",
-        lambda given: {name: item.convert(count_criterion) for name, item in given.entries().items()},
+        lambda given, _: {name: item.convert(count_criterion) for name, item in given.entries().items()},
     ),
     "tool_call_output": (
         "tool_outputs",
         "tool_outputs",
-        lambda given: tuple(item.convert(expected_output) for item in given.items()),
+        lambda given, _: tuple(item.convert(expected_output) for item in given.items()),
     ),
-    "contains": ("search_text", "response_contains", Node.text),
-    "llm_judge_trajectory": ("expected_agent_behavior", "behavior", Node.text),
+    "contains": ("search_text", "response_contains", lambda given, _: given.text()),
+    "llm_judge_trajectory": ("expected_agent_behavior", "behavior", lambda given, _: given.text()),
 }
 """By evaluator: the name of the criterion, also in camel case, that identifies it without a file; the field of
 Expectation for its value; and the reader of the value."""
@@ -163,8 +192,13 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evaluation set. Raises SuiteError, also for a broken evaluator file."""
     known = evaluators_beside(path)
     used: dict[str, UiPathEvaluator] = {}
+    notes.dropped(node, (*_OF_A_SET, "evaluator_refs", "evaluator_configs", "evaluations"), "the set")
     listed = node.get("evaluatorRefs", "evaluator_refs")
-    refs = listed.convert(texts) if listed is not None else ()
+    configs = node.items_at("evaluatorConfigs", "evaluator_configs")
+    for config in configs:
+        notes.dropped(config, ("ref", "id"), "an evaluator of the set", _REASONS)
+    named = tuple(ref for config in configs if (ref := config.text_at("ref", "id")))
+    refs = listed.convert(texts) if listed is not None else named
     evaluations = [
         _evaluation(item, refs, known, used, notes)
         for item in node.need("evaluations").items()
@@ -202,6 +236,7 @@ def _evaluation(
     node: Node, refs: Iterable[str], known: Mapping[str, Node], used: dict[str, UiPathEvaluator], notes: Notes
 ) -> _Evaluation:
     """`refs` are the evaluators of the set, which apply to an evaluation of the older form."""
+    notes.dropped(node, _OF_AN_EVALUATION, "an evaluation", _REASONS)
     own_id, name = node.need("id").text(), node.text_at("name")
     users = _users(node, notes)
     given, empty = node.get("evaluationCriterias"), Node(node.document, None, node.path)
@@ -211,13 +246,18 @@ def _evaluation(
         if evaluator.kind is None:
             notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
             continue
+        if ref in known and ref not in used:
+            _note_evaluator(known[ref], ref, notes)
         used.setdefault(ref, evaluator)
         for option in evaluator.without:
             notes.add(f"{option} of the evaluator {ref} was not imported: {NOT_IMPORTED[option]}")
+        if entry.value is not None:
+            criterion_name = _ANSWER[0] if evaluator.kind in _ANSWERS else _CRITERIA[evaluator.kind][0]
+            notes.dropped(entry, (criterion_name,), f"the criteria of {ref}", _REASONS)
         parts = entry if entry.value is not None else evaluator.defaults
-        if (criterion := _criterion(evaluator.kind, parts, node)) is not None:
+        if (criterion := _criterion(evaluator.kind, parts, node, notes)) is not None:
             criteria[ref] = criterion
-    expect = _conversational(node)
+    expect = _conversational(node, notes)
     if given is None:
         output = node.get("expectedOutput")
         if output is not None and not criteria:
@@ -231,13 +271,13 @@ def _evaluation(
     return _Evaluation(case, criteria)
 
 
-def _criterion(kind: str, parts: Node | None, evaluation: Node) -> tuple[str, Any] | None:
+def _criterion(kind: str, parts: Node | None, evaluation: Node, notes: Notes) -> tuple[str, Any] | None:
     """The field of Expectation and its value that an evaluator expects, in its own criteria or the evaluation; None if
     neither has one."""
     name, field_name, read_value = _ANSWER if kind in _ANSWERS else _CRITERIA[kind]
     names = camel_case(name), name
     given = (parts.get(*names) if parts is not None else None) or evaluation.get(*names)
-    return None if given is None or given.blank else (field_name, read_value(given))
+    return None if given is None or given.blank else (field_name, read_value(given, notes))
 
 
 def _with_criteria(evaluation: _Evaluation, specs: Mapping[str, EvaluatorSpec]) -> Case:
@@ -296,13 +336,15 @@ def _users(node: Node, notes: Notes) -> list[str]:
     return [user_text(node.need("inputs").object(), notes)]
 
 
-def _conversational(node: Node) -> Expectation:
+def _conversational(node: Node, notes: Notes) -> Expectation:
     """The tool calls and the last answer of a conversational agent's expected output."""
     expected = node.get("conversationalExpectedOutput")
     if expected is None:
         return Expectation()
     answers = expected.items_at("agentResponse")
-    calls = [expected_call(call, "arguments") for answer in answers for call in answer.items_at("toolCalls")]
+    calls = [
+        expected_call(call, "arguments", notes=notes) for answer in answers for call in answer.items_at("toolCalls")
+    ]
     texts = [text for answer in answers if (text := answer.text_at("text"))]
     return Expectation(tool_calls=tuple(calls), response=texts[-1] if texts else None)
 

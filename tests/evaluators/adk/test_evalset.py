@@ -88,6 +88,48 @@ def test_a_persona_may_be_described() -> None:
     )
 
 
+def test_the_configuration_of_the_simulated_user(tmp_path: Path) -> None:
+    config = {"model": "gemini-2.5-pro", "max_allowed_invocations": 10, "custom_instructions": "{stop_signal}"}
+    whole = {"criteria": {}, "user_simulator_config": config, "custom_metrics": {"m": {}}, "live_model_config": None}
+    (tmp_path / "test_config.json").write_text(json.dumps(whole), "utf-8")
+    scenario = {"starting_prompt": "Hi", "conversation_plan": "Say bye."}
+    file = tmp_path / "a.evalset.json"
+    file.write_text(json.dumps({"eval_cases": [{"eval_id": "a", "conversation_scenario": scenario}]}), "utf-8")
+    imported = import_suite(file)
+    (case,) = imported.suite.cases
+    assert case.simulate is not None
+    assert case.simulate.max_turns == 10
+    assert imported.notes == (
+        "custom_metrics of test_config.json was not imported",
+        "model of user_simulator_config was not imported: `simulated_user` of the suite names the model",
+        "custom_instructions of user_simulator_config was not imported: the simulated user has our instructions",
+    )
+
+
+def test_what_is_not_imported_is_noted() -> None:
+    invocation = {
+        "invocation_id": "i",
+        "user_content": {"role": "user", "parts": [{"text": "Hi"}, {"function_response": {"name": "f"}}]},
+        "intermediate_data": {
+            "tool_uses": [{"id": "1", "name": "f", "args": {}, "will_continue": True}],
+            "tool_responses": [{"name": "f", "response": {}}],
+            "intermediate_responses": [],
+        },
+        "later_key": 1,
+    }
+    session = {"app_name": "a", "user_id": "u", "state": {}, "events": [{"author": "user"}]}
+    case = {"eval_id": "a", "conversation": [invocation], "sessionInput": session, "finalSessionState": {"x": 1}}
+    assert import_text(json.dumps({"eval_cases": [case], "later": [1]})).notes == (
+        "later of the evalset was not imported",
+        "finalSessionState of a case was not imported",
+        "events of the session input was not imported: the conversation begins without them",
+        "later_key of an invocation was not imported",
+        "function_response of a part was not imported",
+        "tool_responses of the intermediate data was not imported",
+        "will_continue of an expected call was not imported",
+    )
+
+
 def with_criteria(folder: Path, **criteria: Any) -> Imported:
     (folder / "test_config.json").write_text(json.dumps({"criteria": criteria}), "utf-8")
     calls = [{"name": "search", "args": {"q": "a"}}, {"name": "pay", "args": {"sum": 1}}]

@@ -311,6 +311,41 @@ def test_inputs_besides_the_input_of_dokimos_are_noted():
     assert imported.notes == ("of several inputs, only input is sent; the others were not imported",)
 
 
+def test_what_of_a_uipath_set_is_not_imported_is_noted(tmp_path):
+    strategy = {"type": "llm", "prompt": "Fake it.", "toolsToSimulate": [{"name": "refund"}]}
+    criterion = {"toolCalls": [{"name": "look_up", "args": {}, "id": "1", "result": "x"}], "weight": 2}
+    evaluation = {
+        "id": "1", "inputs": {"message": "Hi"}, "evaluationCriterias": {"Args": criterion}, "mockingStrategy": strategy,
+        "simulateTools": True, "toolsToSimulate": [{"name": "refund"}], "simulationInstructions": "",
+        "source": "manual", "simulateInput": False, "later": "x",
+    }  # fmt: skip
+    folder = tmp_path / "evals/eval-sets"
+    folder.mkdir(parents=True)
+    (tmp_path / "evals/evaluators").mkdir()
+    config = {"name": "Args", "strict": False, "partialCredit": True}
+    evaluator = {"id": "Args", "evaluatorTypeId": "uipath-tool-call-args", "evaluatorConfig": config, "createdAt": "x"}
+    (tmp_path / "evals/evaluators/args.json").write_text(json.dumps(evaluator))
+    whole = {
+        "id": "s", "version": "1.0", "batchSize": 10, "evaluatorConfigs": [{"ref": "Args", "weight": 0.5}],
+        "evaluations": [evaluation], "modelSettings": [{"model": "m"}],
+    }  # fmt: skip
+    (folder / "set.json").write_text(json.dumps(whole))
+    real = "not imported: no tool is simulated here, the agent calls its real ones"
+    imported = import_suite(folder / "set.json")
+    assert [spec.name for spec in imported.suite.evaluators] == ["tool_call_args"]
+    assert sorted(imported.notes) == sorted([
+        "modelSettings of the set was not imported",
+        "weight of an evaluator of the set was not imported: each metric has a threshold and gates of its own",
+        f"mockingStrategy of an evaluation was {real}",
+        f"simulateTools of an evaluation was {real}",
+        f"toolsToSimulate of an evaluation was {real}",
+        "later of an evaluation was not imported",
+        "partialCredit of the evaluator Args was not imported",
+        "weight of the criteria of Args was not imported: each metric has a threshold and gates of its own",
+        "result of an expected call was not imported",
+    ])  # fmt: skip
+
+
 def test_the_older_form_of_uipath():
     evaluation = {"id": "1", "name": "n", "inputs": {"a": 1, "b": "+"}, "expectedOutput": {"result": 2}}
     imported = import_text(json.dumps({"id": "x", "fileName": "f.json", "evaluations": [evaluation]}))
@@ -337,7 +372,7 @@ def test_dokimos_datasets():
     assert golden.turns == (CaseTurn("My jug is cracked."), CaseTurn("ORD-7", Expectation(response="Done.")))
     assert (golden.user_goal, golden.tasks) == ("A cracked jug", ("The jug is replaced.",))
     assert inputs.turns[0].user == '{"city": "Paris", "days": 2}'
-    assert len(imported.notes) == 1
+    assert len(imported.notes) == 2
 
 
 @pytest.mark.statement(199)
