@@ -26,6 +26,7 @@ from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .reconciliation import reconcile
 from .same_call import finished, same_call
+from .wire import timeline_of
 
 MAX_CALL_PARTS = 20_000
 """Maximum number of calls and responses kept per task."""
@@ -98,6 +99,8 @@ class _CallPart(NamedTuple):
     error: str | None = None
     source: ToolCallSource = ToolCallSource.ADK
     seen_at: float | None = None
+    streams: bool = False
+    """Whether it is no more than the beginning of the arguments."""
 
     def is_again(self, other: _CallPart) -> bool:
         """Whether both are about the same call, by id and name."""
@@ -127,6 +130,14 @@ def function_outcome(response: Any) -> FunctionOutcome:
 class _MalformedError(Exception):
     """A part is invalid; the message names the error."""
 
+    code = "malformed_entry"
+
+
+class _UnknownKindError(_MalformedError):
+    """It may be valid, of a kind that later versions have."""
+
+    code = "unknown_kind"
+
 
 class DialectReader:
     """Collects the calls of one task from its events. Never raises on JSON-like input; memory is bounded.
@@ -146,19 +157,34 @@ class DialectReader:
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
         self._now: float | None = None
+        self._unfinished: dict[str, None] = {}
+        self.before: list[ToolCall] = []
+        """The calls before the latest event, if that does not repeat all that it replaces."""
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """Every call so far in the order of first appearance; calls found only in artifacts come last."""
         return reconcile(_calls(self._messages.values()), _calls(self._artifacts.values())).tool_calls
 
+    @property
+    def unfinished(self) -> list[str]:
+        """Names of calls whose arguments began to stream since `begin_turn`, and of which no whole report came."""
+        return list(self._unfinished)
+
+    def begin_turn(self) -> None:
+        """What is unfinished belongs to earlier turns."""
+        self._unfinished.clear()
+
     def feed(self, event: Mapping[str, Any], now: float | None = None) -> list[Finding]:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`); returns findings about it."""
-        self._now = now
+        self._now, self.before = now, []
         findings: list[Finding] = []
         task = _object(event.get("task"))
         for message in _list(task.get("history")):
             self._message(message, findings)
+        for entry in timeline_of(task):
+            self._message(entry.get("message"), findings)
+            self._message(_object(entry.get("status")).get("message"), findings)
         self._message(_object(task.get("status")).get("message"), findings)
         for artifact in _list(task.get("artifacts")):
             self._artifact(artifact, False, findings)
@@ -185,6 +211,8 @@ class DialectReader:
     ) -> None:
         replaced = kept.get(key, [])
         earlier = len(replaced)
+        if not self.before and not {one[:3] for one in replaced} <= {one[:3] for one in parts}:
+            self.before = self.tool_calls
         parts[:earlier] = [
             new._replace(seen_at=old.seen_at) if new.is_again(old) else new
             for new, old in zip(parts, replaced, strict=False)
@@ -208,40 +236,48 @@ class DialectReader:
                 continue
             for dialect in self._dialects:
                 kind = metadata.get(dialect.type_key)
+                if not kind or kind == "thought" or "data" not in part:
+                    continue
                 read = _READERS.get(kind) if isinstance(kind, str) else None
                 if read is None:
-                    continue
+                    message = f"it may be a call, of a kind of dialect {dialect.name!r} that is not known: {kind!r:.80}"
+                    findings.append(Finding("unknown_kind", message, Severity.WARNING, f"{where}, part {number}"))
+                    break
                 try:
                     one = read(_data(part))
                 except _MalformedError as problem:
                     message = f"skipped: {problem}, in a {kind} of dialect {dialect.name!r}"
                     findings.append(Finding("malformed_entry", message, Severity.WARNING, f"{where}, part {number}"))
                     break
-                if one is not None:
+                if one is not None and one.streams:
+                    self._unfinished[one.name] = None
+                elif one is not None:
+                    self._unfinished.pop(one.name, None)
                     parts.append(one._replace(source=dialect.source, seen_at=self._now))
                 break
         return parts
 
     def _trace_parts(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
         """The calls in the traces of a message or an artifact. One trace may be there twice: a step counts once."""
-        traces = [_object(holder.get("metadata")).get(TRACE_KEY)]
-        traces += [part.get("data") for part in _list(holder.get("parts")) if isinstance(part, dict)]
+        marked = _object(holder.get("metadata")).get(TRACE_KEY)
+        data = [part.get("data") for part in _list(holder.get("parts")) if isinstance(part, dict)]
+        traces = [one for one in data if isinstance(one, dict) and "steps" in one]
         found: dict[str, _CallPart] = {}
-        for trace in traces:
-            if not isinstance(trace, dict) or "steps" not in trace:
-                continue
+        for trace in [marked, *traces] if marked else traces:
             try:
-                for one in _traced_calls(trace):
+                for one in _traced_calls(_object(trace)):
                     found[one.id or f"#{len(found)}"] = one._replace(seen_at=self._now)
             except _MalformedError as problem:
                 message = f"skipped: {problem}, in a trace of dialect 'traceability'"
-                findings.append(Finding("malformed_entry", message, Severity.WARNING, where))
+                findings.append(Finding(problem.code, message, Severity.WARNING, where))
         return list(found.values())
 
 
 # ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 _TOOL, _AGENT = ("TOOL", 2, "CALL_TYPE_ENUM_TOOL"), ("AGENT", 1, "CALL_TYPE_ENUM_AGENT")
+_HOST = ("HOST", "CALL_TYPE_ENUM_HOST")
+"""Work of the agent itself, which is no call."""
 
 
 def _steps(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -266,8 +302,10 @@ def _traced_calls(trace: Mapping[str, Any]) -> Iterator[_CallPart]:
             invoked = _object(_either(action, "agent_invocation", "agentInvocation")) or step
             name = _either(invoked, "agent_name", "agentName", "name", "agent_url", "agentUrl")
             arguments = invoked.get("requests")
-        else:
+        elif kind in _HOST:
             continue
+        else:
+            raise _UnknownKindError(f"a step of a kind that is not known: {kind!r:.80}")
         if not isinstance(name, str) or not name:
             raise _MalformedError(f"a step names no tool or agent, but {name!r:.80}")
         if arguments is not None and not isinstance(arguments, dict):
@@ -308,10 +346,12 @@ def _data(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _call(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
-    """The start of a call; None for google-adk's own calls, and while arguments are streaming."""
+    """The start of a call; None for google-adk's own calls."""
     name = _text(data, name_key, required=True)
-    if name in ASKS_THE_USER or data.get("partialArgs") or data.get("willContinue") is True:
+    if name in ASKS_THE_USER:
         return None
+    if data.get("partialArgs") or data.get("willContinue") is True:
+        return _CallPart(name, _text(data, "id"), False, streams=True)
     arguments = data.get("args")
     if arguments is not None and not isinstance(arguments, dict):
         raise _MalformedError(f"'args' is a {type(arguments).__name__}, expected an object")

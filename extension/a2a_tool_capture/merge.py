@@ -206,6 +206,7 @@ class TaskMerger:
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
+            self._note_dropped(self._dialects.before)
         for finding in misplaced_calls(event):
             self._keep(finding)
         for key in EVENT_KEYS:
@@ -242,6 +243,8 @@ class TaskMerger:
         self._findings.clear()
         self._shown.clear()
         self._generations.begin_turn()
+        if self._dialects is not None:
+            self._dialects.begin_turn()
         if self.tokens is not None:
             self.tokens.begin_turn()
 
@@ -373,6 +376,9 @@ class TaskMerger:
                 "or a chunk without 'append') does not have it; it was dropped. Emit cumulative lists on every chunk"
             )
             findings[self._finding("dropped_by_snapshot", message)] = None
+        for name in self._dialects.unfinished if self._dialects is not None else ():
+            message = f"the arguments of a call of {name!r:.80} began to stream, and no whole report of it came"
+            findings[self._finding("calls_missed", message)] = None
         if self._generations.missing or self._generations.shown:
             findings[self._missed_events()] = None
         if self._end_text and self.turn_state in FAILED_STATES:

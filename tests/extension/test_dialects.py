@@ -11,6 +11,7 @@ from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, ToolCallSo
 from a2a_tool_capture import dialects as dialects_module
 from a2a_tool_capture.client import CaptureClient, ConfigurationError
 from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.unknown_calls import calls_unknown_by
 from a2a_tool_capture.wire import normalize_event
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,11 @@ def spoken(kind: str, number: int, **data: Any) -> Event:
     part = {"data": {"id": "call_0", "name": "refund", **data}, "metadata": {"kagent_type": kind}}
     message = {"messageId": f"m{number}", "role": "ROLE_AGENT", "parts": [part]}
     return {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING", "message": message}}}
+
+
+def unknown_by(merger: TaskMerger) -> str | None:
+    finding = calls_unknown_by(merger.findings)
+    return finding.code if finding else None
 
 
 def test_an_id_that_is_used_again_is_of_another_call() -> None:
@@ -203,6 +209,20 @@ def test_a_trace_that_cannot_be_read_is_a_finding(steps: Any) -> None:
     assert [finding.code for finding in merger.findings] == ["malformed_entry"]
 
 
+UNKNOWN_STEP = {"step_id": "s9", "call_type": "SKILL", "name": "x"}
+
+
+@pytest.mark.parametrize("told", [traced([SEARCH, UNKNOWN_STEP]), traced([UNKNOWN_STEP], as_data=True), traced([{}])])
+def test_a_step_of_an_unknown_kind_leaves_the_calls_unknown(told: Event) -> None:
+    assert unknown_by(merged(told, dialects=("traceability",))) == "unknown_kind"
+
+
+@pytest.mark.parametrize("trace", [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"])
+def test_a_trace_without_steps_leaves_the_calls_unknown(trace: Any) -> None:
+    artifact = {"artifactId": "a", "metadata": {dialects_module.TRACE_KEY: trace}}
+    assert unknown_by(merged({"artifactUpdate": {"artifact": artifact}}, dialects=("traceability",))) is not None
+
+
 def test_unknown_arguments_of_a_step_are_unknown() -> None:
     merger = merged(traced([{"step_id": "s", "call_type": "TOOL", "name": "x"}]), dialects=("traceability",))
     assert [call.arguments for call in merger.tool_calls] == [None]
@@ -309,6 +329,43 @@ def test_arguments_that_still_stream_are_no_call_yet() -> None:
     assert [call.id for call in merged(said(unfinished), said(call_part("1"), message_id="n")).tool_calls] == ["1"]
 
 
+def test_arguments_of_which_the_end_never_comes_leave_the_calls_unknown() -> None:
+    unfinished = part("function_call", {"id": "0", "name": "look", "willContinue": True})
+    merger = merged(said(unfinished))
+    assert unknown_by(merger) == "calls_missed"
+    merger.feed(said(call_part("1"), message_id="n"))
+    assert merger.findings == []
+
+
+@pytest.mark.parametrize("kind", ["mcp_call", "FUNCTION_CALL", 1, ["function_call"]])
+def test_a_part_of_an_unknown_kind_leaves_the_calls_unknown(kind: Any) -> None:
+    for told in (said(call_part(), part(kind, {"name": "pay"})), shown(part(kind, {"name": "pay"}))):
+        assert unknown_by(merged(told)) == "unknown_kind"
+        assert merged(told, dialects=()).findings == []
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (shown(call_part()), shown({"text": "done"})),
+        (shown(call_part()), shown(call_part("2"))),
+        (said(call_part(), call_part("2")), said(call_part("2"))),
+        (shown(call_part()), {"task": {"id": "t", "artifacts": [{"artifactId": "a", "parts": []}]}}),
+    ],
+)
+def test_a_call_that_a_later_report_lacks_leaves_the_calls_unknown(first: Event, later: Event) -> None:
+    merger = merged(first, later)
+    assert unknown_by(merger) == "dropped_by_snapshot"
+    merger.feed(said(call_part(), message_id="n"))
+    assert unknown_by(merger) is None, "another report has it again"
+
+
+def test_calls_in_the_timeline_are_read() -> None:
+    message = said(call_part())["statusUpdate"]["status"]["message"]
+    timeline = [{"message": {**message, "messageId": "n"}}, {"status": {"message": message}}]
+    assert len(merged({"task": {"id": "t", "timeline": timeline}}).tool_calls) == 1
+
+
 def test_a_response_alone_is_a_call_with_unknown_arguments() -> None:
     assert merged(said(response_part({"result": "x"}))).tool_calls == [
         ToolCall("look", None, "1", "x", source=ToolCallSource.ADK)
@@ -386,9 +443,15 @@ def test_a_part_that_cannot_be_read_is_a_finding(bad: Event) -> None:
     assert (finding.code, finding.where) == ("malformed_entry", "message 'm', part 0")
 
 
-@pytest.mark.parametrize("kind", ["", "thought", None, 1, ["function_call"]])
-def test_other_parts_are_nobody_s_business(kind: Any) -> None:
-    merger = merged(said({"data": {"name": "x"}, "metadata": {"adk_type": kind}}))
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"data": {"name": "x"}, "metadata": {"adk_type": kind}} for kind in ("", "thought", None)),
+        {"text": "x", "metadata": {"adk_type": "later"}},
+    ],
+)
+def test_other_parts_are_nobody_s_business(other: Event) -> None:
+    merger = merged(said(other))
     assert (merger.tool_calls, merger.findings) == ([], [])
 
 
