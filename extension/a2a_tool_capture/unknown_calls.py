@@ -25,6 +25,7 @@ CALLS_UNKNOWN_BY: Mapping[str, str] = {
     "too_many_calls": "there are more calls than are kept",
     "calls_not_recorded": "the agent says that it did not record all calls",
     "calls_missed": "reports of calls were missed",
+    "trace_contested": "traces with calls may be of this turn or of another",
     "missed_events": "changes of the task came with no event",
     "capture_error": "capture failed, or could not read what another proxy had captured",
 }

@@ -26,6 +26,7 @@ class CollectingSink:
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.sizes: list[int] = []
         self.busy = False
+        self.losses: list[str] = []
         self.rejects: Rejected | None = None
         self.fail: Callable[[], object] = lambda: None
 
@@ -39,6 +40,9 @@ class CollectingSink:
             self.log_requests.append(request)
         self.sizes.append(size_bytes)
         self.fail()
+
+    def lost(self, reason: str) -> None:
+        self.losses.append(reason)
 
     @property
     def spans(self) -> list[Span]:

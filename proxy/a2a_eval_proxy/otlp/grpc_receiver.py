@@ -62,7 +62,7 @@ class GrpcReceiver(StreamHandler):
         if signal is None:
             accepted = ", ".join(known.decode() for known in _SIGNALS_BY_PATH)
             raise UnsupportedError(f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
-        with self._intake.arriving() as hold:
+        with self._intake.arriving(signal) as hold:
             messages = [] if head.ended else await self._read(stream, hold)
             if len(messages) != 1:
                 raise MalformedError(f"{len(messages)} whole messages in a call; Export takes one")

@@ -63,7 +63,7 @@ class HttpReceiver:
         if request.method != "POST":
             raise HTTPException(405, f"{request.method} is not for {signal.path}; use POST", {"Allow": "POST"})
         try:
-            with self._intake.arriving() as hold:
+            with self._intake.arriving(signal) as hold:
                 accepted = await self._intake.take(
                     signal,
                     await self._body(request, hold),

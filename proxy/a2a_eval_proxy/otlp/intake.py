@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from .decoding import decode_request
 from .forwarding import OtlpForwarder
-from .size_limits import BusyError, PayloadTooLargeError
+from .size_limits import BodyError, BusyError, PayloadTooLargeError
 from .spans import Rejected
 from .trace_service import Tracing
 
@@ -81,10 +81,11 @@ class Intake:
         self._reported: set[str] = set()
 
     @contextmanager
-    def arriving(self) -> Iterator[Callable[[int], None]]:
+    def arriving(self, signal: Signal) -> Iterator[Callable[[int], None]]:
         """The memory of a body until the end of the block; the function in it takes the size of each part that arrives.
 
-        That function raises BusyError where the bodies of all requests take too much.
+        That function raises BusyError where the bodies of all requests take too much. What is refused in the block for
+        another reason is not sent again: the sink is told that it is lost.
         """
         held = 0
 
@@ -97,6 +98,10 @@ class Intake:
 
         try:
             yield hold
+        except (BodyError, SinkError) as error:
+            if signal is not METRICS and not isinstance(error, BusyError):
+                self._sink.lost(f"an export was refused: {error}")
+            raise
         finally:
             self._arriving_bytes -= held
 
@@ -116,6 +121,8 @@ class Intake:
             self._forward.offer(signal.path, content_type, content_encoding, body)
         if signal is not METRICS:
             self._sink_request(signal, request, size_bytes)
+        if rejected is not None:
+            self._sink.lost(rejected.reason)
         return signal.answer(rejected)
 
     async def _decoded(

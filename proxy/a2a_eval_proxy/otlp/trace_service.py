@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture.spans.model import LogEvent, Span
+from a2a_tool_capture.spans.tool_calls import tool_calls
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -109,16 +110,26 @@ class Tracing(TurnListener):
 
     def wait_s(self, turn: Turn) -> float:
         """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""
-        if not self.heard(turn.agent_name) or self._book.complete(turn.turn_id):
+        if not self.heard(turn.agent_name) or self.complete(turn):
             return 0.0
         return max(0.0, (turn.ended_at or 0.0) + self._waits[turn.agent_name][0] - CLOCK.now())
 
     def complete(self, turn: Turn) -> bool:
-        return self._book.complete(turn.turn_id)
+        """Whether nothing is left to wait for: the agent's root span has come, and calls are seen.
+
+        Without any, they may come after the root span: only the end of the wait, or what else would have shown them,
+        says that none were made.
+        """
+        if not self._book.complete(turn.turn_id):
+            return False
+        if turn.tool_calls or turn.shown_by:
+            return True
+        evidence = self._book.evidence(turn.turn_id)
+        return bool(tool_calls(evidence.spans, evidence.logs).tool_calls)
 
     def evidence(self, turn: Turn) -> Evidence | None:
         evidence = self._book.evidence(turn.turn_id)
-        return evidence if evidence.spans or evidence.logs or evidence.contested else None
+        return evidence if evidence.spans or evidence.logs or evidence.contested or evidence.lost else None
 
     def spans(self, turn_id: str) -> Sequence[Span]:
         """The spans of a turn, as long as they are in memory."""
@@ -150,6 +161,10 @@ class Tracing(TurnListener):
         """Read spans or GenAI events in a thread: a full batch would block the event loop for too long."""
         self._unread_bytes += size_bytes
         self._reading.submit(self._read, request, size_bytes)
+
+    def lost(self, reason: str) -> None:
+        """An export was refused for good: the spans in it may have been of any turn that waits for some."""
+        self._book.lost(reason, CLOCK.now())
 
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)

@@ -118,11 +118,11 @@ class LateSpans(NoSpans):
         waiting = self._waiting.get(turn.turn_id)
         if waiting is not None:
             job, timer = waiting
-            if self._tracing.complete(turn):
+            if self._tracing.complete(job.turn if isinstance(job, Job) else turn):
                 timer.cancel()
                 self._release(job)
         elif has_work and (scored := self._scored.take(turn.turn_id)):
-            self._wait(self._again(replace(scored, late=True)), _LATE_S)
+            self._wait(self._again(replace(scored, late=True)), max(_LATE_S, self._tracing.wait_s(scored.turn)))
 
     def _wait(self, job: Job | StoredJob, seconds: float) -> None:
         self._waiting[job.turn_id] = (job, self._loop.call_later(seconds, self._release, job))

@@ -26,15 +26,18 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False) -> Turn:
     """
     if evidence.contested:
         message = (
-            f"{evidence.contested} trace(s) of work fit this turn and another, and the ids in them do not say which; "
-            "their calls count for neither. Let the agent continue the trace context it is sent"
+            f"{evidence.contested} trace(s) with calls may be of this turn or of another, and neither ids nor times in "
+            "them say which; their calls count for none. Let the agent continue the trace context it is sent"
         )
         turn = replace(turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")])
+    if evidence.lost:
+        message = f"spans did not arrive, which may have been of this turn: {evidence.lost}"
+        turn = replace(turn, findings=[*turn.findings, Finding("calls_missed", message, Severity.WARNING, "traces")])
     if not evidence.spans and not evidence.logs:
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
     joined = reconcile(turn.tool_calls, conversion.tool_calls)
-    shows_work = shows_genai_work(evidence.spans)
+    shows_work = not evidence.contested and not evidence.lost and shows_genai_work(evidence.spans)
     answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
     answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
     known = [finding for finding in turn.findings if finding.code not in answered]

@@ -12,9 +12,12 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
+from a2a_tool_capture import reconcile
 from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
+from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
 from .correlation_hints import HINTS, root_ended
@@ -23,9 +26,12 @@ from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry,
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 """Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
 
-_MAX_FITTING, _MAX_CONTESTED = 10, 100
-"""Maximum number of turns that a contested trace counts for, and of contested traces counted for a turn."""
+_MAX_CONTESTED = 100
+"""Maximum number of contested traces counted for a turn, and of turns whose calls are compared with them."""
 
+
+RECENT_S = 16.0
+"""For this time after the end of a turn its spans are on their way: exporters send every five seconds, and again."""
 
 KEEP_S, UNKNOWN_S = 600.0, 60.0
 MAX_TURNS = 20_000
@@ -88,7 +94,10 @@ class TraceBook:
         if known is None:
             return
         known.closed_at = now
-        known.turn = turn = replace(turn, user_text="", response_text="", tool_calls=[], findings=[])  # kept for long
+        calls = [replace(call, result=None, error=None) for call in turn.tool_calls]
+        known.turn = turn = replace(
+            turn, user_text="", response_text="", tool_calls=calls, findings=[]
+        )  # kept for long
         self._open.pop(turn.turn_id, None)
         insort(self._ended, (turn.started_at, turn.turn_id))
         self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)
@@ -97,20 +106,48 @@ class TraceBook:
         waiting, self._waiting = self._waiting, {}
         for trace in {**waiting, **{trace.trace_id: trace for trace in named}}.values():
             self._locate(trace)
+        contested = (self._traces[trace_id] for trace_id in known.contested if trace_id in self._traces)
+        for other in dict.fromkeys(other for trace in contested for other in trace.contested_by if other is not known):
+            self._on_changed(other.turn, True)  # the calls in these traces may be known to be of this turn
+
+    def lost(self, reason: str, now: float) -> None:
+        """Spans did not arrive, of whichever turns: all that have them on their way."""
+        for known in self._recent(now):
+            known.lost = known.lost or reason
+            self._on_changed(known.turn, True)
 
     def evidence(self, turn_id: str) -> Evidence:
         """The evidence for a turn so far; empty for an unknown turn."""
         known = self._turns.get(turn_id)
         if known is None:
             return Evidence()
+        spans, logs = self._shown(known)
+        by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
+        return Evidence(spans, logs, by_time, len(known.contested) if self._misses(known) else 0, known.lost)
+
+    @staticmethod
+    def _shown(known: TurnEntry) -> tuple[list[Span], list[LogEvent]]:
         spans: list[Span] = []
         logs: list[LogEvent] = []
         for trace in known.traces:
             share = shares_of(trace) if len(trace.turns) > 1 else None
             spans += [span for span in trace.spans.values() if share is None or share[span.span_id] is known]
             logs += [log for log in trace.logs if share is None or share.get(log.span_id, known) is known]
-        by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
-        return Evidence(spans, logs, by_time, len(known.contested))
+        return spans, logs
+
+    def _misses(self, known: TurnEntry) -> bool:
+        """Whether a contested trace may have a call of this turn that nothing else has shown, of any turn it fits."""
+        if not 0 < len(known.contested) < _MAX_CONTESTED:
+            return bool(known.contested)
+        traces = [self._traces[trace_id] for trace_id in known.contested if trace_id in self._traces]
+        found = [trace.converted for trace in traces]
+        if len(traces) < len(known.contested) or any(calls_unknown_by(one.findings) for one in found):
+            return True
+        calls = [call for one in found for call in one.tool_calls]
+        candidates = {other for trace in traces for other in trace.contested_by}
+        if not calls or len(candidates) > _MAX_CONTESTED:
+            return bool(calls)
+        return reconcile([call for other in candidates for call in other.turn.tool_calls], calls).trace_only > 0
 
     def complete(self, turn_id: str) -> bool:
         """Whether the agent's root span of the turn has arrived, so that no more spans are expected."""
@@ -119,7 +156,7 @@ class TraceBook:
             return False
         continues = any(trace.by is Correlation.TRACE_ID for trace in known.traces)
         parents = [known.turn.parent_span_id] if continues and known.turn.parent_span_id else []
-        return root_ended(self.evidence(turn_id).spans, parents)
+        return root_ended(self._shown(known)[0], parents)
 
     # ── spans ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,18 +235,22 @@ class TraceBook:
             if len(fitting) == 1:
                 self._attach(trace, fitting, Correlation.TIME)
             else:
-                self._contest(trace, fitting)
+                self._contest(trace, fitting or self._recent(trace.first_seen))
 
-    def _contest(self, trace: TraceEntry, fitting: list[TurnEntry]) -> None:
-        """Note that a trace fits several turns. The first such trace adds a finding to a turn."""
-        for known in fitting:
-            first = not known.contested
-            if known not in trace.contested_by:
-                trace.contested_by.append(known)
-            if len(known.contested) < _MAX_CONTESTED:
+    def _contest(self, trace: TraceEntry, candidates: list[TurnEntry]) -> None:
+        """Note that a trace may be of several turns, or, where its time fits none, of any that is not long over."""
+        for known in candidates:
+            if len(known.contested) < _MAX_CONTESTED:  # with more it is unknown, whatever is in them
+                trace.contested_by[known] = None
                 known.contested.add(trace.trace_id)
-            if first:
                 self._on_changed(known.turn, True)
+
+    def _recent(self, now: float) -> list[TurnEntry]:
+        """The turns that are open, or ended a moment ago."""
+        since = now - RECENT_S
+        begun = takewhile(lambda ended: ended[0] >= since - self._longest_s, reversed(self._ended))
+        ended = (self._turns[turn_id] for _, turn_id in begun)
+        return [*self._open.values(), *(known for known in ended if (known.closed_at or 0.0) >= since)]
 
     def _take(self, trace: TraceEntry, records: Sequence[Span | LogEvent]) -> bool:
         """Add new spans and logs to the trace, and the ids they name. Returns whether they show an agent's work."""
@@ -220,6 +261,7 @@ class TraceBook:
         trace.logs.update(dict.fromkeys(logs))
         shows = bool(logs) or any(map(shows_work, spans))
         trace.shows_work = trace.shows_work or shows
+        trace.conversion = None
         if not trace.certain:
             for identifier in trace.hints.add(spans, self._hints):
                 self._naming.setdefault(identifier, {})[trace.trace_id] = trace
@@ -259,10 +301,7 @@ class TraceBook:
         return [latest_before(own, moment_s) for own in of_agents.values()]
 
     def _open_at(self, moment_s: float) -> list[TurnEntry]:
-        """The turns that were open at that time; of two that follow each other closely, the one within which it is.
-
-        Of more than two it names the first ones found.
-        """
+        """The turns that were open at that time; of two that follow each other closely, the one within which it is."""
         nearly: list[TurnEntry] = []
         exactly: list[TurnEntry] = []
         for known in self._begun_by(moment_s):
@@ -270,8 +309,6 @@ class TraceBook:
                 exactly.append(known)
             elif known.was_on(moment_s, SKEW_S):
                 nearly.append(known)
-            if len(exactly) > _MAX_FITTING:
-                break
         return exactly or nearly
 
     def _begun_by(self, moment_s: float) -> Iterator[TurnEntry]:
@@ -288,9 +325,11 @@ class TraceBook:
                 known.traces.remove(trace)
         trace.turns = list(turns)
         trace.by = by
-        for known in trace.contested_by:
+        contested_by, trace.contested_by = trace.contested_by, {}
+        for known in contested_by:
             known.contested.discard(trace.trace_id)
-        trace.contested_by = []
+            if known not in turns:
+                self._on_changed(known.turn, True)
         if trace.certain:
             self._unname(trace)
             self._waiting.pop(trace.trace_id, None)
@@ -314,6 +353,9 @@ class TraceBook:
 
     def _drop(self, trace: TraceEntry) -> None:
         self._dropped += len(trace.spans)
+        for known in trace.contested_by:
+            if not self._misses(known):
+                known.contested.discard(trace.trace_id)
         self._remove(trace)
 
     def _remove(self, trace: TraceEntry) -> None:

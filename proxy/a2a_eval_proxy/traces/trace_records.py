@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
+from a2a_tool_capture.spans.tool_calls import Conversion, tool_calls
 
 from ..protocol.trace_state import turn_named
 from ..turn import Turn
@@ -35,12 +36,15 @@ class Evidence:
     logs: Sequence[LogEvent] = ()
     by_time: frozenset[str] = frozenset()
     contested: int = 0
-    """Number of traces that fit this turn and another by time alone: they count for neither."""
+    """Number of traces that may be this turn's or another's: they count for neither. 0 where other sources have shown
+    all calls in them."""
+    lost: str = ""
+    """Why spans that may have been this turn's did not arrive; "" if none are known to be missing."""
 
     @property
     def size(self) -> int:
         """Number of records that show an agent's work; it only grows."""
-        return sum(map(shows_work, self.spans)) + len(self.logs)
+        return sum(map(shows_work, self.spans)) + len(self.logs) + self.contested + bool(self.lost)
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +55,9 @@ class TurnEntry:
     ids: set[str] = field(default_factory=set)
     """Trace, task and conversation by which traces find it."""
     contested: set[str] = field(default_factory=set)
-    """Ids of traces that fit another turn as well."""
+    """Ids of traces that may be another turn's as well."""
+    lost: str = ""
+    """See `Evidence`."""
 
     def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
         """Whether it was open at that time, give or take `skew_s`."""
@@ -68,10 +74,18 @@ class TraceEntry:
     size: int = 0
     turns: list[TurnEntry] = field(default_factory=list)
     by: Correlation | None = None
-    contested_by: list[TurnEntry] = field(default_factory=list)
+    contested_by: dict[TurnEntry, None] = field(default_factory=dict)
     hints: Hints = field(default_factory=Hints)
     """Tasks and conversations by which it may be found."""
     shows_work: bool = False
+    conversion: Conversion | None = None
+
+    @property
+    def converted(self) -> Conversion:
+        """The calls in it, read once until more comes."""
+        if self.conversion is None:
+            self.conversion = tool_calls(self.spans.values(), self.logs)
+        return self.conversion
 
     @property
     def certain(self) -> bool:

@@ -170,6 +170,7 @@ async def test_refusals_are_a_status_in_the_encoding_of_the_request(
         assert ("accept-encoding" in answer.headers) == (status == 415)
         assert (await post(client, url, BODY)).status_code == 200
     assert len(sink.trace_requests) == 1
+    assert [complaint in loss for loss in sink.losses] == [True]
 
 
 def status_message(answer):

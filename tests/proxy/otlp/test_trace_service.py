@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from dataclasses import replace
 
 import httpx
 from a2a_eval_proxy.otlp.trace_service import Tracing
@@ -33,6 +34,9 @@ def batch() -> ExportTraceServiceRequest:
             span.trace_id, span.span_id = trace.to_bytes(16, "big"), number.to_bytes(8, "big")
             span.parent_span_id = b"" if number == 1 else (1).to_bytes(8, "big")
             span.start_time_unix_nano = span.end_time_unix_nano = now
+            if number == SPANS:
+                for key, value in (("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "w")):
+                    span.attributes.add(key=key).value.string_value = value
     return request
 
 
@@ -94,3 +98,36 @@ async def test_senders_are_told_of_spans_without_valid_ids() -> None:
         await asyncio.sleep(0)
     tracing.close()
     assert (metrics.spans, metrics.spans_dropped) == (1, 2)
+
+
+async def test_without_calls_a_turn_is_not_complete_with_the_root_span() -> None:
+    """The span of a tool may come after it: what says that none was made is the end of the wait, or another source."""
+
+    numbers = {"invoke_agent": 1, "execute_tool": 2}
+
+    def spans(*operations: str) -> ExportTraceServiceRequest:
+        request = ExportTraceServiceRequest()
+        for operation in operations:
+            span = request.resource_spans.add().scope_spans.add().spans.add(name=f"{operation} w")
+            span.trace_id, span.span_id = (1).to_bytes(16, "big"), numbers[operation].to_bytes(8, "big")
+            span.parent_span_id = bytes(7) + b"\x01" if operation == "execute_tool" else b""
+            span.start_time_unix_nano = span.end_time_unix_nano = time.time_ns()
+            span.attributes.add(key="gen_ai.operation.name").value.string_value = operation
+        return request
+
+    told: asyncio.Queue[str] = asyncio.Queue()
+    tracing = Tracing(Metrics(), wait_s=60.0, expected=False)
+    tracing.listen(None, lambda turn, tells: told.put_nowait(turn.turn_id))
+    turn = Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}")
+    tracing.opened(turn)
+    turn.ended_at = time.time()
+    tracing.ended(turn)
+    tracing.take(spans("invoke_agent"), 100)
+    await told.get()
+    assert not tracing.complete(turn)
+    assert tracing.wait_s(turn) > 0
+    assert tracing.complete(replace(turn, shown_by="extension"))
+    tracing.take(spans("execute_tool"), 100)
+    await told.get()
+    assert (tracing.complete(turn), tracing.wait_s(turn)) == (True, 0.0)
+    tracing.close()

@@ -11,10 +11,12 @@ from a2a_eval_proxy.traces.merge import merge_traces
 from a2a_eval_proxy.traces.trace_book import TraceBook
 from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.spans.model import KIND_SERVER, LogEvent
 from golden.spans.building import OTHER_TRACE, SECOND, START, TRACE, a_span, a_tool_span
+from tool_call_evaluators.visibility import Calls
 
+RUN = {"gen_ai.operation.name": "invoke_agent"}
 NOW = START / SECOND
 """The time of the spans, in seconds since the epoch."""
 
@@ -311,11 +313,76 @@ def test_a_trace_that_fits_two_turns_is_reported_on_both(book: Book) -> None:
     turns = [book.open(name) for name in ("one", "two")]
     for number in (1, 2):
         book.take(a_tool_span(number, trace=OTHER_TRACE))
-    assert book.changed == ["one", "two"]
+    assert book.changed == ["one", "two"] * 2
     for turn in turns:
         evidence = book.evidence(turn.turn_id)
         assert (evidence.spans, evidence.contested) == ([], 1)
-        assert [finding.code for finding in merge_traces(turn, evidence).findings] == ["trace_contested"]
+        merged = merge_traces(turn, evidence)
+        assert [finding.code for finding in merged.findings] == ["trace_contested"]
+        assert (merged.visibility.calls, merged.shown_by) == (Calls.UNKNOWN, "")
+
+
+def test_a_tool_in_a_trace_of_its_own_makes_every_turn_it_fits_unknown(book: Book) -> None:
+    """Though each has the trace of an agent's run, in which calls would have been seen."""
+    turns = [book.open(f"t{number}", trace=f"{number:032x}") for number in range(1, 31)]
+    for number, turn in enumerate(turns, 1):
+        book.take(a_span(1, RUN, trace=f"{number:032x}"))
+        book.close(turn)
+    book.take(a_tool_span(1, trace=OTHER_TRACE))
+    merged = [merge_traces(turn, book.evidence(turn.turn_id)) for turn in turns]
+    assert {(turn.visibility.calls, turn.visibility.evidence) for turn in merged} == {
+        (Calls.UNKNOWN, "trace_contested")
+    }
+    assert set(book.changed) == {turn.turn_id for turn in turns}
+
+
+def test_calls_whose_time_fits_no_turn_may_be_of_any_that_is_not_long_over(book: Book) -> None:
+    """For example of an agent whose clock is wrong."""
+    old, ended, running = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("o", "e", "r"), 1))
+    for number in (1, 2, 3):
+        book.take(a_span(1, RUN, trace=f"{number:032x}"))
+    book.close(old, at=1.0)
+    book.close(ended, at=18.0)
+    book.take(a_tool_span(2, trace=OTHER_TRACE, at=-100.0), at=20.0)
+    calls = [merge_traces(turn, book.evidence(turn.turn_id)).visibility.calls for turn in (old, ended, running)]
+    assert calls == [Calls.NONE_MADE, Calls.UNKNOWN, Calls.UNKNOWN]
+
+
+def test_a_contested_trace_whose_calls_are_all_known_hides_nothing(book: Book) -> None:
+    one, two = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("one", "two"), 1))
+    for number in (1, 2):
+        book.take(a_span(1, RUN, trace=f"{number:032x}"))
+    book.take(a_tool_span(1, arguments={"city": "Paris"}, trace=OTHER_TRACE))
+    book.close(two)
+    assert book.evidence("two").contested == 1
+    book.changed.clear()
+    one.tool_calls = [ToolCall("get_weather", {"city": "Paris"}, id="c1", result="Sunny")]
+    book.close(one)
+    assert "two" in book.changed
+    assert [book.evidence(name).contested for name in ("one", "two")] == [0, 0]
+    book.take(a_tool_span(2, "delete_all", trace=OTHER_TRACE))
+    assert [book.evidence(name).contested for name in ("one", "two")] == [1, 1]
+
+
+def test_a_contested_trace_without_calls_hides_none(book: Book) -> None:
+    for name in ("one", "two"):
+        book.open(name)
+    book.take(a_span(1, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": "Sunny."}, trace=OTHER_TRACE))
+    assert [book.evidence(name).contested for name in ("one", "two")] == [0, 0]
+
+
+def test_spans_that_did_not_arrive_make_the_turns_that_wait_for_some_unknown(book: Book) -> None:
+    old, ended, running = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("o", "e", "r"), 1))
+    for number in (1, 2, 3):
+        book.take(a_span(1, RUN, trace=f"{number:032x}"))
+    book.close(old, at=1.0)
+    book.close(ended, at=18.0)
+    book.lost("an export was refused: not OTLP", NOW + 20.0)
+    seen = [merge_traces(turn, book.evidence(turn.turn_id)) for turn in (old, ended, running)]
+    assert [(turn.visibility.calls, turn.visibility.evidence) for turn in seen] == [
+        (Calls.NONE_MADE, "spans"),
+        *[(Calls.UNKNOWN, "calls_missed")] * 2,
+    ]
 
 
 def test_a_trace_that_names_its_turn_after_all_is_contested_no_more_there(book: Book) -> None:
@@ -331,7 +398,8 @@ def test_agents_may_have_the_same_conversation(book: Book) -> None:
     for name in ("a", "b"):
         book.open(name, conversation="c", agent=name)
     book.take(named(1, "c", trace=OTHER_TRACE))
-    assert [(book.told(name), book.evidence(name).contested) for name in ("a", "b")] == [([], 1)] * 2
+    assert [book.told(name) for name in ("a", "b")] == [[], []]
+    assert book.changed == ["a", "b"]
 
 
 def test_a_trace_that_tells_of_no_work_is_contested_by_nobody(book: Book) -> None:
