@@ -410,20 +410,27 @@ class ToolCallOutputEvaluationCriteria:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Config:
-    name: str | None = None
-    """Default: the name of the evaluator's class."""
+class ToolCallOrderEvaluatorConfig:
+    name: str = "ToolCallOrderEvaluator"
     strict: bool = False
     default_evaluation_criteria: Any = None
     """Those of executions without their own, an object of the class with that name or a mapping."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolCallArgsEvaluatorConfig(_Config):
+class ToolCallCountEvaluatorConfig(ToolCallOrderEvaluatorConfig):
+    name: str = "ToolCallCountEvaluator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallOutputEvaluatorConfig(ToolCallOrderEvaluatorConfig):
+    name: str = "ToolCallOutputEvaluator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallArgsEvaluatorConfig(ToolCallOrderEvaluatorConfig):
+    name: str = "ToolCallArgsEvaluator"
     subset: bool = False
-
-
-ToolCallOrderEvaluatorConfig = ToolCallCountEvaluatorConfig = ToolCallOutputEvaluatorConfig = _Config
 
 
 class _Justification(dict[str, Any]):

@@ -311,6 +311,7 @@ def test_labels_of_a_turn_may_be_those_of_its_tool_calls(tmp_path: Path) -> None
         configured(tmp_path, qualitative_failure_labels=labels)
 
 
+@pytest.mark.statement(83)
 def test_labels_of_arksim_are_known_where_nothing_finds_them(tmp_path: Path) -> None:
     labels = {"agent_behavior_failure": ["unsafe action", "repetition"]}
     run = configured(tmp_path, metrics_to_run=["agent_behavior_failure"], qualitative_failure_labels=labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from tool_call_evaluators import (
 )
 from tool_call_evaluators.behavior_failures import AGENT_BEHAVIOR_LABELS, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS
 from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judge.question import load_prompt
 
 CASE = EvalCase(
     user_text="Cancel order 7",
@@ -56,7 +58,7 @@ async def test_labels_scores_and_severities(kind, labels):
         pytest.param("failure to ask for clarification", marks=pytest.mark.statement(63)),
         pytest.param("disobey user request", marks=pytest.mark.statement(64)),
         pytest.param("repetition", marks=pytest.mark.statement(65)),
-        pytest.param("false information", marks=pytest.mark.statement(66)),
+        "false information",
         pytest.param("no failure", marks=pytest.mark.statement(67)),
     ],
 )
@@ -187,3 +189,10 @@ async def test_goal_completion_median_of_votes():
 async def test_goal_completion_needs_a_goal_and_turns(case, reason):
     result = await GoalCompletion(judge=PreparedJudge([])).evaluate(case)
     assert (result.status, result.reason) == (Status.SKIPPED, reason)
+
+
+@pytest.mark.statement(66)
+def test_a_false_information_directly_contradicts_what_is_known():
+    (words,) = re.findall(r"- `false information`: (.*?)\n- ", load_prompt("agent_behavior_failure").text, re.DOTALL)
+    assert "directly contradicts the knowledge" in words
+    assert "made up" not in words

@@ -131,7 +131,10 @@ def test_a_matcher_under_the_names_of_the_reference():
 @pytest.mark.statement(224)
 def test_nested_objects_compare_exactly_unless_deep():
     expected, actual = {"filter": {"a": 1}}, {"filter": {"a": 1, "b": 2}, "page": 1}
-    assert not ArgumentMatcher(mode="subset")(expected, actual)
+    for matcher in (ArgumentMatcher(mode="subset"), ArgumentMatcher.of("SUBSET")):
+        assert matcher({"filter": {"a": 1.0}}, {"filter": {"a": 1}, "page": 1})
+        assert not matcher(expected, actual)
+        assert not matcher({"all": [{"a": 1}]}, {"all": [{"a": 1, "b": 2}]})
     assert ArgumentMatcher(mode="subset", deep=True)(expected, actual)
     assert ArgumentMatcher(mode="superset", deep=True)(actual, expected)
     assert ArgumentMatcher(mode="subset", deep=True)({"list": [{"a": 1}]}, {"list": [{"a": 1, "b": 2}]})

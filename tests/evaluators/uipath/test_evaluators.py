@@ -25,8 +25,10 @@ from tool_call_evaluators.uipath import (
     ToolCall,
     ToolCallArgsEvaluationCriteria,
     ToolCallArgsEvaluator,
+    ToolCallArgsEvaluatorConfig,
     ToolCallCountEvaluator,
     ToolCallOrderEvaluator,
+    ToolCallOrderEvaluatorConfig,
     ToolCallOutputEvaluator,
     WorkloadExecution,
 )
@@ -126,6 +128,11 @@ def test_its_ids_name_the_evaluators():
 
 @pytest.mark.statement(3, 4, 5, 25)
 def test_its_configuration():
+    config = ToolCallArgsEvaluatorConfig()
+    assert (config.name, config.strict, config.subset) == ("ToolCallArgsEvaluator", False, False)
+    assert config.default_evaluation_criteria is None
+    assert ToolCallOrderEvaluatorConfig().name == "ToolCallOrderEvaluator"
+    assert ToolCallArgsEvaluator(id="args-1", config=config).name == config.name
     evaluator = ToolCallArgsEvaluator(id="args-1")
     assert (evaluator.id, evaluator.name) == ("args-1", "ToolCallArgsEvaluator")
     assert ToolCallArgsEvaluator(id="args-1", config={"name": "Mine"}).name == "Mine"
@@ -308,6 +315,17 @@ def test_each_expected_tool_counts_alone(made, options, share):
 def test_names_match_exactly():
     assert score([("Pay", {})], [("pay", {})]) == score([("pay ", {})], [("pay", {})]) == 0.0
     assert score([("pay", {})], [("pay", {})]) == 1.0
+
+
+@pytest.mark.statement(13, 36)
+@pytest.mark.parametrize(("named", "score"), [("pay", 1.0), ("pay ", 0.0), ("Pay", 0.0)])
+async def test_names_of_spans_match_exactly(named, score):
+    span = {"name": named, "attributes": {"tool.name": named, "input.value": "{'eur': 1}"}}
+    result = await ToolCallArgsEvaluator(id="args-1", config={"strict": False}).validate_and_evaluate_criteria(
+        agent_execution=AgentExecution(agent_input={}, agent_output={}, agent_trace=[span]),
+        evaluation_criteria={"tool_calls": [{"name": "pay", "args": {"eur": 1}}]},
+    )
+    assert result.score == score
 
 
 @pytest.mark.statement(30, 45, 46, 48)

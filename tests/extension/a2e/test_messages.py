@@ -358,5 +358,30 @@ def test_a_line_without_end_takes_no_memory() -> None:
     ],
     ids=lambda message: message.TYPE,
 )
+@pytest.mark.statement(262, 267, 271, 286)
 def test_lists_are_sequences_as_tuples_are(message: Message) -> None:
     assert decode(encode(message)) == message
+
+
+@pytest.mark.statement(281, 282, 283, 284, 285, 286)
+def test_a_result_is_made_and_read_by_its_documented_names() -> None:
+    made = ToolResult(
+        success=False,
+        data={"content": "x"},
+        summary="read one file",
+        truncated=True,
+        exit_code=3,
+        error="disk full",
+        error_code=ToolErrorCode.TOOL_ERROR,
+        duration_ms=12,
+        events=[ToolEvent(kind="progress", data={"pct": 50})],
+    )
+    result = decode(encode(ToolCallResponse(req_id="7", data=made))).data
+    assert (result.success, result.data, result.summary, result.truncated) == (
+        False,
+        {"content": "x"},
+        made.summary,
+        True,
+    )
+    assert (result.exit_code, result.error, result.error_code) == (3, "disk full", ToolErrorCode.TOOL_ERROR)
+    assert (result.duration_ms, [event.kind for event in result.events]) == (12, ["progress"])
