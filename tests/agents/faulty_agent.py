@@ -292,7 +292,8 @@ def _calls(change: Callable[[Json], Any], *breaks: str, warns: tuple[str, ...] =
     return Fault(set(breaks), set(warns), artifact=_every_entry(change))
 
 
-EVERY_SILENCE = {f"{operation}-silent" for operation in ("send", "stream", "get", "list", "subscribe")}
+EVERY_SILENCE = {"send-silent", "stream-silent"}
+EVERY_LATER_SILENCE = {"get-silent", "list-silent", "subscribe-silent"}
 
 FAULTS: dict[str, Fault] = {
     # the card
@@ -327,19 +328,22 @@ FAULTS: dict[str, Fault] = {
     # who does not ask is not told
     "reports in sends": Fault({"send-silent", "unknown-version-silent"}, believes=_believes_it_was_asked_in("send")),
     "reports in streams": Fault({"stream-silent"}, believes=_believes_it_was_asked_in("stream")),
-    "reports in gets": Fault({"get-silent"}, believes=_believes_it_was_asked_in("get")),
-    "reports in lists": Fault({"list-silent"}, believes=_believes_it_was_asked_in("list")),
+    "reports in gets": Fault(warns={"get-silent"}, believes=_believes_it_was_asked_in("get")),
+    "reports in lists": Fault(warns={"list-silent"}, believes=_believes_it_was_asked_in("list")),
     "reports to subscribers": Fault(
-        {"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="ask me"
+        warns={"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="ask me"
     ),
     "reports to live subscribers": Fault(
-        {"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="slow down"
+        warns={"subscribe-silent"}, believes=_believes_it_was_asked_in("subscribe"), message="slow down"
     ),
     "reports to everyone": Fault(
-        {*EVERY_SILENCE, "unknown-version-silent"}, believes=lambda operation, asked: [URI], message="ask me"
+        {*EVERY_SILENCE, "unknown-version-silent"},
+        EVERY_LATER_SILENCE,
+        believes=lambda operation, asked: [URI],
+        message="ask me",
     ),
     "activation shown to everyone": Fault(
-        {*EVERY_SILENCE, "unknown-version-silent"}, echoes=lambda asked: [URI], message="ask me"
+        {*EVERY_SILENCE, "unknown-version-silent"}, EVERY_LATER_SILENCE, echoes=lambda asked: [URI], message="ask me"
     ),
     # versions
     "refuses unknown versions": Fault(
