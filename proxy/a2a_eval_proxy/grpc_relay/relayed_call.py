@@ -420,6 +420,8 @@ class RelayedCall:
             try:
                 content = message.content(head.fields, limit)
             except ValueError as error:
+                if tap is not None and self._asks and not tap.requested:
+                    raise self._unreadable(tap, error) from None
                 if tap is not None:
                     _unread(tap, error)
                 return message

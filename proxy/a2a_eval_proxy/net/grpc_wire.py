@@ -145,6 +145,8 @@ class GrpcMessage:
             raise MessageTooLargeError
         if not inflating.eof:
             raise ValueError(f"truncated {coding.decode()}")
+        if inflating.unused_data:  # which some peers ignore, and others take for more of the message
+            raise ValueError(f"more than one member of {coding.decode()}")
         return content
 
 

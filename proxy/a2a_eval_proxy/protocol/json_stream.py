@@ -18,6 +18,9 @@ _FIRST = re.compile(rb"[^\x1e \t\r\n\xef\xbb\xbf]")
 _WIDE = re.compile(rb"\xff\xfe|\0{0,2}\xfe\xff|\0{1,3}[{\[]|[{\[]\0")
 """The beginning of JSON in UTF-16 or UTF-32, whose bytes are no marks of JSON."""
 
+_MAY_BE_WIDE = re.compile(rb"\xff|\0{0,2}\xfe|\0{1,3}|[{\[]")
+"""A beginning that more bytes may make one of `_WIDE`."""
+
 
 class JsonPart(NamedTuple):
     """An object from its opening to its closing brace, or bytes between objects."""
@@ -56,6 +59,14 @@ class JsonSplitter:
 
     def feed(self, chunk: bytes) -> list[JsonPart]:
         """The parts that `chunk` completes. Raises ObjectTooLargeError; `rest` then holds all of the object."""
+        if not self._begun:
+            chunk = self.rest + chunk
+            self._rest.clear()
+            self.size = 0
+            if _MAY_BE_WIDE.fullmatch(chunk):
+                self._rest.append(chunk)
+                self.size = len(chunk)
+                return []
         if not self._begun and (first := _FIRST.search(chunk)) is not None:
             is_wide = _WIDE.match(chunk) is not None
             self._begun, self._is_json, self._depth = True, first[0] in b"{[" and not is_wide, int(is_wide)

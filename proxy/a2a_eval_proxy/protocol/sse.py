@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 # A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). A sender that
@@ -88,6 +89,13 @@ def event_data(raw: bytes) -> bytes:
     text = raw.removeprefix(_BOM)
     lines = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\n|\r", text) if line.startswith(b"data:")]
     return b"\n".join(lines)
+
+
+def without_lines(raw: bytes, left_out: Callable[[bytes], bool]) -> bytes:
+    """`raw` without the lines that are `left_out`; those of its data stay."""
+    text = raw.removeprefix(_BOM)
+    lines = (line for line in _LINE.finditer(text) if line[1].startswith(b"data:") or not left_out(line[1]))
+    return raw[: len(raw) - len(text)] + b"".join(line[0] for line in lines)
 
 
 def _only_line(raw: bytes) -> int | None:

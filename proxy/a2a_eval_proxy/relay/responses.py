@@ -18,7 +18,7 @@ from ..protocol.headers import DIGESTS, response_headers
 from ..protocol.json_stream import JsonPart
 from ..protocol.long_texts import LARGE_BYTES, LongTexts
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
-from ..protocol.sse import SseEvent, comment_lines, with_data
+from ..protocol.sse import SseEvent, comment_lines, with_data, without_lines
 from ..store import StoreError
 from .body_memory import SMALL_BYTES
 from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
@@ -378,7 +378,10 @@ class ResponseRelay:
             is_large = len(events) == 1 and len(events[0].data) > LARGE_BYTES
             if not (is_large and await self._send_large_event(events[0])):
                 await self._send_events(events)
-        if tap.rest_size and (comments := tap.comments()):
+        comments = tap.comments() if tap.rest_size else b""
+        if comments and self._strips:
+            comments = self._filtered(SseEvent(comments, b""), None)
+        if comments:
             await self._client.write(comments)
 
     async def _send_events(self, events: list[SseEvent]) -> None:
@@ -388,7 +391,7 @@ class ResponseRelay:
             events = [await self._with_own_urls(event) for event in events]
             for event in events:
                 payload, raw = None, event.raw
-                if self._strips and (self._withheld or extension_filter.may_hold_extension(event.data)):
+                if self._strips and (self._withheld or extension_filter.may_hold_extension(event.raw)):
                     payload = extension_filter.decoded_once(event.data)
                     raw = self._filtered(event, payload)
                 payloads.append(payload)
@@ -425,6 +428,10 @@ class ResponseRelay:
 
     def _filtered(self, event: SseEvent, payload: Any) -> bytes:
         """The bytes of an event for its client; b"" for an event that the client does not get."""
+        shown = without_lines(event.raw, extension_filter.names_extension)
+        if len(shown) < len(event.raw):
+            self._tap.withheld("unreadable_event", "an event names the extension outside of its data")
+            event = SseEvent(shown, event.data)
         try:
             clean = extension_filter.strip_event(event.data, self._tap.keeps, self._withheld, payload)
         except extension_filter.UnreadableError as error:

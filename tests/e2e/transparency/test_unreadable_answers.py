@@ -155,6 +155,23 @@ def test_an_event_that_cannot_be_read_is_left_out(replay: ReplayAgent, proxy: Pr
     assert "unreadable_event" in [finding["code"] for finding in proxy.turn_of(text)["findings"]]
 
 
+def test_what_names_the_extension_outside_of_data_is_left_out(replay: ReplayAgent, proxy: Proxy) -> None:
+    text, name = str(uuid.uuid4()), URI.encode()
+    good = event(document(calls=False))
+    lines = [b"%b: %b\n" % (field, name) for field in (b"", b"event", b"id", b"odd")]
+    response = get(replay, proxy, stream(good, *(line + good for line in lines), *lines), text, stream=True)
+
+    assert response.body == good * 5
+    assert "unreadable_event" in [finding["code"] for finding in proxy.turn_of(text)["findings"]]
+
+
+def test_a_comment_that_names_the_extension_is_left_out_before_its_event(replay: ReplayAgent, proxy: Proxy) -> None:
+    good = event(document(calls=False))
+    (whole,) = stream(b": %b\n" % URI.encode() + good).pieces
+    border = whole.index(b"\nda") + 3
+    assert get(replay, proxy, Answer([whole[:border], whole[border:]]), stream=True).body == good
+
+
 def test_a_stream_is_cut_where_an_event_too_large_names_it(replay: ReplayAgent, proxy: Proxy) -> None:
     good, large = document(calls=False), document(calls=True, text="x" * 3_000_000)
     response = get(replay, proxy, stream(event(good), event(large)), stream=True)

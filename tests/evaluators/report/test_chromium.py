@@ -363,13 +363,15 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
         "arguments: {a: {$approx: 14.5, tolerance: 0.1}, b: {$regex: 'ORD-[0-9]+'}, c: {$any: true}}}]}}]}]"
     )
     exact = '{"id":12345678901234567890}'
-    calls = [call("f", result='{"a":[1]}', a=29), call("g", result=exact)]
+    turned = '{"a":"\\u202egpj.exe"}'
+    calls = [call("f", result='{"a":[1]}', a=29), call("g", result=exact), call("h", result=turned)]
     session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.0)], case="a")], suite))
     settle(session, "document.querySelector('.calls')")
     assert {"≈ 14.5 ± 0.1", "/ORD-[0-9]+/", "any", "29"} <= set(texts(session, ".side > :last-child"))
     results = texts(session, ".result pre")
     assert '{\n  "a": [\n    1\n  ]\n}' in results
     assert exact in results
+    assert '{\n  "a": "\\u202egpj.exe"\n}' in results
     session.execute_script(
         "document.querySelector('.result').open = true; document.querySelector('.result .copy').click()"
     )
@@ -380,7 +382,7 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
     )
     settle(session, "document.querySelector('.ids .copy').textContent === 'Copied'")
     copied = json.loads(session.execute_script("return document.title"))
-    assert (copied["id"], [item["name"] for item in copied["calls"]]) == ("t", ["f", "g"])
+    assert (copied["id"], [item["name"] for item in copied["calls"]]) == ("t", ["f", "g", "h"])
     session.execute_script("document.querySelector('.ids .copy:last-of-type').click()")
     settle(session, "document.querySelector('.ids .copy:last-of-type').textContent === 'Copied'")
     prompt = session.execute_script("return document.title")

@@ -207,6 +207,24 @@ async def test_compressed_messages_are_read_and_cut(tmp_path):
     assert (offers[0], b"identity,gzip") in [field for one in agents for r in one.requests.values() for field in r]
 
 
+async def test_a_message_that_peers_unpack_differently_does_not_reach_who_did_not_ask(tmp_path):
+    """Some read one member of gzip, others all of them."""
+    artifact = {"artifactId": "a", "extensions": [URI], "metadata": {METADATA_KEY: []}}
+    task, calls = (ParseDict(part, Task()).SerializeToString() for part in ({"id": "t"}, {"artifacts": [artifact]}))
+
+    def answer(connection: RawConnection, event: Event) -> None:
+        if isinstance(event, DataReceived):
+            twice = framed(gzip.compress(task) + gzip.compress(calls), 1)
+            connection.answer(event.stream_id, twice, head=[(b"grpc-encoding", b"gzip")])
+
+    async with (
+        raw_agent(answer) as (address, _),
+        running_proxy(f"grpc://{address}", tmp_path, negotiate="always") as proxy,
+    ):
+        answered = await call(proxy.grpc_address, GET_TASK, message=GetTaskRequest(id="t").SerializeToString())
+    assert answered["body"] == b""
+
+
 async def test_a_field_that_could_end_a_shared_connection_ends_its_call_alone(proxy):
     for field in [(b"X-Upper", b"1"), (b"x", b"a\nb"), (b"x y", b"1")]:
         assert await call(proxy.grpc_address, ECHO, field) == {"body": b"", "reset": ErrorCodes.PROTOCOL_ERROR}

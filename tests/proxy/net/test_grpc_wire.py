@@ -75,6 +75,8 @@ def test_what_is_compressed_is_read(payload: bytes) -> None:
         assert whole.content(coded(coding), LIMIT) == payload
         with pytest.raises(ValueError, match="truncated"):
             GrpcMessage(compressed[:-1], flags=1).content(coded(coding), LIMIT)
+        with pytest.raises(ValueError, match="more than one member"):
+            GrpcMessage(compressed * 2, flags=1).content(coded(coding), 2 * LIMIT)
         with pytest.raises(ValueError, match="which the proxy cannot read"):
             whole.content(coded(b"snappy"), LIMIT)
     assert GrpcMessage(payload).content(coded(b"gzip"), LIMIT) == payload

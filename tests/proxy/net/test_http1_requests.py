@@ -71,6 +71,16 @@ def test_a_request(request_: bytes, body: bytes, method: str, path: str) -> None
         assert not parser.begun
 
 
+@pytest.mark.parametrize(
+    "codings", [b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"]
+)
+def test_another_transfer_coding_is_not_supported(codings: bytes) -> None:
+    """It would not be passed on: who reads the body then would take compressed bytes for it."""
+    with pytest.raises(RequestError) as refused:
+        parsed([POST + b"POST / HTTP/1.1\r\nHost: h\r\n" + codings + b"\r\n\r\n"])
+    assert refused.value.status == 501
+
+
 def test_the_host_of_an_absolute_target_counts() -> None:
     ((scope, _),), _ = parsed([b"GET http://orders.example:80/?q HTTP/1.1\r\nA: b\r\nHost: refunds.example\r\n\r\n"])
     assert scope["headers"] == [(b"host", b"orders.example:80"), (b"a", b"b")]

@@ -43,11 +43,13 @@ function expectedText(value) {
   return `{ ${Object.entries(value).map(([key, item]) => `${json(key)}: ${expectedText(item)}`).join(", ")} }`;
 }
 
-// JSON on several lines; any other text, and numbers that JavaScript would round, as they are.
+// JSON on several lines, with escapes for what would turn the text around; any other text, and numbers that JavaScript
+// would round, as they are.
 function pretty(text) {
   if (/\d{16}|\d[eE]/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, ""))) return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+    return JSON.stringify(JSON.parse(text), null, 2).replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, escaped);
   } catch {
     return text;
   }
