@@ -36,6 +36,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from support.prefork import run as command
 from tool_call_evaluators.report import json_report, junit_xml
 from tool_call_evaluators.runs.outcomes import follow
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
@@ -400,6 +401,46 @@ async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(
     remarks = [one for one in found if one["code"] == "auth_required"]
     assert len(remarks) == ("state" not in expect)
     assert all("expect: {state: auth-required}" in one["message"] for one in remarks)
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "answer", "reason"),
+    [
+        ("ask-after", "input-required", "Two flights found.\nWhich one?", ""),
+        ("fail-after", "failed", "partial\nno stock", "the task ended as TASK_STATE_FAILED: no stock"),
+        ("fail", "failed", "tool backend unavailable", "the task ended as TASK_STATE_FAILED: tool backend unavailable"),
+        ("reject", "rejected", "not yours", "the task ended as TASK_STATE_REJECTED: not yours"),
+    ],
+)
+async def test_every_door_shows_the_question_and_the_reason(
+    tmp_path: Path, said: str, state: str, answer: str, reason: str
+) -> None:
+    file, report = tmp_path / "suite.yaml", tmp_path / "report"
+    file.write_text(f"suite: s\nevaluators: [tool_error]\ncases: [{{id: a, turns: [{{user: {said}}}]}}]", "utf-8")
+    last = answer.splitlines()[-1]
+    with scenario_agent() as agent:
+        sent = await asyncio.to_thread(command, "send", said, "--agent", agent.url)
+        as_json = await asyncio.to_thread(command, "send", said, "--agent", agent.url, "--output", "json")
+        arguments = ("run", file, "--agent", agent.url, "--store", tmp_path / "t.db", "--report", report)
+        run = await asyncio.to_thread(command, *arguments)
+    assert answer in sent.stdout
+    assert f"{state.replace('-', ' ')}, " in sent.stdout
+    assert sent.returncode == run.returncode == bool(reason)
+    assert (json.loads(as_json.stdout)["response_text"], json.loads(as_json.stdout)["state"]) == (
+        answer,
+        f"TASK_STATE_{state.upper().replace('-', '_')}",
+    )
+    (turn,) = await stored(str(tmp_path / "t.db"))
+    assert turn["response_text"] == answer
+    results = [result["reason"] for result in turn["evaluations"] if result["evaluator"] == "turn_succeeded"]
+    assert results == ([reason] if reason else [])
+    names = {True: ("report.json", "report.html", "junit.xml", "summary.md"), False: ("report.html", "junit.xml")}
+    for name in names[bool(reason)]:  # the others have no answers
+        text = (report / name).read_text("utf-8")
+        text = text.replace("\\", "") if name == "summary.md" else text
+        assert last in text, name
+        assert reason in text, name
+    assert reason in run.stdout
 
 
 # ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────
