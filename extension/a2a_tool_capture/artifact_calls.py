@@ -191,6 +191,22 @@ def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
     return findings[::-1]
 
 
+def calls_anywhere(value: Any) -> ToolCallReading:
+    """The calls in JSON that is no event that can be read, and what the extension has there besides."""
+    reading, pending = ToolCallReading([], []), [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+            if any(map(is_capture_uri, value)):
+                found = read_tool_calls({"metadata": value}, require_artifact_uri=False)
+                reading.tool_calls.extend(found.tool_calls)
+                reading.findings.extend(found.findings)
+    return reading
+
+
 def _misplaced(metadata: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
     for key, value in metadata.items():
         if not is_capture_uri(key) or not value:

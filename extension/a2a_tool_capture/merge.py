@@ -14,7 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from .artifact_calls import UNKNOWN_VERSION, SeenCalls, misplaced_calls, read_tool_calls
+from .artifact_calls import UNKNOWN_VERSION, SeenCalls, calls_anywhere, misplaced_calls, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
@@ -214,6 +214,7 @@ class TaskMerger:
                 continue
             if not isinstance(payload, dict):
                 self._report("malformed_event", f"'{key}' is a {type(payload).__name__}, expected an object")
+                self._note_unread(payload)
             elif key == "artifactUpdate":
                 self._artifact_update(payload)
             elif key == "statusUpdate":
@@ -224,6 +225,7 @@ class TaskMerger:
                 self._message(payload)
             return
         if isinstance(unread := event.get(UNREAD_KEY), dict):
+            self._note_unread(unread.get("payload"))
             finding = self._finding(str(unread.get("code")), str(unread.get("message")))
             if finding.code == UNKNOWN_EVENT and not unread.get("has_calls") and self._dialects is None:
                 finding = replace(finding, severity=Severity.INFO)
@@ -232,6 +234,7 @@ class TaskMerger:
                 self._generations.saw_update(unread["generation"])
         else:
             self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
+            self._note_unread(event)
 
     def begin_turn(self) -> None:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
@@ -416,6 +419,7 @@ class TaskMerger:
         artifact = update.get("artifact")
         if not isinstance(artifact, dict):
             self._report("malformed_event", "'artifactUpdate' without an 'artifact' object")
+            self._note_unread(artifact)
             return
         raw_id = artifact.get("artifactId")
         artifact_id = raw_id if isinstance(raw_id, str) else ""
@@ -477,10 +481,12 @@ class TaskMerger:
         self._findings = dict.fromkeys(map(_superseded, self._findings))
         if artifacts is not None and not isinstance(artifacts, list):
             self._report("malformed_event", f"'artifacts' is a {type(artifacts).__name__}, expected a list")
+            self._note_unread(artifacts)
             artifacts = None
         for artifact in artifacts or ():
             if not isinstance(artifact, dict):
                 self._report("malformed_event", "an entry of 'artifacts' is not an object")
+                self._note_unread(artifact)
                 continue
             raw_id = artifact.get("artifactId")
             artifact_id = raw_id if isinstance(raw_id, str) else ""
@@ -492,6 +498,13 @@ class TaskMerger:
         if streamed or artifacts:
             self.snapshot_seen = self.turn_snapshot_seen = True
         self._note_dropped(before)
+
+    def _note_unread(self, content: Any) -> None:
+        """Remember the calls in what could not be read: a later report has to have them."""
+        calls, findings = calls_anywhere(content)
+        for finding in findings:
+            self._keep(finding)
+        self._shown = [*self._shown, *new_calls(calls, self._shown)][:MAX_CALLS]
 
     def _note_dropped(self, before: list[ToolCall]) -> None:
         """Remember the calls that were there `before` a report, if it lacks one."""

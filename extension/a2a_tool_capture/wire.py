@@ -72,8 +72,10 @@ def received_event(payload: Any, *, in_envelope: bool, in_stream: bool) -> dict[
         names = ", ".join(repr(name[:_NAME_CHARS]) for name in list(payload)[:_NAMES])
         message = f"an event of a kind that is not known: {names}"
         generation = max([generation_of(value) for value in payload.values() if isinstance(value, dict)], default=0)
-        return unread_event(UNKNOWN_EVENT, message, has_calls=_names_extension(payload), generation=generation)
-    return unread_event("malformed_response", "JSON, but neither a task, a message nor an update")
+        has_calls = _names_extension(payload)
+        return unread_event(UNKNOWN_EVENT, message, has_calls=has_calls, generation=generation, payload=payload)
+    message = "JSON, but neither a task, a message nor an update"
+    return unread_event("malformed_response", message, payload=payload)
 
 
 def unknown_fields(encoded: bytes) -> dict[str, Any]:
@@ -81,12 +83,16 @@ def unknown_fields(encoded: bytes) -> dict[str, Any]:
     return {"fields without a name": encoded.decode("utf-8", "replace")} if encoded else {}
 
 
-def unread_event(code: str, message: str, *, has_calls: bool = True, generation: int = 0) -> dict[str, Any]:
+def unread_event(
+    code: str, message: str, *, has_calls: bool = True, generation: int = 0, payload: Any = None
+) -> dict[str, Any]:
     """Stands for an event that could not be read: the code and the message of the finding.
 
     `has_calls`: whether it may have tool calls. `generation`: that of the task, which it shows; 0: it shows none.
+    `payload`: what it has, as far as that is JSON.
     """
-    return {UNREAD_KEY: {"code": code, "message": message, "has_calls": has_calls, "generation": generation}}
+    unread = {"code": code, "message": message, "has_calls": has_calls, "generation": generation, "payload": payload}
+    return {UNREAD_KEY: unread}
 
 
 def _names_extension(payload: Any) -> bool:
