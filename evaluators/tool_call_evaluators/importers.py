@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from . import adk, dokimos, uipath
@@ -187,5 +188,15 @@ def _in_folder(folder: Path) -> dict[str, bool]:
 
 
 def _is_suite(value: object) -> bool:
-    """A file of settings may have a key `suite`, too."""
-    return isinstance(value, dict) and "suite" in value and not value.keys().isdisjoint(("cases", "evaluators"))
+    """Whether a file is meant as a suite: it has cases, or keys like those of one. Settings may have a key `suite`."""
+    if not isinstance(value, dict):
+        return False
+    keys = [str(key) for key in value]
+    return "cases" in keys or (_like(keys, ("suite",)) and _like(keys, ("cases", "evaluators")))
+
+
+def _like(keys: list[str], known: tuple[str, ...]) -> bool:
+    return any(get_close_matches(key, known, 1, _TYPING_MISTAKE) for key in keys)
+
+
+_TYPING_MISTAKE = 0.8

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from a2a_tool_capture.canonical import with_whole_numbers
@@ -36,7 +38,53 @@ def excerpt(text: str, limit: int = 60) -> str:
 
 def json_excerpt(value: Any, limit: int = 60) -> str:
     """`value` as JSON, cut to `limit` characters."""
-    return excerpt(json.dumps(value, ensure_ascii=False, default=str), limit)
+    return excerpt(in_json(value), limit)
+
+
+def in_json(value: Any) -> str:
+    """`value` as JSON, whatever it holds."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def contrast(expected: str, actual: str, limit: int = 60) -> str:
+    """`expected X, got Y`, where a reader sees a difference: code points follow texts that look alike, and long texts
+    are cut around the first one."""
+    start = 0
+    if expected != actual and excerpt(expected, limit) == excerpt(actual, limit):
+        pairs = enumerate(zip(expected, actual, strict=False))
+        first = next((index for index, (ours, theirs) in pairs if ours != theirs), min(len(expected), len(actual)))
+        start = max(0, first - limit // 3)
+    x, y = (excerpt(f"…{text[start:]}" if start else text, limit) for text in (expected, actual))
+    if expected == actual or _look(expected) != _look(actual):
+        return f"expected {x}, got {y}"
+    changes = SequenceMatcher(None, expected, actual, autojunk=False).get_opcodes()
+    apart = [(expected[i:j], actual[k:m]) for kind, i, j, k, m in changes if kind != "equal"]
+    mine, others = ("".join(texts) for texts in zip(*apart, strict=True))
+    return f"expected {x} ({_code_points(mine)}), got {y} ({_code_points(others)})"
+
+
+def _code_points(text: str) -> str:
+    more = " …" if len(text) > _MOST_POINTS else ""
+    return " ".join(f"U+{ord(character):04X}" for character in text[:_MOST_POINTS]) + more or "without"
+
+
+_MOST_POINTS = 8
+
+
+def _look(text: str) -> str:
+    """What texts share that look alike: of one form, kinds of blanks, dashes, quotes and alphabets made equal."""
+    if len(text) > _LONGEST_LOOK:
+        return text
+    found = unicodedata.normalize("NFKC", text).translate(_TWINS)
+    return " ".join("".join(character for character in found if unicodedata.category(character) != "Cf").split())
+
+
+_LONGEST_LOOK = 2_000  # characters; comparing longer texts by characters takes long
+_TWINS = str.maketrans(
+    "АВЕЅІЈКМНОРСТХУасеіјорѕхуԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ‐‑‒–—−‘’‚“”„",
+    "ABESIJKMHOPCTXYaceijopsxydqwhABEZHIKMNOPTYXovp" + 6 * "-" + 3 * "'" + 3 * '"',
+)
+"""Characters that look like those of ASCII: letters of Cyrillic and Greek, dashes, quotation marks."""
 
 
 def json_text(value: Any) -> str | None:

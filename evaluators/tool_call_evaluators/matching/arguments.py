@@ -17,7 +17,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..model import ExpectedCall
 from ..options import IN_FILES, OptionError, canonical_options, check_options
-from ..texts import excerpt, from_json, json_excerpt
+from ..texts import contrast, excerpt, from_json, in_json, json_excerpt
 from .call_failure import why_failed
 from .placeholders import (
     ATOMS,
@@ -65,7 +65,7 @@ class Difference:
             return f"{where} are unknown"
         if self.problem == "unknown":
             return f"{where} is not known: none was reported (expected {excerpt(readable(self.expected))})"
-        return f"{where}: expected {excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"
+        return f"{where}: {contrast(readable(self.expected), in_json(self.actual))}"
 
     def to_dict(self) -> dict[str, Any]:
         out = {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}

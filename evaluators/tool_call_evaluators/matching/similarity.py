@@ -8,7 +8,7 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from ..texts import json_excerpt
+from ..texts import contrast, in_json, json_excerpt
 from .placeholders import equal_values, is_number, is_optional, is_placeholder
 
 MAX_TEXT_LENGTH = 100_000
@@ -31,7 +31,7 @@ class Leaf:
         where = self.path or "the value"
         if self.actual is MISSING:
             return f"{where} is missing (expected {json_excerpt(self.expected)})"
-        return f"{where}: expected {json_excerpt(self.expected)}, got {json_excerpt(self.actual)}"
+        return f"{where}: {contrast(in_json(self.expected), in_json(self.actual))}"
 
 
 def leaves(

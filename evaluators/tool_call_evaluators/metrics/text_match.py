@@ -11,7 +11,7 @@ from ..matching.arguments import ArgumentMatcher
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase
 from ..registry import register
-from ..texts import counted, from_json, json_excerpt, json_text, sentence
+from ..texts import contrast, counted, from_json, in_json, json_excerpt, json_text, sentence
 from .comparing import AnswerEvaluator, NothingThereError, expected_part
 
 
@@ -65,7 +65,7 @@ class ExactMatch(_ExpectedAnswer):
         equal = matcher({"value": expected}, {"value": actual})
         verdict = f"{self.field} is as expected"
         if not equal:
-            verdict = f"{self.field}: expected {json_excerpt(expected)}, got {json_excerpt(actual)}"
+            verdict = f"{self.field}: {contrast(in_json(expected), in_json(actual))}"
         return Measurement(float(equal is not self.negated), f"{verdict}.", {"expected": expected, "actual": actual})
 
 

@@ -103,7 +103,9 @@ def unknown_placeholders(suite: Suite) -> list[str]:
     )
     known = placeholders.PLACEHOLDERS
     return [
-        f"{key} in {_cases(cases)} is no placeholder{or_known(key, known)}; it is compared as data"
+        f"{key} in {_cases(cases)} stands beside other keys, and is no placeholder there; it is compared as data"
+        if key in known
+        else f"{key} in {_cases(cases)} is no placeholder{or_known(key, known)}; it is compared as data"
         for key, cases in found.items()
     ]
 

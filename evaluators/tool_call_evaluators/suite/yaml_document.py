@@ -192,6 +192,8 @@ class _YamlReader:
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         text: str = event.value
         if event.tag is None:
+            if event.implicit[0] and _NO_JSON.fullmatch(text):
+                raise self._error(f"{text} is a number that JSON cannot hold; for the text, put it in quotes", event)
             return plain_value(text) if event.implicit[0] else text
         if event.tag == "tag:yaml.org,2002:str":
             return text
@@ -231,9 +233,13 @@ def plain_value(text: str) -> Any:
         return text[0] in "tT"
     if _INTEGER.fullmatch(text):
         return int(text, 10)
+    if _OTHER_BASE.fullmatch(text):
+        return int(text, 0)
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
+_OTHER_BASE = re.compile(r"0x[0-9a-fA-F]{1,1000}|0o[0-7]{1,1000}")
+_NO_JSON = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 

@@ -8,12 +8,13 @@ import json
 import shlex
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, redirect_stdout
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import ListenError
 from .command import command, run_async
 from .options import CheckOptions, DoctorOptions, InitOptions, ReceivedTracesOptions, SendOptions
 from .output import JsonOutput, echo_document, echo_json
@@ -124,7 +125,7 @@ def init(options: InitOptions) -> None:
 
     from ..files import write_out
     from ..privacy.policy import NO_PRIVACY
-    from ..runs.init import CONFIG, SUITE, files
+    from ..runs.init import CI, CONFIG, SUITE, files
     from ..runs.report_files import PAGE
     from ..telemetry.logs import start_logging
 
@@ -140,8 +141,10 @@ def init(options: InitOptions) -> None:
     agent = options.agent_options(url=url)
     suite = run_async(_first_suite(options, agent))
     click.echo(printable(suite.summary))
-    for name, text in files(suite, agent.url, options.otlp).items():
-        path = folder / name
+    top = _repository_of(folder)
+    below = folder.resolve().relative_to(top.resolve()).as_posix().removeprefix(".")
+    for name, text in files(suite, agent.url, options.otlp, below).items():
+        path = (top if name == CI else folder) / name
         if path.exists():
             click.echo(f"kept {path}: it already exists")
             continue
@@ -154,6 +157,13 @@ def init(options: InitOptions) -> None:
     where = Path(SUITE) if folder == Path() else folder / SUITE
     command = shlex.join(["a2a-eval-proxy", "run", str(where), "--config", str(folder / CONFIG)])
     click.echo(f"\nnext: {command}\nthen open {Path('report', PAGE)}")
+
+
+def _repository_of(folder: Path) -> Path:
+    """The repository with this folder: a forge looks for jobs at its top alone. Without one, the folder."""
+    whole = folder.resolve()
+    top = next((parent for parent in (whole, *whole.parents) if (parent / ".git").exists()), whole)
+    return folder if top == whole else top
 
 
 async def _first_suite(options: InitOptions, agent: AgentOptions) -> FirstSuite:
@@ -198,7 +208,12 @@ async def _diagnose(options: DoctorOptions) -> Diagnosis:
 
     agent = options.agent_options()
     named = next((one for one in CAN_BE_NAMED if one.page == options.framework), None)
-    async with receiving(options) as tracing:
+    async with AsyncExitStack() as stack:
+        try:
+            tracing = await stack.enter_async_context(receiving(options))
+        except ListenError as error:  # a `serve` may have it, and the extension may show all
+            click.echo(f"warning: no traces are received: {error}", err=True)
+            tracing = None
         first = await send_first(agent, options.message, tracing)
         (turn,) = first.turns
         scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from a2a_tool_capture.client import AgentError, CaptureClient
+from a2a_tool_capture.wire import FAILED_STATES
 from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
 from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema, slug
-from tool_call_evaluators.texts import call_text, counted
+from tool_call_evaluators.texts import call_text, counted, state_text
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, visibility_in
 
 from ..connectors.loading import read_reference
@@ -66,15 +67,15 @@ on: [push, pull_request]
 jobs:
   evaluate:
     runs-on: ubuntu-latest
-    env:
-      PACKAGE: a2a-eval-proxy  # not on PyPI yet: write git+https://HOST/a2a-eval-proxy@REVISION
+{folder}    env:
+      PACKAGE: ""  # where the tool comes from: git+https://HOST/a2a-eval-proxy@REVISION; it is not on PyPI
       A2A_EVAL_PROXY_AGENT: {url}
 {otlp}    steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {{python-version: "3.13"}}
       - name: Install
-        run: pip install "$PACKAGE"
+        run: pip install "${{PACKAGE:?write in this file where a2a-eval-proxy comes from}}"
       # - run: start the agent here, in the background
       - name: Wait for the agent
         run: |
@@ -86,7 +87,7 @@ jobs:
         run: a2a-eval-proxy run suite.yaml --report report
       - uses: actions/upload-artifact@v4
         if: always()
-        with: {{name: report, path: report}}
+        with: {{name: report, path: {report}}}
 """
 
 
@@ -124,33 +125,48 @@ async def first_suite(agent: AgentOptions, message: str | None = None, tracing: 
     return FirstSuite(_suite_text(recorded, agent.url, asked, unseen=bool(unseen)), summary, unseen)
 
 
-def files(suite: FirstSuite, url: str, otlp: str | None = None) -> dict[str, str]:
-    """The texts of the files of `init`, by their names; `otlp`: where the agent sends its traces, which are needed."""
+def files(suite: FirstSuite, url: str, otlp: str | None = None, below: str = "") -> dict[str, str]:
+    """The texts of the files of `init`, by their names; `otlp`: where the agent sends its traces, which are needed.
+
+    `below` is the folder of the suite in the repository, at whose top the job is.
+    """
     config = f"otlp: {flow(otlp)}  # where the agent sends its traces\n" if otlp else ""
     variable = f"      A2A_EVAL_PROXY_OTLP: {flow(otlp)}\n" if otlp else ""
     texts = {
         SUITE: suite.text,
         CONFIG: _CONFIG.format(url=flow(url), otlp=config),
-        CI: _CI.format(url=flow(url), otlp=variable),
+        CI: _CI.format(
+            url=flow(url),
+            otlp=variable,
+            folder=f"    defaults: {{run: {{working-directory: {flow(below)}}}}}\n" if below else "",
+            report=flow(str(PurePosixPath(below, "report"))),
+        ),
     }
     return texts | {SCHEMA_FILE: shipped_schema()}
 
 
 class _FirstTurn(RunWatch):
-    """Has the run not wait for spans of a message that the agent did not answer."""
+    """Has the run not wait for spans where they show nothing more: the agent did not answer, or all is seen."""
 
     def __init__(self, tracing: Tracing | None) -> None:
         super().__init__()
         self._tracing = tracing
 
     def closed(self, turns: Sequence[Turn]) -> None:
-        if self._tracing and any(finding.code in _NO_ANSWER for turn in turns for finding in turn.findings):
+        unanswered = any(finding.code in _NO_ANSWER for turn in turns for finding in turn.findings)
+        if self._tracing and (unanswered or all(map(_all_seen, turns))):
             self._tracing.expect(None, wait_s=0.0, expected=False)
+
+
+def _all_seen(turn: Turn) -> bool:
+    """Whether calls were made, each with arguments and an outcome."""
+    calls = turn.tool_calls
+    return bool(calls) and all(call.arguments is not None and call.result != call.error for call in calls)
 
 
 async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing | None) -> FirstMessage:
     """Send one message to the agent, `message` or the first example of its card. Raises as `first_suite`, AgentError
-    also for an agent that answered with an error."""
+    also for an agent that answered with an error, or whose task failed without a call."""
     card = await _card(agent)
     examples = [example for skill in card.get("skills", ()) for example in skill.get("examples", ()) if example.strip()]
     text = message or next(iter(examples), _GREETING)
@@ -162,6 +178,10 @@ async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing 
     turns = [dict(turn) for turn in result.report.turns]
     for finding in (finding for turn in turns for finding in turn["findings"] if finding["code"] in _NO_ANSWER):
         raise AgentError(f"the agent did not answer {text!r} (--message sends another): {finding['message']}")
+    for turn in turns:
+        if turn["state"] in FAILED_STATES and not turn["tool_calls"]:
+            why = turn["response_text"] or f"its task ended as {state_text(turn['state'])}"
+            raise AgentError(f"the agent failed {text!r} ({why}); read its log, or send another with --message")
     return FirstMessage(card, text, asked, turns)
 
 

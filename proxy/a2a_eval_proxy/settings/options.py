@@ -201,6 +201,8 @@ def read_config_file(path: str, known: Collection[str] | None) -> ConfigFile:
     content = document.value or {}
     if not isinstance(content, dict):
         raise ConfigError(f"--config: {path} contains no settings; expected lines such as 'upstream: URL'")
+    if "cases" in content:
+        raise ConfigError(f"--config: {path} is a suite; expected a file with settings such as 'agent: URL'")
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for key, value in content.items():

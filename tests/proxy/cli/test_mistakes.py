@@ -52,6 +52,11 @@ def _expecting(calls: str) -> str:
 CALLS = "[{name: search, arguments: {q: {$regx: Berlin}}}]"
 SUITES: dict[str, str | bytes] = {
     "suite.yaml": f"suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\n{CASES}",
+    "meant/good.yaml": f"suite: good\nevaluators: [tool_error]\n{CASES}",
+    "meant/bad.yaml": f"siute: s\nevaluators: [tool_error]\n{CASES}",
+    "meant2/good.yaml": f"suite: good\nevaluators: [tool_error]\n{CASES}",
+    "meant2/bad.yaml": f"siute: s\n{CASES.replace('cases', 'cazes')}",
+    "infinite.yaml": _expecting("[{name: f, arguments: {x: .inf}}]"),
     "typo.yaml": f"suite: s\nevaluators:\n  - tool_eror\n{CASES}",
     "option.yaml": f"suite: s\nevaluators:\n  - tool_error: {{thresold: 1}}\n{CASES}",
     "key.yaml": f"suite: s\nevaluators: [tool_error]\ncase:\n{CASES}",
@@ -260,6 +265,10 @@ MISTAKES = {
     "no address": Mistake(f"{RUN} --otlp nope", "--otlp: expected HOST:PORT such as 127.0.0.1:8080"),
     "report below a file": Mistake(f"{RUN} --report suite.yaml/report", "suite.yaml is a file"),
     "unknown setting": Mistake(f"{RUN} --config setting.yaml", "setting.yaml:1: unknown setting 'stroe' (did you mean"),
+    "suite for settings": Mistake(f"{RUN} --config suite.yaml", "suite.yaml is a suite; expected a file with settings"),
+    "folder with a suite that is misspelt": Mistake("run meant --agent {agent}", "meant/bad.yaml: is neither a suite"),
+    "folder with cases that are misspelt": Mistake("run meant2 --agent {agent}", "meant2/bad.yaml: is neither a suite"),
+    "number that JSON cannot hold": Mistake("run infinite.yaml --agent {agent}", ".inf is a number that JSON cannot"),
     "list for settings": Mistake(f"{RUN} --config settings-list.yaml", "contains no settings; expected lines suc"),
     "broken settings": Mistake(f"{RUN} --config broken.yaml", "--config: broken.yaml:2:1: did not find expected node"),
     "unknown framework": Mistake("doctor {agent} --framework langchian", "(did you mean langchain?)"),
@@ -436,7 +445,8 @@ def secure(folder: Path) -> Iterator[str]:
 def folder(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the suites, and the run `done` in the default store."""
     folder = tmp_path_factory.mktemp("mistakes")
-    Path(folder, "folder").mkdir()
+    for name in ("folder", "meant", "meant2"):
+        Path(folder, name).mkdir()
     for name, text in SUITES.items():
         Path(folder, name).write_bytes(text if isinstance(text, bytes) else text.encode())
     Path(folder, "loop.yaml").symlink_to("loop.yaml")
@@ -680,3 +690,27 @@ def test_what_was_not_imported_can_be_edited(
         "  arguments of expected calls without arg_match_mode: ArkSim ignores them, too",
         "To edit it as a suite: a2a-eval-proxy convert scenarios.json --out suite.yaml",
     ]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_suite_that_tolerates_unseen_calls_is_told_that_they_are_seen(
+    agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = "suite: s\nevaluators: [{contains: {search_text: Traceback, negated: true}}]\ntolerate: [calls_unseen]\n"
+    said = "unseen.yaml: the agent's tool calls are visible now, and this suite still tolerates unseen calls"
+    for message, is_said in (("chunks please", True), ("message me", False)):
+        Path("unseen.yaml").write_text(f"{written}{CASES.replace('message me', message)}")
+        assert ended(["run", "unseen.yaml", "--agent", agent], monkeypatch) == 0
+        assert (said in capsys.readouterr().out) == is_said
+
+
+@pytest.mark.usefixtures("here")
+def test_the_job_of_init_is_at_the_top_of_the_repository(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("repository", ".git").mkdir(parents=True)
+    arguments = ["init", "--agent", agent, "--dir", "repository/tests/agent", "--message", "chunks please"]
+    assert ended(arguments, monkeypatch) == 0
+    assert Path("repository/tests/agent/suite.yaml").exists()
+    job = Path("repository/.github/workflows/agent.yml").read_text()
+    assert "working-directory: tests/agent" in job
+    assert "path: tests/agent/report" in job
+    assert 'PACKAGE: ""' in job

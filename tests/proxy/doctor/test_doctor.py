@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Any
 
 import pytest
@@ -57,6 +58,34 @@ def test_spans_of_a_message_that_the_agent_does_not_answer_are_not_waited_for(
         code, _, err = doctor(capsys, agent.url, "--message", "error please", "--trace-wait", "3000")
     assert code == 3
     assert "the agent did not answer 'error please'" in err
+
+
+def test_traces_are_waited_for_only_where_something_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with scenario_agent() as agent:
+        code, out, _ = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "3000")
+    assert (code, out.splitlines()[-1]) == (0, "all seen")
+
+
+def test_an_address_that_a_proxy_holds_is_no_reason_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scenario_agent() as agent, socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        arguments = ["doctor", agent.url, "--message", "chunks please", "--otlp", address]
+        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    out, err = capsys.readouterr()
+    assert not ended.value.code
+    assert out.splitlines()[-1] == "all seen"
+    assert f"warning: no traces are received: cannot listen on {address}" in err
+
+
+def test_an_agent_that_fails_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with scenario_agent() as agent:
+        code, out, err = doctor(capsys, agent.url, "--message", "fail please", "--trace-wait", "0.1")
+    assert (code, out) == (3, "")
+    assert "the agent failed 'fail please' (tool backend unavailable); read its log" in err
 
 
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
