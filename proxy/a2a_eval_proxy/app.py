@@ -30,6 +30,7 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, PrivacyOfAll
+from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
@@ -113,6 +114,7 @@ async def run_proxy(
         # Agents: their traffic, and how their turns are stored and scored.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         scoring_times, recent_turns = ScoringTimes(), RecentTurns()
+        live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -120,7 +122,7 @@ async def run_proxy(
             files=files,
             tracing=tracing,
             telemetry=telemetry,
-            listeners=(*listeners, scoring_times, recent_turns),
+            listeners=(*listeners, scoring_times, recent_turns, live_runs),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             pools=SharedPools.of(settings),
@@ -149,6 +151,7 @@ async def run_proxy(
             serving=serving,
             scoring_times=scoring_times,
             recent_turns=recent_turns,
+            live_runs=live_runs,
             otlp_url=otlp_url,
             files=files,
         )
@@ -210,6 +213,7 @@ class RunningProxy(Control):
     serving: LocalServing | ServingProcesses
     scoring_times: ScoringTimes
     recent_turns: RecentTurns
+    live_runs: LiveRuns
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
     files: FileWatch
@@ -310,6 +314,7 @@ class RunningProxy(Control):
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
                 await asyncio.gather(*(line.settled() for line in self.lines.all))
+                await self.live_runs.drained()
         except TimeoutError:
             pass  # the returned numbers show it
         return {

@@ -78,9 +78,7 @@ async def proxied(folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
             upstream=agent.url,
             listen="127.0.0.1:0",
             otlp=None,
-            store=str(folder / "turns.db"),
-            run="nightly",
-            **{"admin": "127.0.0.1:0", **settings},
+            **{"run": "nightly", "admin": "127.0.0.1:0", "store": str(folder / "turns.db"), **settings},
         )
         async with (
             run_proxy(everything) as proxy,

@@ -52,7 +52,7 @@ from .compared import (
 )
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
-from .model import Report, seconds_between, verdict_sign
+from .model import Report, seconds_between, verdict_sign, verdict_words
 from .page import page_data
 from .timeline import timeline, waterfall
 from .tree import shown_tree
@@ -129,7 +129,7 @@ _IN_PAGE = SectionLinks(focus=True)
 
 def overview(report: Report) -> str:
     """The header and the first sections, as HTML. Every text is escaped."""
-    masthead = rendered("overview.html", part="masthead", report=report, facts=_facts(report))
+    masthead = rendered("overview.html", part="masthead", report=report, facts=_facts(report), **_NAMES)
     return f"{masthead}\n{sections(report)}"
 
 
@@ -165,6 +165,8 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
 
 _NAMES: Mapping[str, object] = {
     "verdict_sign": verdict_sign,
+    "verdict_words": verdict_words,
+    "outcome_class": lambda report: report.outcome if report.outcome in ("passed", "failed") else "undecided",
     "gate_name": gate_name,
     "gate_sign": gate_sign,
     "gate_word": gate_word,
@@ -284,7 +286,7 @@ def html_report(report: Report) -> str:
     seen, unseen = _seen(report)
     return standalone_page(
         "report.html",
-        f"{'Passed' if report.passed else 'Failed'}: {', '.join(dict.fromkeys((report.title, report.run)))}",
+        f"{verdict_words(report)}: {', '.join(dict.fromkeys((report.title, report.run)))}",
         overview(report),
         '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n",
         baseline=report.baseline.before if report.baseline else "",

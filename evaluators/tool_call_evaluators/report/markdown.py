@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from ..texts import counted, duration_text, escaped, gate_name, gate_sign
 from .causes import causes
 from .compared import change_line
-from .model import Report, seconds_between, verdict_sign
+from .model import Report, seconds_between, verdict_sign, verdict_words
 
+_SIGNS = {"passed": "✅", "failed": "❌"}
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
 
@@ -28,7 +29,7 @@ def markdown_summary(report: Report) -> str:
         *(f"{who}: {cost}" for who, cost in report.costs.items()),
     ]
     parts = [
-        f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
+        f"## {_SIGNS.get(report.outcome, '⚪')} {verdict_words(report)}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
     if report.baseline:

@@ -54,10 +54,21 @@ MAX_LABELS = 5
 
 ConversationStatus = Literal["passed", "failed", "invalid", "unscored"]
 
+RunOutcome = Literal["passed", "failed", "incomplete", "unjudged"]
+OUTCOMES: Mapping[RunOutcome, tuple[str, str]] = {
+    "passed": ("✓", "Passed"),
+    "failed": ("✕", "Failed"),
+    "incomplete": ("…", "Not complete"),
+    "unjudged": ("–", "No suite"),
+}
+"""Of a run: the sign and the words."""
+
 
 @dataclass(frozen=True)
 class Report:
-    """A run: its conversations matched with the plan, and the verdict (`Verdict.to_dict`)."""
+    """A run: its conversations matched with the plan, and the verdict (`Verdict.to_dict`).
+
+    In a verdict, `passed` is None where no suite has judged the run, and `incomplete` says that it is not over."""
 
     run: str
     verdict: Mapping[str, Any]
@@ -104,6 +115,12 @@ class Report:
     @property
     def passed(self) -> bool:
         return bool(self.verdict["passed"])
+
+    @property
+    def outcome(self) -> RunOutcome:
+        if self.verdict.get("incomplete"):
+            return "incomplete"
+        return "unjudged" if self.verdict["passed"] is None else "passed" if self.passed else "failed"
 
     @property
     def reasons(self) -> Sequence[ReasonJson]:
@@ -508,7 +525,11 @@ def _first_rules(specs: Iterable[EvaluatorSpec], classes: ToolClasses | None) ->
 
 
 def verdict_sign(report: Report) -> str:
-    return "✓" if report.passed else "✕"
+    return OUTCOMES[report.outcome][0]
+
+
+def verdict_words(report: Report) -> str:
+    return OUTCOMES[report.outcome][1]
 
 
 def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules) -> list[CallChange]:

@@ -36,8 +36,14 @@ def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = Fal
     outside its directory run only with `allow_plugins`.
     """
     document = read_document(text, filename)
-    suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
+    suite = read_suite(document, ReadContext(Path(filename).parent, allow_plugins))
     Node(document, suite).convert(_check)
+    return suite
+
+
+def read_suite(document: Document, context: ReadContext) -> Suite:
+    """The suite in a document, whatever its evaluators read. Raises SuiteError."""
+    suite = _read(Suite, document, context)
     return replace(suite, cases=tuple(case.completed(suite) for case in suite.cases))
 
 

@@ -17,6 +17,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
+from ..turn import Turn
 from .agent_report import AgentReport
 from .agent_status import AgentWatch
 
@@ -44,18 +45,28 @@ class Control:
         """The agents whose traffic belongs to the run now; None is the only one."""
         return {None} if run == self.run else set()
 
-    def judged_by(self, run: str, agent_names: Collection[str | None] = ()) -> list[JudgedBy]:
-        """What judges the run with this name: the suites of the agents whose run it is, and of those whose turns it has
-        (`agent_names`)."""
-        of_run = self._agents_of(run)
+    def judged_by(self, agent_names: Collection[str | None]) -> list[JudgedBy]:
+        """The suites in force for turns of these agents."""
         found: dict[str | None, tuple[Scoring, set[str | None]]] = {}
-        for name in sorted({*agent_names, *of_run} or {None}, key=str):
+        for name in sorted(agent_names, key=str):
             scoring = self.scoring_of({"agent_name": name})
             found.setdefault(scoring.suite_file, (scoring, set()))[1].add(name)
         return [
-            JudgedBy(scoring.suite, scoring.suite_file, bool(names & of_run), frozenset(names))
+            JudgedBy(scoring.suite, scoring.suite_file, frozenset(names), scoring.privacy)
             for scoring, names in found.values()
         ]
+
+    def suite_file_of(self, agent_name: str | None, suite: str) -> str | None:
+        """The file of the suite in force for an agent, if it has this name."""
+        scoring = self.scoring_of({"agent_name": agent_name})
+        return scoring.suite_file if scoring.suite and scoring.suite.name == suite else None
+
+    def judges_live(self, turn: Turn) -> bool:
+        """Whether the suite of the turn's agent judges the run of that turn: of its traffic, or of one of its cases."""
+        scoring = self.scorings.get(turn.agent_name or "", self.common)
+        return scoring.suite is not None and (
+            turn.agent_name in self._agents_of(turn.run) or scoring.cases.is_of_suite(turn.case_id)
+        )
 
     def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:
         """Those for a turn, in its JSON form: those of its agent, or of a conversation that `run` held with the several

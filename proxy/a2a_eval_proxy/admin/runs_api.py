@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from tool_call_evaluators.report import comparison_json
 
 from ..runs.compare import compare_stored, compared_runs
-from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_report
+from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict
 from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
 from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
@@ -69,8 +68,10 @@ class RunsApi(Api):
         ]  # fmt: skip
 
     async def runs(self, _: Request, given: Given) -> Response:
-        runs = await newest_runs(self._control.store, given["agent"])
-        return JSONResponse({"items": [asdict(run) for run in reversed(runs)], "next_cursor": None})
+        store, work = self._control.store, self._control.work
+        runs = reversed(await newest_runs(store, given["agent"]))
+        judged = [await work.run(("verdict", run), partial(with_verdict, store, run)) or run for run in runs]
+        return JSONResponse({"items": list(map(run_json, judged)), "next_cursor": None})
 
     async def calibrations(self, _: Request, given: Given) -> Response:
         return JSONResponse({"items": await self._control.store.calibrations(), "next_cursor": None})
@@ -80,7 +81,7 @@ class RunsApi(Api):
 
     async def report(self, _: Request, given: Given) -> Response:
         name = given["name"]
-        page = await self._judged("report", name, partial(run_report, trace_url=self._control.trace_url))
+        page = await self._judged("report", name, partial(run_page, trace_url=self._control.trace_url))
         file = f"attachment; filename=\"report.html\"; filename*=UTF-8''report-{quote(name[:100], safe='')}.html"
         return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
 
@@ -119,8 +120,7 @@ class RunsApi(Api):
     async def _judged(self, kind: str, name: str, judge: Judge) -> Any:
         """What `judge` returns for a run. Raises HTTPException (404, 422)."""
         control, run = self._control, await self._run(name)
-        by = partial(control.judged_by, run.name)
         try:
-            return await control.work.run((kind, run), lambda: judge(control.store, by, run))
+            return await control.work.run((kind, run), lambda: judge(control.store, run))
         except LongRunError as error:
             raise HTTPException(422, str(error)) from None

@@ -15,7 +15,7 @@ from tool_call_evaluators.runs.comparison import CaseStatus
 from tool_call_evaluators.runs.regression import Answer
 from tool_call_evaluators.visibility import Calls
 
-from ..store.base import STATUSES
+from ..store.base import STATUSES, RunStatus
 from ..store.turn_filter import VERDICTS
 from .agent_report import Health
 from .api_operation import TEXT, Schema, choice
@@ -69,6 +69,7 @@ _RUN = {
     "name": TEXT, "turns": COUNT, "pending": COUNT, **_RESULTS,
     "started_at": nullable(TIME), "ended_at": nullable(TIME),
 }  # fmt: skip
+_VERDICT = {"suite": TEXT, "passed": BOOLEAN, "status": choice(get_args(RunStatus))}
 _EVALUATION = {
     "evaluator": TEXT, "score": nullable(NUMBER), "passed": nullable(BOOLEAN), "threshold": nullable(NUMBER),
     "reason": TEXT, "details": OPEN, "status": choice(list(Status)), "label": nullable(TEXT),
@@ -200,14 +201,14 @@ SCHEMAS: dict[str, Schema] = {
         ),
         next_cursor=nullable(TEXT),
     ),
-    "Run": record(**_RUN),
+    "Run": record(**_RUN, verdict=nullable(record(**_VERDICT))),
     "RunDetails": record(
         **_RUN,
         metrics=nullable(listed(record(
             metric=TEXT, measured=COUNT, mean=nullable(NUMBER), **_RESULTS, pass_rate=nullable(NUMBER),
         ))),
         verdict=nullable(record(
-            passed=BOOLEAN, reason_count=COUNT, tolerated_count=COUNT,
+            **_VERDICT, gates=listed(OPEN), reason_count=COUNT, tolerated_count=COUNT,
             reasons=listed(record(
                 code=TEXT, message=TEXT, metric=nullable(TEXT), where=nullable(TEXT), case_id=nullable(TEXT),
                 turn_id=nullable(TEXT),

@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
 from ..runs.again import run_program
+from ..runs.run_result import run_json
 from ..runs.selection import Selection
 from ..runs.stored_turns import open_existing_store
 from ..runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
@@ -84,12 +84,12 @@ class Tools:
         return [*tools, self.accept_changes] if self._options.allow_accept else tools
 
     async def list_runs(self, agent: str | None = None) -> str:
-        """List the runs in the store, newest first: name, time, number of turns, and of results by status.
+        """List the runs in the store, newest first: name, verdict, time, number of turns, and of results by status.
 
         agent: only runs with turns of this one of several agents behind a proxy.
         """
         runs = await stored_runs(self._options.store, agent)
-        lines = [json.dumps(asdict(run), ensure_ascii=False, default=str) for run in runs[:_MOST_RUNS]]
+        lines = [json.dumps(run_json(run), ensure_ascii=False, default=str) for run in runs[:_MOST_RUNS]]
         return _bounded([*lines, *([f"and {len(runs) - _MOST_RUNS} older"] if len(runs) > _MOST_RUNS else [])])
 
     async def show_run(self, run: str, failed_only: bool = True, agent: str | None = None) -> str:

@@ -36,11 +36,10 @@ from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.accept import proposed
-from ..runs.compare import compare_stored
 from ..runs.report_files import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
-from ..runs.run_result import RunResult, RunWatch
+from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
@@ -174,6 +173,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
                 partial=bool(options.selection),
+                terms=_terms(options),
                 watch=progress,
                 tracing=tracing,
             )
@@ -191,7 +191,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     conclusion = await _with_stored_parts(conclusion, options, hides_others=False)
-    passed = show_result(conclusion, plan, options) and not _fails_by_baseline(conclusion, options)
+    passed = show_result(conclusion, plan, options)
     if options.update and not passed:
         for file in plan.suites:
             found = await proposed(options.store, name, Path(file), allow_plugins=options.allow_plugins)
@@ -204,17 +204,14 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
 async def _with_stored_parts(
     conclusion: RunResult, options: RunOptions | EvaluateOptions, *, hides_others: bool
 ) -> RunResult:
-    """This result with what its report has from the store: the comparison with the baseline, the wire, and who asked
-    whom. `hides_others`: what is stored may be redacted by other rules, and is left out. Raises StoreError."""
-    if not (options.baseline or options.report or options.report_wire):
+    """This result with what its report has from the store: the wire, and who asked whom. `hides_others`: what is stored
+    may be redacted by other rules, and is left out. Raises StoreError."""
+    if not (options.report or options.report_wire):
         return conclusion
     report = conclusion.report
     if options.report_wire and hides_others:
         click.echo("note: the report has no wire: it was stored under other rules of redaction", err=True)
     async with open_existing_store(options.store) as store:
-        if options.baseline is not None:
-            cases = {item.case_id for item in report.conversations if item.case_id} if options.selection else None
-            report = replace(report, baseline=await compare_stored(store, options.baseline, report.run, cases))
         if options.report_wire and not hides_others:
             report = replace(report, wires=await stored_wires(store, report))
         if options.report and not hides_others:
@@ -229,9 +226,8 @@ _MOST_TREES = 1_000
 """Turns of a report whose trees are looked up."""
 
 
-def _fails_by_baseline(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> bool:
-    comparison = conclusion.report.baseline
-    return comparison is not None and comparison.fails_on(options.fail_on)
+def _terms(options: RunOptions | EvaluateOptions) -> Terms:
+    return Terms(options.allow_no_capture, options.baseline, options.fail_on)
 
 
 def _repeating(options: RunOptions, name: str) -> list[str]:
@@ -298,12 +294,12 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             privacy=privacy,
             selection=options.selection,
             engine=options.engine,
+            terms=_terms(options),
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
     conclusion = await _with_stored_parts(conclusion, options, hides_others=privacy.changes_turns)
     passed = show_result(conclusion, plan.selecting(options.selection), options)
-    passed = passed and not _fails_by_baseline(conclusion, options)
     if conclusion.unreachable and not passed:
         resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({resuming})")
@@ -417,8 +413,6 @@ def _visible_now(plan: RunPlan, report: Report) -> Iterator[str]:
 def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     as_json = options.output == "json"
-    if options.allow_no_capture:
-        conclusion = conclusion.allowing_no_capture()
     console, details = wide_console(silent=as_json), wide_console(silent=as_json or options.quiet)
     report, verdict = conclusion.report, conclusion.verdict
     if as_json:
@@ -436,7 +430,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         console.print(plain(sentence), soft_wrap=True, markup=False)
     if report.excluded_text:
         console.print(report.excluded_text, soft_wrap=True, markup=False)
-    if report.baseline:
+    if report.baseline and not any(reason.code == WORSE for reason in verdict.reasons):
         console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)
     if line := report.visibility_text:
         allowed = options.allow_no_capture and report.could_be_allowed

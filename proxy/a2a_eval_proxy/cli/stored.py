@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,16 +50,18 @@ def export(options: ExportOptions) -> None:
 def runs(options: RunsOptions) -> None:
     """List the runs of the store, newest first.
 
-    The last column counts results of evaluators.
+    The verdict is that with which `run`, or a later `evaluate`, ended; of traffic through `serve --suite`, that of the
+    suite that scored it. The last column counts results of evaluators.
 
     \b
     Example: a2a-eval-proxy runs
     """
+    from ..runs.run_result import run_json
     from ..runs.tables import runs_table, stored_runs
 
     found = run_async(stored_runs(options.store, options.agent_name))
     if options.output == "json":
-        echo_json([asdict(run) for run in found])
+        echo_json(list(map(run_json, found)))
     elif found:
         wide_console().print(runs_table(found), crop=False)
     else:

@@ -21,7 +21,7 @@ from tool_call_evaluators.suite import Case, Expectation, Simulation, Suite
 from ..errors import ConfigError
 from ..turn import Turn
 from .content_removal import length_only, result_without_content, user_without_content, without_content
-from .redactor import NO_RULES, Redactor, Rule, hashes
+from .redactor import NO_RULES, Redactor, Rule, hashes, parse_rules
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,7 @@ def _optional(text: str | None, redactor: Redactor) -> str | None:
     return None if text is None else redactor.text(text)
 
 
+_EVERY_TEXT = Redactor(parse_rules([{"pattern": "(?s).+"}]), b"")
 _FAILED = "redaction-failed"  # replaces an id or text that could not be redacted
 
 
@@ -180,6 +181,11 @@ class Privacy:
     def suite(self, suite: Suite) -> Suite:
         """Returns the suite for comparison with redacted turns. Messages to the agent come from the original suite."""
         return replace(suite, cases=tuple(redacted_case(case, self.redactor) for case in suite.cases))
+
+    def kept_suite(self, suite: Suite) -> Suite:
+        """Returns the suite as a run keeps it: as `suite`, and where content must not be stored, without texts."""
+        suite = self.suite(suite)
+        return suite if self.keeps_content else Privacy(_EVERY_TEXT).suite(suite)
 
     def judge_cache(self, cache: JudgeCache) -> JudgeCache | None:
         """Returns `cache`, or None if content must not be stored: cached answers of judges quote it."""

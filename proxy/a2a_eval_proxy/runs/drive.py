@@ -47,7 +47,7 @@ from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
-from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
+from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
 from .turn_wire import MAX_RUN_BYTES, TurnWire
@@ -158,6 +158,7 @@ async def run_suite(
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
+    terms: Terms = NO_TERMS,
     watch: RunWatch | None = None,
     tracing: Tracing | None = None,
 ) -> RunResult:
@@ -169,8 +170,8 @@ async def run_suite(
     fewer decide if enough pass. With a `seed`, each attempt has one of its own (`attempt_seed`), which goes to the
     agent and to the simulated user. `agent_version`: in place of that of the agent's card. With `replay_user`,
     simulated users write what they wrote in that run; no model is asked. `watch` counts the turns and may stop the run.
-    Memory does not grow with the run; for `texts` and `partial`, see `load_and_judge_run`. Turns wait for their spans
-    in `tracing`. `privacy` applies to everything but what is sent to the agent.
+    Memory does not grow with the run; for `texts`, `partial`, `terms` see `load_and_judge_run`. Turns wait for their
+    spans in `tracing`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists (with `resume`: that does not), and for a
@@ -188,6 +189,7 @@ async def run_suite(
         watch.store = store.health
         await _check_name(run, store, location, resume=resume)
         audit.changed(run=run, store=masked_url(location))
+        await begin(store, expected, run, privacy, partial=partial)
         async with scoring(store, whole, privacy, listener=watch, tracing=tracing) as (pipeline, scorer):
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run, repeat_all=repeat_all)
@@ -200,7 +202,9 @@ async def run_suite(
                 await _drive(driven, *each, its_users)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
-        return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
+        return await load_and_judge_run(
+            store, scorer, expected, run, texts=texts, privacy=privacy, partial=partial, terms=terms
+        )
     finally:
         await asyncio.to_thread(store.close)
 

@@ -16,7 +16,7 @@ from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError
-from .run_result import RunResult, RunWatch, load_and_judge_run, scoring
+from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run, scoring
 from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 
@@ -36,11 +36,12 @@ async def evaluate_store(
     engine: Engine = "in-process",
     selection: Selection = ALL,
     others: Sequence[Suite] = (),
+    terms: Terms = NO_TERMS,
     watch: RunWatch | None = None,
 ) -> RunResult:
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
-    Which case a turn belongs to: see `Pipeline.rescoring`. `watch` counts the turns; for `texts`, see
+    Which case a turn belongs to: see `Pipeline.rescoring`. `watch` counts the turns; for `texts` and `terms`, see
     `load_and_judge_run`. `others` are further suites, each for its own cases. Turns of cases that are not selected keep
     their results and do not count; with `others`, nor do those without a case. Evaluators see the turns as `privacy`
     redacts them; the store keeps them as they are.
@@ -66,7 +67,15 @@ async def evaluate_store(
         async with scoring(store, whole, privacy, executor, watch) as (pipeline, scorer):
             await _score_again(store, run, pipeline, only, page_size, watch)
         return await load_and_judge_run(
-            store, scorer, judged, run, moved=pipeline.moved, texts=texts, privacy=privacy, partial=bool(selection)
+            store,
+            scorer,
+            judged,
+            run,
+            moved=pipeline.moved,
+            texts=texts,
+            privacy=privacy,
+            partial=bool(selection),
+            terms=terms,
         )
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tool_call_evaluators.behavior_failures import unique_errors
+from tool_call_evaluators.gates import Reason
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, html_report, shortened_turn
+from tool_call_evaluators.report.compared import change_line
+from tool_call_evaluators.runs.comparison import Comparison, FailOn
 from tool_call_evaluators.runs.outcomes import (
     ConversationResults,
     agent_of_conversation,
@@ -23,10 +26,12 @@ from tool_call_evaluators.runs.outcomes import (
     verdict_of_suites,
 )
 from tool_call_evaluators.simulation.record import SIMULATED_USER
-from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite import Suite, SuiteError
+from tool_call_evaluators.suite.kept import kept_suite, read_kept_suite
 from tool_call_evaluators.suite.model import CombinedSuite, combined
 from tool_call_evaluators.texts import counted
-from tool_call_evaluators.verdict import MetricSummary, Verdict
+from tool_call_evaluators.verdict import Verdict
+from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -34,14 +39,27 @@ from ..scoring.case_book import CaseBook
 from ..scoring.executor import ScoringExecutor
 from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
-from ..store import ScoredConversation, Store, StoreHealth, TurnQuery, every_turn
-from ..store.base import RunSummary
+from ..store import (
+    RunSummary,
+    ScoredConversation,
+    Store,
+    StoreError,
+    StoreHealth,
+    TurnQuery,
+    every_turn,
+)
+from ..store.base import KeptVerdict, RunStatus
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
+from .compare import compare_stored
 from .selection import selected_turns
 from .stored_turns import conversation_results, without_texts
 
 logger = logging.getLogger(__name__)
+
+
+WORSE = "worse_than_baseline"
+"""The code of the reason against a run that `--fail-on` does not accept, compared with its baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +82,20 @@ class RunResult:
             return self
         if not self.report.parts:
             return _allowing_no_capture(self.report)
-        whole = _together([_allowing_no_capture(part) for part in self.report.parts], self.report.suite)
+        whole = _together(
+            [_allowing_no_capture(part) for part in self.report.parts], self.report.suite or WITHOUT_SUITE
+        )
         report = replace(self.report, verdict=whole.report.verdict, parts=whole.report.parts)
         return RunResult(whole.verdict, report)
+
+    def compared(self, baseline: Comparison, fail_on: Collection[FailOn]) -> RunResult:
+        """This result with the comparison, which is a reason against the run where it `fails_on` what that shows."""
+        report = replace(self.report, baseline=baseline)
+        if not baseline.fails_on(fail_on):
+            return RunResult(self.verdict, report)
+        reason = Reason(WORSE, f"compared with {change_line(baseline)}")
+        verdict = replace(self.verdict, reasons=(*self.verdict.reasons, reason))
+        return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
 
 
 def _allowing_no_capture(report: Report) -> RunResult:
@@ -94,6 +123,19 @@ async def scoring(
         await pipeline.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides, beside its suites, whether a run passes: whether tool calls may be unknown where no source could
+    show any, and the earlier run (`baseline`) than which it must not be worse (`fail_on`)."""
+
+    allow_no_capture: bool = False
+    baseline: str | None = None
+    fail_on: Collection[FailOn] = ()
+
+
+NO_TERMS = Terms()
+
+
 async def load_and_judge_run(
     store: Store,
     scorer: Scorer,
@@ -104,8 +146,10 @@ async def load_and_judge_run(
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
+    terms: Terms = NO_TERMS,
 ) -> RunResult:
-    """Judge the stored turns of `run` (None: of all runs) by the suites. Everything must be scored by now.
+    """Judge the stored turns of `run` (None: of all runs) by the suites, and keep the verdict with it. Everything must
+    be scored by now.
 
     `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
     evaluators count; with `partial`, and with several suites, only turns of their cases. All turns are in memory
@@ -117,66 +161,76 @@ async def load_and_judge_run(
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    result = judge_suites(suites, turns, await _conversation_results(store, scorer, run), run, partial=partial)
+    plan = Plan.of_suites(suites, privacy, partial=partial)
+    result = judge(plan, turns, await _conversation_results(store, scorer, run), run)
     left = len(turns) - len(result.report.turns)
     if left and len(suites) > 1 and not partial:
         logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
+    if terms.allow_no_capture:
+        result = result.allowing_no_capture()
+    if terms.baseline is not None and run is not None:
+        cases = {item.case_id for item in result.report.conversations if item.case_id} if partial else None
+        result = result.compared(await compare_stored(store, terms.baseline, run, cases), terms.fail_on)
+    if run is not None:
+        await store.keep_verdict(run, _kept(plan, result.report))
     cache = privacy.judge_cache(store.judge_cache)
-    judge = None if cache is None else judge_with(suites[0].judge, cache)
-    errors, spent = await errors_of_run(failures(result.report.conversations), judge)
+    judge_model = None if cache is None else judge_with(suites[0].judge, cache)
+    errors, spent = await errors_of_run(failures(result.report.conversations), judge_model)
     merged = replace(result.report, unique_errors=[error.to_dict() for error in errors], merging=spent)
     return RunResult(result.verdict, merged)
 
 
-def judge_suites(
-    suites: Sequence[Suite],
-    turns: Sequence[TurnJson],
-    results: ConversationResults,
-    run: str | None,
-    *,
-    partial: bool = False,
-) -> RunResult:
+async def begin(store: Store, suites: Sequence[Suite], run: str, privacy: Privacy, *, partial: bool) -> None:
+    """Keep with a run what is going to judge it: until then it is not complete."""
+    plan = Plan.of_suites(suites, privacy, partial=partial)
+    await store.keep_verdict(run, KeptVerdict(plan.name, plan.to_dict(), "incomplete", None))
+
+
+def judge(plan: Plan, turns: Sequence[TurnJson], results: ConversationResults, run: str | None) -> RunResult:
     """As `judge_turns`; several suites judge the turns of their own cases, and all must pass."""
-    if len(suites) == 1 and not partial:
-        return judge_turns(suites[0], turns, results, run)
-    judged = [selected_turns(suite, turns, partial=partial) for suite in suites]
-    parts = [judge_turns(*each, results, run) for each in judged]
-    if len(parts) == 1:
-        return parts[0]
-    return _together(parts, combined(suites))
-
-
-def _together(parts: Sequence[RunResult], whole: Suite | None) -> RunResult:
-    """The result of a run of several suites; `whole` is what `combined` makes of them."""
-    conversations = [item for part in parts for item in part.report.conversations]
-    verdict = verdict_of_suites(
-        whole or WITHOUT_SUITE, conversations, [(part.report.title, part.verdict) for part in parts]
-    )
-    report = Report(parts[0].report.run, verdict.to_dict(), conversations, whole, parts=[part.report for part in parts])
-    return RunResult(verdict, report)
+    parts = plan.matched(turns, results, run)
+    judged = [_judged_alone(part) for part in parts]
+    return judged[0] if len(judged) == 1 else _together(judged, plan.whole)
 
 
 def judge_turns(
-    suite: Suite | None,
-    turns: Sequence[TurnJson],
-    results: ConversationResults,
-    run: str | None,
-    prefix: str = "",
+    suite: Suite | None, turns: Sequence[TurnJson], results: ConversationResults, run: str | None
 ) -> RunResult:
-    """Judge these turns and the `results` of their conversations by the suite; see `load_and_judge_run`.
+    """Judge these turns and the `results` of their conversations by the suite; see `load_and_judge_run`. Without a
+    suite the report has no verdict, but what failed."""
+    return _judged_alone(_matched(suite, turns, results, run))
 
-    Without a suite, by the evaluators that need no expectation. `prefix`: what the names of conversations begin with.
-    """
+
+def _matched(
+    suite: Suite | None, turns: Sequence[TurnJson], results: ConversationResults, run: str | None, prefix: str = ""
+) -> Report:
+    """A report without verdict. `prefix`: what the names of conversations begin with."""
     conversations = [replace(one, label=prefix + one.label, prefix=prefix) for one in follow(turns, suite, results)]
-    verdict = run_verdict(suite or WITHOUT_SUITE, conversations)
-    report = Report(
-        run if run is not None else _name(turns),
-        verdict.to_dict(),
-        conversations,
-        suite,
-        [error.to_dict() for error in unique_errors(failures(conversations))],
+    errors = [error.to_dict() for error in unique_errors(failures(conversations))]
+    return Report(run if run is not None else _name(turns), {}, conversations, suite, errors)
+
+
+def _judged_alone(report: Report) -> RunResult:
+    verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations)
+    return RunResult(verdict, _unjudged(report) if report.suite is None else replace(report, verdict=verdict.to_dict()))
+
+
+def _unjudged(report: Report) -> Report:
+    """The report with what failed, in place of a verdict."""
+    found = run_verdict(report.suite or WITHOUT_SUITE, report.conversations).to_dict()
+    reasons = [reason for reason in found["reasons"] if reason["where"] and reason["code"] != "missing_turn"]
+    incomplete = {"incomplete": True} if report.suite else {}
+    return replace(report, verdict={**found, "passed": None, "reasons": reasons, "gates": [], **incomplete})
+
+
+def _together(parts: Sequence[RunResult], whole: Suite) -> RunResult:
+    """The result of a run of several suites; `whole` is what `combined` makes of them."""
+    reports = [part.report for part in parts]
+    conversations = [item for report in reports for item in report.conversations]
+    verdict = verdict_of_suites(
+        whole, conversations, [(part.report.title, part.verdict) for part in parts if part.report.suite]
     )
-    return RunResult(verdict, report)
+    return RunResult(verdict, Report(reports[0].run, verdict.to_dict(), conversations, whole, parts=reports))
 
 
 async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
@@ -230,13 +284,13 @@ def _any_failed(results: Sequence[Mapping[str, Any]]) -> bool:
     return any(result["status"] in ("failed", "errored") for result in results)
 
 
-MAX_TURNS = 10_000  # a longer run is summarized in numbers only: a verdict needs all turns in memory
+MAX_TURNS = 10_000  # the pages of a longer run are numbers only: they need all turns in memory
 MAX_REASONS = 100
 _PAGE = 200
 
 
 class LongRunError(Exception):
-    """The run has more turns than are judged, or compared, in memory together; the message names the command for it."""
+    """The run has more turns than are shown, or compared, in memory together; the message names the command for it."""
 
 
 class JudgedBy(NamedTuple):
@@ -244,62 +298,118 @@ class JudgedBy(NamedTuple):
 
     suite: Suite | None = None
     suite_file: str | None = None
-    current: bool = False
-    """Whether traffic belongs to the run now."""
     agents: frozenset[str | None] = frozenset({None})
     """Whose turns it judges, where there is more than one such judge; cases for other agents do not count. None: of
     any other agent."""
+    privacy: Privacy = NO_PRIVACY
+    """The rules under which a run keeps the suite."""
 
     @property
     def one_file(self) -> str | None:
         """The file of the suite, where that is one, whose changes can be shown."""
         return None if isinstance(self.suite, CombinedSuite) else self.suite_file
 
-    def plan(self, came: Collection[str | None]) -> Suite | None:
-        """The suite without cases for other agents, and without those for several that did not come."""
+    @property
+    def suites(self) -> Sequence[Suite]:
+        if self.suite is None:
+            return []
+        return self.suite.parts if isinstance(self.suite, CombinedSuite) else [self.suite]
+
+    def in_force(self, turns: Sequence[TurnJson], others: Collection[str | None] = ()) -> Sequence[Suite | None]:
+        """The suites, without cases for other agents, and without those for several that did not come. `others`: the
+        agents whose turns other suites judge, so that traffic of cases for these, too, cannot be followed."""
         names = {name for name in self.agents if name is not None}
-        return self.suite.of_agents(names, came) if self.suite and names else self.suite
+        if self.suite is None or not names:
+            return self.suites or [None]
+        came = {turn["case_id"] for turn in turns}
+        whole = {turn["case_id"] for turn in turns if agent_of_conversation(turn) is None}
+        followed = {
+            case.id
+            for case in self.suite.cases
+            if case.id in whole
+            or ({*case.agents}.isdisjoint(others) and len(self.agents.intersection(case.agents)) > 1)
+        }
+        return [suite.of_agents(names, followed & came) for suite in self.suites]
 
 
-Judges = Callable[[Collection[str | None]], Sequence[JudgedBy]]
-"""What judges a run with turns of these agents: at least one."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The suites that judge a run. With `partial`, they have a part of their cases, and only these count."""
 
+    judges: Sequence[JudgedBy]
+    partial: bool = False
+    is_whole: bool = True
+    """Whether all evaluators are known here: else this process cannot judge by it."""
 
-async def judged_run(store: Store, judges: Judges, run: RunSummary, *, texts: bool = False) -> RunResult:
-    """The stored turns of a run, judged now; `texts`: with shortened texts, for a report.
+    @classmethod
+    def of_suites(cls, suites: Sequence[Suite], privacy: Privacy, *, partial: bool) -> Plan:
+        return cls([JudgedBy(combined(suites), privacy=privacy)], partial)
 
-    A suite judges its `current` run, where a case that has not come yet counts as missing, and runs with turns of its
-    cases. Others are judged by the evaluators that need no expectation. Turns of several agents are judged by the
-    suites of these, each by its own, and all must pass. Raises LongRunError, StoreError.
-    """
-    if run.turns > MAX_TURNS:
-        raise LongRunError(
-            f"run {run.name!r} has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy evaluate --report DIR`"
-        )
-    shortened = shortened_turn if texts else without_texts
-    turns = [shortened(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
-    results = await conversation_results(store, run.name)
-    found = judges({turn.get("agent_name") for turn in turns})
-    return await asyncio.to_thread(_judged_by_each, found, turns, results, run.name)
+    @property
+    def name(self) -> str:
+        """Of the suite, or of all of them."""
+        return ", ".join(dict.fromkeys(by.suite.name for by in self.judges if by.suite))
 
+    @property
+    def whole(self) -> Suite:
+        """All suites as one, where there are several."""
+        return (self.judges[0].suite if len(self.judges) == 1 else None) or Suite(name=self.name)
 
-def _judged_by_each(
-    judges: Sequence[JudgedBy], turns: Sequence[TurnJson], results: ConversationResults, run: str
-) -> RunResult:
-    if len(judges) == 1:
-        suite = _in_force(judges[0], turns)
-        if isinstance(suite, CombinedSuite):
-            return judge_suites(suite.parts, turns, results, run)
-        return judge_turns(suite, turns, results, run)
-    parts = []
-    for by, own in turns_of_each(judges, turns):
-        prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
-        suite = _in_force(by, own, {name for other in judges if other is not by for name in other.agents})
-        of_suites = suite.parts if isinstance(suite, CombinedSuite) else ()
-        parts += [judge_turns(*selected_turns(one, own, partial=False), results, run, prefix) for one in of_suites]
-        if not of_suites:
-            parts.append(judge_turns(suite, own, results, run, prefix))
-    return _together(parts, Suite(name=run))
+    def suite_with(self, cases: Collection[str | None]) -> Suite | None:
+        """The first suite that has one of these cases, with these alone; None: there is none."""
+        for suite in (suite for by in self.judges for suite in by.suites):
+            if own := tuple(case for case in suite.cases if case.id in cases):
+                return replace(suite, cases=own)
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "partial": self.partial,
+            "judges": [
+                {
+                    "suites": [kept_suite(by.privacy.kept_suite(suite)) for suite in by.suites],
+                    "agents": sorted(by.agents, key=str),
+                }
+                for by in self.judges
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, plan: Mapping[str, Any]) -> Plan:
+        """Raises StoreError."""
+        judges, is_whole = [], True
+        for by in plan["judges"]:
+            try:
+                read = [read_kept_suite(suite) for suite in by["suites"]]
+            except SuiteError as error:
+                raise StoreError(
+                    f"a suite that a run keeps cannot be read here ({error}); judge the run again"
+                ) from None
+            is_whole = is_whole and all(whole for _, whole in read)
+            suite = combined([suite for suite, _ in read]) if read else None
+            judges.append(JudgedBy(suite, None, frozenset(by["agents"])))
+        return cls(judges, plan["partial"], is_whole)
+
+    def matched(self, turns: Sequence[TurnJson], results: ConversationResults, run: str | None) -> list[Report]:
+        """A report of each suite, without verdict: the conversations that it judges."""
+        if len(self.judges) == 1:
+            suites = self.judges[0].in_force(turns)
+            if len(suites) == 1 and not self.partial:
+                return [_matched(suites[0], turns, results, run)]
+            return [
+                _matched(*selected_turns(suite, turns, partial=self.partial), results, run) for suite in suites if suite
+            ]
+        parts = []
+        for by, own in turns_of_each(self.judges, turns):
+            prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
+            others = {name for other in self.judges if other is not by for name in other.agents}
+            suites = by.in_force(own, others)
+            for suite in suites:
+                if suite is not None and len(suites) > 1:
+                    parts.append(_matched(*selected_turns(suite, own, partial=False), results, run, prefix))
+                else:
+                    parts.append(_matched(suite, own, results, run, prefix))
+        return parts
 
 
 def turns_of_each(judges: Sequence[JudgedBy], turns: Sequence[TurnJson]) -> list[tuple[JudgedBy, list[TurnJson]]]:
@@ -322,50 +432,139 @@ def turns_of_each(judges: Sequence[JudgedBy], turns: Sequence[TurnJson]) -> list
     return found
 
 
-def _in_force(by: JudgedBy, turns: Sequence[TurnJson], others: Collection[str | None] = ()) -> Suite | None:
-    """`others`: the agents whose turns other suites judge, so that traffic of cases for these, too, cannot be
-    followed."""
-    came = {turn["case_id"] for turn in turns}
-    whole = {turn["case_id"] for turn in turns if agent_of_conversation(turn) is None}
-    followed = {
-        case.id
-        for case in (by.suite.cases if by.suite else ())
-        if case.id in whole or ({*case.agents}.isdisjoint(others) and len(by.agents.intersection(case.agents)) > 1)
-    }
-    suite = by.plan(followed & came)
-    is_judged = by.current or (suite is not None and any(case.id in came for case in suite.cases))
-    return suite if is_judged else None
+NO_PLAN = Plan([JudgedBy()])
 
 
-async def run_details(store: Store, judges: Judges, run: RunSummary) -> dict[str, Any]:
-    """The run's numbers with `metrics`, `verdict`, `judges` and `judge_usage` of `judged_run`; null all four beyond
-    MAX_TURNS."""
-    details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judges": None, "judge_usage": None}
+def _kept(plan: Plan, report: Report, of: str = "") -> KeptVerdict:
+    """What a run keeps of its report."""
+    verdict = {"whole": report.verdict, "parts": [part.verdict for part in report.parts]}
+    return KeptVerdict(plan.name, plan.to_dict(), _status(report), verdict, of)
+
+
+def _status(report: Report) -> RunStatus:
+    return "incomplete" if report.outcome == "unjudged" else report.outcome
+
+
+async def run_report(store: Store, run: RunSummary, *, texts: bool = False) -> Report:
+    """The stored turns of a run with the verdict that it keeps; `texts`: with shortened texts. Without a suite there is
+    none (`Report.outcome`).
+
+    The verdict on live traffic is brought up to date first, by the suites that score it. Raises LongRunError,
+    StoreError.
+    """
     if run.turns > MAX_TURNS:
+        raise LongRunError(
+            f"run {run.name!r} has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy evaluate --report DIR`"
+        )
+    shortened = shortened_turn if texts else without_texts
+    kept = await store.kept_verdict(run.name)
+    turns = [shortened(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
+    results = await conversation_results(store, run.name)
+    if kept is None:
+        return await asyncio.to_thread(lambda: judge(NO_PLAN, turns, results, run.name).report)
+    plan = Plan.from_dict(kept.plan)
+    if kept.of in ("", run.numbers) or not plan.is_whole:
+        return await asyncio.to_thread(_report, plan, kept.verdict, turns, results, run.name)
+    report = await asyncio.to_thread(_judged_so_far, plan, turns, results, run.name)
+    await store.judged(run.name, _kept(plan, report, of=run.numbers))
+    return report
+
+
+def _report(
+    plan: Plan, kept: Mapping[str, Any] | None, turns: Sequence[TurnJson], results: ConversationResults, run: str
+) -> Report:
+    """The report with the verdict that the run keeps. Results of evaluators that it does not know do not show."""
+    if kept is None:
+        parts = [_unjudged(part) for part in plan.matched(turns, results, run)]
+        return parts[0] if len(parts) == 1 else _unjudged(_of_parts(plan, parts, {}))
+    whole = kept["whole"]
+    known = {TURN_SUCCEEDED, SIMULATED_USER, *(metric["metric"] for metric in whole["metrics"])}
+    own = {key: [one for one in found if one["evaluator"] in known] for key, found in results.items()}
+    turns = [
+        {**turn, "evaluations": [one for one in turn["evaluations"] if one["evaluator"] in known]} for turn in turns
+    ]
+    parts = plan.matched(turns, own, run)
+    if len(parts) == 1:
+        return replace(parts[0], verdict=whole)
+    return _of_parts(
+        plan, [replace(part, verdict=said) for part, said in zip(parts, kept["parts"], strict=True)], whole
+    )
+
+
+def _of_parts(plan: Plan, parts: Sequence[Report], verdict: Mapping[str, Any]) -> Report:
+    conversations = [item for part in parts for item in part.conversations]
+    return Report(parts[0].run, verdict, conversations, plan.whole, parts=parts)
+
+
+def _judged_so_far(plan: Plan, turns: Sequence[TurnJson], results: ConversationResults, run: str) -> Report:
+    """The report of live traffic: while nothing but what did not come yet speaks against the run, it is incomplete."""
+    report = judge(plan, turns, results, run).report
+    missing = any(turn.turn is None for item in report.conversations for turn in item.turns)
+    if report.passed or not missing:
+        return report
+    executed = [
+        replace(item, turns=tuple(turn for turn in item.turns if turn.turn is not None))
+        for item in report.conversations
+        if item.executed or item.invalid
+    ]
+    if executed and not run_verdict(report.suite or WITHOUT_SUITE, executed).passed:
+        return report
+    return replace(report, verdict={**report.verdict, "incomplete": True})
+
+
+async def with_verdict(store: Store, run: RunSummary) -> RunSummary:
+    """The run, with the verdict on all turns that are stored by now; a longer one than MAX_TURNS as it is."""
+    if run.verdict is None or run.verdict.status != "pending" or run.turns > MAX_TURNS:
+        return run
+    return judged_summary(run, await run_report(store, run))
+
+
+def judged_summary(run: RunSummary, report: Report) -> RunSummary:
+    """The run with the verdict of its report."""
+    return run if run.verdict is None else replace(run, verdict=replace(run.verdict, status=_status(report)))
+
+
+async def run_details(store: Store, run: RunSummary) -> dict[str, Any]:
+    """The run's numbers with `metrics`, `verdict`, `judges` and `judge_usage`; the last two are null, and so are
+    `metrics` without a verdict, beyond MAX_TURNS."""
+    details: dict[str, Any] = {**run_json(run), "metrics": None, "judges": None, "judge_usage": None}
+    said: Mapping[str, Any] | None = None
+    if run.turns <= MAX_TURNS:
+        report = await run_report(store, run)
+        said = report.verdict
+        details |= {"judges": report.judges, "judge_usage": report.usage.to_dict()}
+        run = judged_summary(run, report)
+    elif (kept := await store.kept_verdict(run.name)) is not None and kept.verdict is not None:
+        said = kept.verdict["whole"]
+    if said is None:
         return details
-    conclusion = await judged_run(store, judges, run)
-    verdict = conclusion.verdict
-    return details | {
-        "metrics": [_metric(summary) for summary in verdict.metrics],
-        "verdict": {
-            "passed": verdict.passed,
-            "reason_count": len(verdict.reasons),
-            "tolerated_count": len(verdict.tolerated),
-            "reasons": [asdict(reason) for reason in verdict.reasons[:MAX_REASONS]],
-        },
-        "judges": conclusion.report.judges,
-        "judge_usage": conclusion.report.usage.to_dict(),
-    }
+    details["metrics"] = [_metric(summary) for summary in said["metrics"]]
+    if run.verdict is not None:
+        details["verdict"] = {
+            "suite": run.verdict.suite,
+            "passed": bool(said["passed"]),
+            "status": run.verdict.status,
+            "reason_count": len(said["reasons"]),
+            "tolerated_count": len(said["tolerated"]),
+            "reasons": said["reasons"][:MAX_REASONS],
+            "gates": said["gates"],
+        }
+    return details
 
 
-async def run_report(store: Store, judges: Judges, run: RunSummary, *, trace_url: str | None) -> bytes:
-    """The HTML report of `judged_run` in UTF-8; `trace_url`: see `Report`. Raises LongRunError, StoreError."""
-    result = await judged_run(store, judges, run, texts=True)
-    report = replace(result.report, trace_url=trace_url or "")
+def run_json(run: RunSummary) -> dict[str, Any]:
+    """As in /api/runs."""
+    verdict = run.verdict and {**asdict(run.verdict), "passed": run.verdict.passed}
+    return {**asdict(run), "verdict": verdict}
+
+
+async def run_page(store: Store, run: RunSummary, *, trace_url: str | None) -> bytes:
+    """The HTML report of `run_report` in UTF-8; `trace_url`: see `Report`. Raises LongRunError, StoreError."""
+    report = replace(await run_report(store, run, texts=True), trace_url=trace_url or "")
     return await asyncio.to_thread(lambda: html_report(report).encode("utf-8", "replace"))
 
 
-def _metric(summary: MetricSummary) -> dict[str, Any]:
+def _metric(summary: Mapping[str, Any]) -> dict[str, Any]:
     """With the share of results that passed; null where none has a threshold."""
-    judged = summary.passed + summary.failed
-    return {**asdict(summary), "pass_rate": summary.passed / judged if judged else None}
+    judged = summary["passed"] + summary["failed"]
+    return {**summary, "pass_rate": summary["passed"] / judged if judged else None}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tool_call_evaluators.model import READ_DETAILS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.report import with_outcome
+from tool_call_evaluators.report.model import OUTCOMES
 from tool_call_evaluators.runs.comparison import Baseline
 from tool_call_evaluators.texts import counted
 
@@ -116,6 +117,12 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
             break
         chosen.append(other)
     return chosen, Baseline(version, tuple(chosen), len(found) - len(chosen))
+
+
+def verdict_text(run: RunSummary) -> str:
+    """`Passed`, `No suite`; "…" where turns came since."""
+    status = "unjudged" if run.verdict is None else run.verdict.status
+    return "…" if status == "pending" else OUTCOMES[status][1]
 
 
 async def newest_runs(store: Store, agent: str | None = None) -> list[RunSummary]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from a2a_tool_capture.wire import FAILED_STATES
@@ -39,7 +38,8 @@ from ..graph.trees import tree_of
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary
 from ..store.base import TurnJson as StoredTurn
-from .stored_turns import UnknownRunError, newest_runs, no_turns_of, open_existing_store, unknown_run
+from .run_result import run_json, with_verdict
+from .stored_turns import UnknownRunError, newest_runs, no_turns_of, open_existing_store, unknown_run, verdict_text
 
 TurnJson = Mapping[str, Any]
 
@@ -336,13 +336,13 @@ class StoredRun:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the run, as in /api/runs, and `items`, its first turns."""
-        return {**asdict(self.summary), "items": self.turns}
+        return {**run_json(self.summary), "items": self.turns}
 
 
 async def stored_runs(location: str, agent: str | None = None) -> list[RunSummary]:
-    """See `newest_runs`. Raises StoreError."""
+    """See `newest_runs`; with their verdicts. Raises StoreError."""
     async with open_existing_store(location) as store:
-        return await newest_runs(store, agent)
+        return [await with_verdict(store, run) for run in await newest_runs(store, agent)]
 
 
 async def find(location: str, name: str, agent: str | None = None) -> StoredTurn | StoredRun:
@@ -368,20 +368,26 @@ async def _run(store: Store, name: str, agent: str | None) -> StoredRun:
     page = await store.turns(TurnQuery(run=name, agent=agent, limit=MAX_TURNS))
     if agent is not None and not page.items:
         raise UnknownRunError(no_turns_of(agent, name))
-    return StoredRun(found[0], page.items, agent)
+    return StoredRun(await with_verdict(store, found[0]), page.items, agent)
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:
-    """One row a run: when it began, its turns, and its results (not turns) by status. Names stay whole."""
+    """One row a run: its verdict, when it began, its turns, and its results (not turns) by status. Names stay whole."""
     table = PlainTable(
         Column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs)),
         Column("began (UTC)", no_wrap=True),
         Column("turns", justify="right"),
-        Column("results"),
+        Column("verdict: results"),
     )
     for run in runs:
-        table.add_row(escape(plain(run.name)), moment_text(run.started_at)[:_MINUTES], str(run.turns), _results(run))
+        began = moment_text(run.started_at)[:_MINUTES]
+        table.add_row(escape(plain(run.name)), began, str(run.turns), f"{_said_of(run)}: {_results(run)}")
     return table
+
+
+def _said_of(run: RunSummary) -> str:
+    style = {"passed": "green", "failed": "red"}.get(run.verdict.status if run.verdict else "", "none")
+    return f"[{style}]{verdict_text(run).lower()}[/]"
 
 
 def _results(run: RunSummary) -> str:
@@ -429,7 +435,8 @@ def _turn_lines(turn: TurnJson) -> Iterator[str]:
 
 def run_heading(run: StoredRun) -> str:
     name, turns = escape(plain(run.summary.name)), counted(run.summary.turns, "turn")
-    return f"run {name}: {turns}, results: {_results(run.summary)}"
+    of_suite = f" (suite {escape(plain(run.summary.verdict.suite))})" if run.summary.verdict else ""
+    return f"run {name}: {_said_of(run.summary)}{of_suite}; {turns}, results: {_results(run.summary)}"
 
 
 def _text(text: str) -> str:

@@ -131,6 +131,9 @@ class CaseBook:
         case = self.case(turn.case_id) if turn.case_id else None
         return case.states_at(case.turn_index(turn.user_text, earlier, turn.agent_name)) if case else ()
 
+    def is_of_suite(self, case_id: str | None) -> bool:
+        return case_id in self._suite_cases
+
     def listed(self) -> list[tuple[Case, Literal["suite", "registered"]]]:
         """The cases in force, as `case` returns them: those of the suite in its order, then the registered ones."""
         of_suite = [case for case_id, case in self._suite_cases.items() if case_id not in self._registered]

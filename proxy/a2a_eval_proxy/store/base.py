@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
@@ -85,9 +85,39 @@ class Page:
     next_cursor: str | None
 
 
+RunStatus = Literal["passed", "failed", "incomplete", "pending"]
+"""Of a run that a suite judges. It is incomplete while what came passed, or is not judged as its command has not ended;
+pending where turns came after the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """What a run keeps of how it was judged, and by which suite (or suites)."""
+
+    suite: str
+    status: RunStatus
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVerdict:
+    """The suites that judge a run (`runs.verdicts.Plan`), and what they said of it; all in JSON forms. `of` has the
+    numbers of the run (`RunSummary.numbers`) at that moment; empty: they do not matter, the verdict stands."""
+
+    suite: str
+    plan: dict[str, Any]
+    status: RunStatus
+    verdict: dict[str, Any] | None
+    of: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in numbers. `passed`, `failed`, `errored` and `skipped` count results, of turns and of conversations."""
+    """A run in numbers. `passed`, `failed`, `errored` and `skipped` count results, of turns and of conversations.
+    `verdict` None: no suite judges it."""
 
     name: str
     turns: int
@@ -98,6 +128,14 @@ class RunSummary:
     skipped: int
     started_at: str | None
     ended_at: str | None
+    verdict: RunVerdict | None = None
+
+    @property
+    def numbers(self) -> str:
+        """They differ where results came."""
+        return " ".join(
+            map(str, (self.turns, self.pending, self.passed, self.failed, self.errored, self.skipped, self.ended_at))
+        )
 
 
 @dataclass(frozen=True, slots=True)

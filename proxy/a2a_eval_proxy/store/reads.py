@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -24,9 +25,11 @@ from .base import (
     MAX_PAGE_BYTES,
     STATUSES,
     ConversationKey,
+    KeptVerdict,
     Page,
     Prunable,
     RunSummary,
+    RunVerdict,
     ScoredConversation,
     TurnJson,
     TurnQuery,
@@ -167,13 +170,24 @@ _UNSCORED = (
 _SUMS = ", ".join(f"sum({outcome}) AS {outcome}" for outcome in OUTCOMES)
 _TOTALS = ", ".join(f"t.{outcome} + coalesce(c.{outcome}, 0)" for outcome in OUTCOMES)
 _RUNS = (
-    f"SELECT run, turns, pending, {_TOTALS}, started, ended FROM"  # noqa: S608  # fixed texts
+    f"SELECT run, turns, pending, {_TOTALS}, started, ended, suite, v.status, numbers FROM"  # noqa: S608  # fixed texts
     " (SELECT run, min(seq) AS first, count(*) AS turns, count(*) FILTER (WHERE status = 'pending') AS pending,"
     f" min(started_at) AS started, max(ended_at) AS ended, {_SUMS} FROM turns WHERE {{conditions}} GROUP BY run) AS t"
     f" LEFT JOIN (SELECT run, {_SUMS} FROM conversations WHERE {{conditions}} GROUP BY run) AS c USING (run)"
-    " ORDER BY first"
+    " LEFT JOIN verdicts AS v USING (run) ORDER BY first"
 )
 """The columns of RunSummary; `{conditions}` selects the run."""
+_KEEP = (
+    "INSERT INTO verdicts (key, run, suite, plan, status, verdict, numbers)"
+    " VALUES (:key, :run, :suite, :plan, :status, :verdict, :numbers)"
+    " ON CONFLICT (key) DO UPDATE SET suite = excluded.suite, plan = excluded.plan, status = excluded.status,"
+    " verdict = excluded.verdict, numbers = excluded.numbers"
+)
+_OF_TRAFFIC = "verdicts.numbers != ''"
+"""The condition that a verdict follows the traffic: what `run` and `evaluate` say stands."""
+_JUDGED = (
+    f"UPDATE verdicts SET status = :status, verdict = :verdict, numbers = :numbers WHERE key = :key AND {_OF_TRAFFIC}"  # noqa: S608  # fixed texts
+)
 
 
 LinkedBy = Literal["trace_id", "task_id", "conversation_id"]
@@ -628,15 +642,53 @@ class StoreReads(ABC):
         )
         return await self._read(statement, values, lambda rows: turn_figures(turns, map(tuple, rows)))
 
+    async def keep_verdict(self, run: str, kept: KeptVerdict) -> None:
+        """Keep it with the run. Suites and verdicts that follow the traffic (`KeptVerdict.of`) never replace others."""
+        await self._change(_KEEP + (f" WHERE {_OF_TRAFFIC}" if kept.of else ""), _columns(run, kept))
+
+    async def judged(self, run: str, kept: KeptVerdict) -> None:
+        """Replace the verdict, which follows the traffic. The suites stay: others may have come meanwhile."""
+        values = _columns(run, kept)
+        await self._change(_JUDGED, {name: values[name] for name in ("key", "status", "verdict", "numbers")})
+
+    async def kept_verdict(self, run: str) -> KeptVerdict | None:
+        statement = "SELECT suite, plan, status, verdict, numbers FROM verdicts WHERE key = :key"
+
+        def decode(rows: Rows) -> KeptVerdict | None:
+            for suite, plan, status, verdict, numbers in rows:
+                return KeptVerdict(suite, json.loads(plan), status, json.loads(verdict), numbers)
+            return None
+
+        return await self._read(statement, {"key": _verdict_key(run)}, decode)
+
     async def runs(self, name: str | None = None) -> list[RunSummary]:
         conditions, values = self._conditions(run=name)
         return await self._read(_RUNS.format(conditions=conditions), values, lambda rows: list(map(_summary, rows)))
 
 
 def _summary(row: Any) -> RunSummary:
-    *numbers, started, ended = row
+    *counts, started, ended, suite, status, of = row
     times: list[Any] = [rfc3339_at(started), rfc3339_at(ended)]
-    return RunSummary(*numbers, *times)
+    run = RunSummary(*counts, *times)
+    if suite is None:
+        return run
+    return replace(run, verdict=RunVerdict(suite, status if of in ("", run.numbers) else "pending"))
+
+
+def _verdict_key(run: str) -> str:
+    return sha256(stored_text(run).encode()).hexdigest()
+
+
+def _columns(run: str, kept: KeptVerdict) -> dict[str, str]:
+    return {
+        "key": _verdict_key(run),
+        "run": stored_text(run),
+        "suite": stored_text(kept.suite),
+        "plan": json_text(kept.plan),
+        "status": kept.status,
+        "verdict": json_text(kept.verdict),
+        "numbers": kept.of,
+    }
 
 
 class TurnPage:

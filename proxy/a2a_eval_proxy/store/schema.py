@@ -43,6 +43,17 @@ ANNOTATIONS_INDEX = "CREATE INDEX annotations_turn ON annotations (turn_id)"
 
 CALIBRATIONS: Columns = {"name": "TEXT PRIMARY KEY", "body": "TEXT NOT NULL"}
 """By the metric and the key of its judge."""
+VERDICTS: Columns = {
+    "key": "TEXT PRIMARY KEY",  # of the name of the run, which may be of any length
+    "run": "TEXT NOT NULL",
+    "suite": "TEXT NOT NULL",
+    "plan": "TEXT NOT NULL",
+    "status": "TEXT NOT NULL",
+    "verdict": "TEXT NOT NULL",
+    "numbers": "TEXT NOT NULL",
+}
+"""See `KeptVerdict`."""
+WITHOUT_RUN = "DELETE FROM verdicts WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.run = verdicts.run)"
 WIRES: Columns = {
     "turn_id": "TEXT PRIMARY KEY REFERENCES turns (turn_id) ON DELETE CASCADE",
     "body": "TEXT NOT NULL",
@@ -57,6 +68,7 @@ _MIGRATIONS = {
     11: _adding("calibrations", CALIBRATIONS),
     12: _adding("wires", WIRES),
     14: (f"ALTER TABLE webhooks ADD COLUMN agent_name {WEBHOOKS['agent_name']}",),
+    17: _adding("verdicts", VERDICTS),
 }
 
 
@@ -125,6 +137,7 @@ class Schema:
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
             "calibrations": CALIBRATIONS,
+            "verdicts": VERDICTS,
             "wires": WIRES,
             "webhooks": WEBHOOKS,
             "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},

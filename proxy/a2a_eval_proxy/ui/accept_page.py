@@ -32,7 +32,7 @@ MAX_SHOWN = 80
 async def judges_of(control: Control, run: str) -> list[JudgedBy]:
     """What judges the run: the suites of the agents whose turns it has. Raises StoreError."""
     names = await control.store.agents(run)
-    return control.judged_by(run, {name if name in control.scorings else None for name in names})
+    return control.judged_by({name if name in control.scorings else None for name in names} or {None})
 
 
 async def _values(view: View) -> Values:

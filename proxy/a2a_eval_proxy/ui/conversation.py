@@ -14,11 +14,8 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.page import conversation_data
 from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, conversation_name
-from tool_call_evaluators.suite import Suite
 
-from ..admin.control import Control
-from ..runs.run_result import judge_turns
-from ..scoring.scorer import WITHOUT_SUITE
+from ..runs.run_result import Plan, judge_turns
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from .call_rows import call_rows
@@ -54,7 +51,8 @@ async def _values(view: View) -> Values:
         "parts": [
             part
             for turns in of_agents.values()
-            for part in await asyncio.to_thread(_parts, turns, _suite_of(view.control, turns), name, results)
+            for run_name, of_run in grouped((turn["run"], turn) for turn in turns).items()
+            for part in await _parts(view, run_name, of_run, {name: results.get(run_name, [])})
         ],
         "is_cut": page.next_cursor is not None,
         "most": MAX_TURNS,
@@ -71,22 +69,20 @@ async def _title(view: View, first: TurnJson, name: str) -> str:
     return called.capitalize() if called != name else f"Conversation {name}"
 
 
-def _suite_of(control: Control, turns: Sequence[TurnJson]) -> Suite:
-    """A suite with the cases of these turns that judges each conversation alone: gates concern the whole run."""
-    scoring = control.scoring_of(turns[0])
-    cases = {case_id: control.scoring_of(turn).cases.case(case_id) for turn in turns if (case_id := turn["case_id"])}
-    of_turns = tuple(case for case in cases.values() if case is not None)
-    return replace(scoring.suite or WITHOUT_SUITE, cases=of_turns, gates={}, run_gates=RunGates())
-
-
-def _parts(
-    turns: Sequence[TurnJson], suite: Suite, name: str, results: Mapping[str, list[dict[str, Any]]]
+async def _parts(
+    view: View, run: str, turns: Sequence[TurnJson], results: Mapping[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    found = []
-    for run, of_run in grouped((turn["run"], turn) for turn in turns).items():
-        report = judge_turns(suite, of_run, {name: results.get(run, [])}, run).report
-        found += [_part(report, item) for item in report.conversations if item.executed]
-    return found
+    """Each conversation alone, with the cases by which its run is judged, or for a run without suite those in force
+    here: gates concern the whole run."""
+    kept = await view.control.store.kept_verdict(run)
+    plan = Plan.from_dict(kept.plan) if kept else Plan(view.control.judged_by({turns[0].get("agent_name")}))
+    suite = plan.suite_with({turn["case_id"] for turn in turns})
+
+    def parts() -> list[dict[str, Any]]:
+        report = judge_turns(suite and replace(suite, gates={}, run_gates=RunGates()), turns, results, run).report
+        return [_part(report, item) for item in report.conversations if item.executed]
+
+    return await asyncio.to_thread(parts)
 
 
 def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:

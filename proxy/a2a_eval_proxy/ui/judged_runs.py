@@ -1,17 +1,16 @@
-"""Runs judged for the pages when they are asked for: off the event loop, one at a time, kept until a run changes.
+"""Runs read for the pages when they are asked for: off the event loop, one at a time, kept until a run changes.
 
 What is kept of a run is a small *view*: its verdict, its cases, those that have not come yet, the report's sections.
-Judging a long run takes seconds, in which pages show the counts of the store.
+Reading a long run takes seconds, in which pages show the counts of the store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from a2a_tool_capture.recent import Recent
 from markupsafe import Markup
@@ -19,19 +18,18 @@ from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
-from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, run_verdict
+from tool_call_evaluators.report.model import RunOutcome, seconds_between
+from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation
 from tool_call_evaluators.texts import duration_text, excerpt
 
 from ..long_computations import LongComputations
-from ..runs.run_result import MAX_TURNS, JudgedBy, judged_run
+from ..runs.run_result import MAX_TURNS, judged_summary, run_report
 from ..store import RunSummary, Store
 from .rendering import named
 
 Link: TypeAlias = Callable[
     ..., str
 ]  # makes the URL of a page from the segments of its path and its query; see `rendering.Links`
-RunStatus = Literal["passed", "failed", "incomplete"]
 
 MAX_CASES = 500  # conversations of a run in the table
 MAX_MISSING = 100  # cases named among those that have not come yet
@@ -60,14 +58,13 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run, judged by the turns that are stored. Small: it keeps no turn.
+    """A run with the verdict that it keeps. Small: it keeps no turn.
 
     `passed` of `judged` conversations passed. Of the `planned` conversations of the suite, `missing` have not come yet:
-    their labels, at most MAX_MISSING, are in `missing_labels`. `status` is `incomplete` if the run would pass without
-    what has not come.
+    their labels, at most MAX_MISSING, are in `missing_labels`.
     """
 
-    status: RunStatus
+    status: RunOutcome
     title: str
     passed: int
     judged: int
@@ -97,16 +94,18 @@ class RunView:
         return self.passed / self.judged if self.judged else None
 
 
+_WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unjudged": "What failed"}
+
+
 def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunView:
     """What pages show of the run. `suite_file` is the file of the report's suite."""
     executed = [item for item in report.conversations if item.executed or item.invalid]
     missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
     statuses = [report.status(item) for item in executed]
-    status = _status(report)
-    why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
+    why = _WHY.get(report.outcome, "Why it failed")
     failures_first = sorted(executed, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
     return RunView(
-        status=status,
+        status=report.outcome,
         title=report.title,
         passed=statuses.count("passed"),
         judged=statuses.count("passed") + statuses.count("failed"),
@@ -129,19 +128,6 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
 def _agent_name(executed: Iterable[RunConversation]) -> str | None:
     names = {turn.get("agent_name") for item in executed for turn in item.executed}
     return names.pop() if len(names) == 1 else None
-
-
-def _status(report: Report) -> RunStatus:
-    if report.passed:
-        return "passed"
-    if report.suite is None or all(turn.turn is not None for item in report.conversations for turn in item.turns):
-        return "failed"
-    executed = [
-        replace(item, turns=tuple(turn for turn in item.turns if turn.turn is not None))
-        for item in report.conversations
-        if item.executed or item.invalid
-    ]
-    return "incomplete" if not executed or run_verdict(report.suite, executed).passed else "failed"
 
 
 def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
@@ -244,46 +230,45 @@ def last_rows(
 
 MAX_KEPT = 100  # runs in memory
 MAX_AGE_S = 60.0  # for so long a view serves for a run whose counts did not change: its scores may have
-_LEAST_S_A_TURN = 0.0002  # what judging a turn takes on a fast machine
-_REST = 10  # a run that changes is judged again after a multiple of what its last judgement took
+_LEAST_S_A_TURN = 0.0002  # what reading a turn takes on a fast machine
+_REST = 10  # a run that changes is read again after a multiple of what that took last
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     summary: RunSummary
-    agents: frozenset[str | None]
-    by: Sequence[JudgedBy]
     view: RunView
     at: float
     took_s: float
 
+    def is_of(self, run: RunSummary) -> bool:
+        """Whether the run is as it was read, and judged then or now."""
+        is_pending = run.verdict is not None and run.verdict.status == "pending"
+        return self.summary == (replace(run, verdict=self.summary.verdict) if is_pending else run)
+
 
 class JudgedRuns:
-    """Judges runs of a store; see `judged_run`. `judged_by`: by what, at that time, by the name of the run and
-    the agents whose turns it has."""
+    """Reads the runs of a store with their verdicts; see `run_report`. `suite_file`: that of the suite in force for an
+    agent, if it has this name."""
 
     def __init__(
         self,
         store: Store,
         work: LongComputations,
-        judged_by: Callable[[str, Collection[str | None]], Sequence[JudgedBy]] = lambda run, agents: [JudgedBy()],
+        suite_file: Callable[[str | None, str], str | None] = lambda agent, suite: None,
     ) -> None:
         self._store = store
-        self._by = judged_by
+        self._suite_file = suite_file
         self._kept: Recent[tuple[str, str], _Kept] = Recent(MAX_KEPT)
         self._work = work
 
     def lags(self, run: RunSummary, link: Link) -> bool:
-        """Whether the run has changed since it was judged, or is still to be judged."""
+        """Whether the run has changed since it was read, or is still to be read."""
         kept = self._kept.get((run.name, link("")))
-        return run.turns <= MAX_TURNS and (kept is None or kept.summary != run or self._is_judged_otherwise(kept))
-
-    def _is_judged_otherwise(self, kept: _Kept) -> bool:
-        """Whether other suites, or other cases of them, judge the run now."""
-        return kept.by != self._by(kept.summary.name, kept.agents)
+        return run.turns <= MAX_TURNS and (kept is None or not kept.is_of(run))
 
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
-        """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
+        """The run as it is now, or a little earlier if it changes all the time; links in it are those of `link`.
 
         None beyond MAX_TURNS, and if it takes longer than `within_s`: without waiting where it is sure to. Raises
         StoreError.
@@ -296,22 +281,21 @@ class JudgedRuns:
             return kept.view
         if within_s is not None and run.turns * _LEAST_S_A_TURN > within_s:
             within_s = 0.0
-        return await self._work.run(("view", *key), lambda: self._judged(key, run, link), within_s)
+        return await self._work.run(("view", *key), lambda: self._read(key, run, link), within_s)
 
     def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
         kept = self._kept.get(key)
-        if kept is None or self._is_judged_otherwise(kept):
+        if kept is None:
             return None
         age_s = asyncio.get_running_loop().time() - kept.at
-        limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
-        return kept if age_s < limit_s else None
+        return kept if age_s < (MAX_AGE_S if kept.is_of(run) else _REST * kept.took_s) else None
 
-    async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
+    async def _read(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
         clock = asyncio.get_running_loop().time
         began = clock()
-        report = (await judged_run(self._store, partial(self._by, run.name), run)).report
-        agents = frozenset(turn.get("agent_name") for turn in report.turns)
-        by = self._by(run.name, agents)
-        view = await asyncio.to_thread(run_view, report, link, by[0].suite_file if report.suite else None)
-        self._kept[key] = _Kept(run, agents, by, view, clock(), clock() - began)
+        report = await run_report(self._store, run)
+        agents = {turn.get("agent_name") for turn in report.turns}
+        file = self._suite_file(min(agents, key=str, default=None), report.title) if report.suite else None
+        view = await asyncio.to_thread(run_view, report, link, file)
+        self._kept[key] = _Kept(judged_summary(run, report), view, clock(), clock() - began)
         return view

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.html import asset as report_asset
 from tool_call_evaluators.report.html import environment as report_environment
-from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
@@ -91,7 +91,8 @@ def name_in(request: Request) -> str:
 
 SIGNS = {
     "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
-    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "invalid": "!", "warning": "!", "not seen": "?",
+    "open": "…", "pending": "…", "incomplete": "…", "unjudged": "–", "noted": "~", "invalid": "!", "warning": "!",
+    "not seen": "?",
 }  # fmt: skip
 
 SOURCES = {
@@ -129,7 +130,13 @@ def environment(trace_url: str | None = None) -> Environment:
         "trace_address": trace_address,
         "source_name": lambda source: SOURCES.get(source, source),
     }
-    made.globals |= {"signs": SIGNS, "named": named, "row_of": turn_row, "trace_url": trace_url}
+    made.globals |= {
+        "signs": SIGNS,
+        "verdict_words": OUTCOMES,
+        "named": named,
+        "row_of": turn_row,
+        "trace_url": trace_url,
+    }
     return made
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report import comparison_body
-from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import duration_text, moment_text
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
-from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs
+from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
 from ..store import RunSummary
 from .accept_page import judges_of
 from .again_page import can_run_again
@@ -37,6 +37,11 @@ class RunRow:
     lags: bool  # whether the run is still to be judged, or has changed since it was
     when: str
     took: str
+
+    @property
+    def words(self) -> str:
+        """The verdict: of a run that is not read yet, as it keeps it."""
+        return OUTCOMES[self.view.status][1] if self.view else verdict_text(self.run)
 
 
 @dataclass(frozen=True, slots=True)

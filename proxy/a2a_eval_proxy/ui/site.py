@@ -193,7 +193,7 @@ class Site:
         self._reruns = Reruns(store_url, agents)
         self._playground = OfEachAgent(agents, lambda name, _: Playground.of(name, url))
         self._checks = OfEachAgent(agents, lambda _, settings: AgentCheck.of(settings))
-        self._runs = JudgedRuns(control.store, control.work, control.judged_by)
+        self._runs = JudgedRuns(control.store, control.work, control.suite_file_of)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
         self._fragments = SharedFragments()

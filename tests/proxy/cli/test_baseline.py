@@ -58,6 +58,32 @@ def test_a_run_is_compared_with_an_earlier_one(
     assert "missing" not in capsys.readouterr().out, "only the selected case is compared"
 
 
+def test_what_the_baseline_fails_is_the_last_word(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verdict, its reason, the files and the exit code agree, though the gates of the suite are met."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    gated = SUITE.replace("cases:", "gates: {contains: 0, tool_error: 0}\ntolerate: [unmeasured]\ncases:")
+    run = f"run suite.yaml --agent {agent} --allow-no-capture --run"
+    Path("suite.yaml").write_text(gated.replace("SEARCH", "e"))
+    assert ended(f"{run} monday", monkeypatch) == 0
+    Path("suite.yaml").write_text(gated.replace("SEARCH", "no-answer-has-this"))
+    capsys.readouterr()
+    fails = "--baseline monday --fail-on newly-failing"
+    assert ended(f"{run} tuesday {fails} --report report", monkeypatch) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "passed" not in lines
+    assert [line for line in lines if line.startswith("failed")] == ["failed, 1 reason:"]
+    assert sum("compared with monday" in line for line in lines) == 1
+    assert json.loads(Path("report/report.json").read_text())["passed"] is False
+    assert ended("show tuesday", monkeypatch) == 0
+    assert "tuesday: failed" in capsys.readouterr().out
+    assert ended("evaluate --suite suite.yaml --run tuesday --allow-no-capture", monkeypatch) == 0
+    assert ended("show tuesday", monkeypatch) == 0
+    assert "tuesday: passed" in capsys.readouterr().out
+
+
 def test_a_baseline_that_is_not_in_the_store_ends_it_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from a2a_eval_proxy.runs.run_result import JudgedBy, _judged_by_each
+from a2a_eval_proxy.runs.run_result import JudgedBy, Plan, judge
 from support.turn_samples import result, turn
 from tool_call_evaluators.report import Report, junit_xml
 from tool_call_evaluators.suite import parse_suite
@@ -22,7 +22,7 @@ def judges(**suites: dict[str, Any]) -> list[JudgedBy]:
 
 
 def report(by: list[JudgedBy], turns: list[dict[str, Any]]) -> Report:
-    return _judged_by_each(by, turns, {}, "both").report
+    return judge(Plan(by), turns, {}, "both").report
 
 
 def test_attempts_and_quarantine_are_those_of_the_agent_where_ids_of_cases_are_equal() -> None:

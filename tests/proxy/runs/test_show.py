@@ -24,14 +24,17 @@ def test_a_run_is_a_row() -> None:
     empty = RunSummary("[b]\x1bempty", 0, 0, 0, 0, 0, 0, None, None)
     Console(file=out, width=120).print(runs_table([MONDAY, empty]))
     rows = [row.split() for row in out.getvalue().splitlines()]
-    assert rows[1] == ["monday", "2026-11-22", "16:13", "3", "4", "passed,", "1", "failed"]
-    assert rows[2][1:] == ["–", "0", "none"]
+    assert rows[1] == ["monday", "2026-11-22", "16:13", "3", "no", "suite:", "4", "passed,", "1", "failed"]
+    assert rows[2][1:] == ["–", "0", "no", "suite:", "none"]
     assert rows[2][0].startswith("[b]")
     assert "\x1b" not in out.getvalue()
 
 
 def test_a_run_in_one_line() -> None:
-    assert run_heading(StoredRun(MONDAY, [])) == "run monday: 3 turns, results: [none]4 passed[/], [red]1 failed[/]"
+    assert (
+        run_heading(StoredRun(MONDAY, []))
+        == "run monday: [none]no suite[/]; 3 turns, results: [none]4 passed[/], [red]1 failed[/]"
+    )
     assert StoredRun(MONDAY, [turn("t")]).more == 2
     assert [item["turn_id"] for item in StoredRun(MONDAY, [turn("t")]).to_dict()["items"]] == ["t"]
 

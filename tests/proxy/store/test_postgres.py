@@ -259,7 +259,7 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
 def test_a_store_of_an_earlier_version_is_upgraded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url).close()
     with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE wires, calibrations, turn_names")
+        connection.execute("DROP TABLE verdicts, wires, calibrations, turn_names")
         connection.execute(
             "ALTER TABLE turns DROP COLUMN trace_id, DROP COLUMN links, DROP COLUMN agent, DROP COLUMN size"
         )

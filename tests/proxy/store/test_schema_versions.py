@@ -174,6 +174,7 @@ def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade
         SqliteStore(str(path)).close()
     with closing(sqlite3.connect(old)) as connection:
         for statement in (
+            "DROP TABLE verdicts",
             "DROP TABLE calibrations",
             "DROP TABLE wires",
             "DROP TABLE turn_names",

@@ -267,7 +267,7 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
     assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*\.recover.*$", err)
     assert ("turn(s) are lost" in err) is (command[0] == "run")
     assert "Traceback" not in err
-    assert path.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
+    assert path.read_bytes()[(page - 1) * 4096 : page * 4096] == damaged[(page - 1) * 4096 : page * 4096]
     assert not list(tmp_path.glob("*.damaged-*"))
 
 

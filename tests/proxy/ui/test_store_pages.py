@@ -17,7 +17,10 @@ from a2a_eval_proxy.cli.options import UiOptions
 from a2a_eval_proxy.cli.serve import _serve_pages
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.runs.compare import compare_runs
+from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
+from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import StoreError
+from a2a_eval_proxy.store.base import KeptVerdict
 from a2a_eval_proxy.telemetry import logs
 from a2a_eval_proxy.ui import run_pages
 from a2a_eval_proxy.ui import store_pages as module
@@ -38,6 +41,9 @@ def store(tmp_path: Path) -> Path:
 
 async def test_every_screen_works_without_an_agent(store):
     suite = parse_suite("suite: orders\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is it?}]}]")
+    async with open_existing_store(str(store)) as opened:
+        plan = Plan([JudgedBy(suite)])
+        await opened.keep_verdict("monday", KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
     async with (
         store_pages(str(store), 0, suite, "orders.yaml") as served,
         httpx.AsyncClient(trust_env=False) as browser,

@@ -14,7 +14,7 @@ from typing import Any
 from ..base import ConversationKey
 from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, Prune
 from ..retention import CUT, SIZES, AgentSizes
-from ..schema import OUTCOMES, POSTGRES, PREFIX, replacing
+from ..schema import OUTCOMES, POSTGRES, PREFIX, WITHOUT_RUN, replacing
 from .database import Connection, named
 
 QUEUE = "a2a-eval-proxy"
@@ -287,6 +287,7 @@ async def prune(connection: Connection, item: Prune, sizes: AgentSizes) -> int:
             deleted += (await connection.execute(_TOO_MUCH, values)).rowcount
         if deleted:
             await connection.execute(_CONVERSATIONS)
+            await connection.execute(WITHOUT_RUN)
         await connection.execute(_ANSWERS, {"before": max(answers_before, default=None)})
     return deleted
 

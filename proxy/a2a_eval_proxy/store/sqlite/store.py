@@ -21,7 +21,7 @@ from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...files import ScratchFolder
-from ..base import Scored, StoreFileError, StoreUnreachableError
+from ..base import KeptVerdict, Scored, StoreFileError, StoreUnreachableError
 from ..encoding import (
     Add,
     Discard,
@@ -35,7 +35,7 @@ from ..encoding import (
     latest_results,
 )
 from ..retention import CUT, SIZES, AgentSizes
-from ..schema import OUTCOMES, SQLITE, replacing
+from ..schema import OUTCOMES, SQLITE, WITHOUT_RUN, replacing
 from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import (
@@ -118,6 +118,9 @@ def prune(connection: sqlite3.Connection, item: Prune, sizes: AgentSizes) -> int
                 break
             deleted += count
             _delete_answers(connection, _oldest(connection, None))
+    if deleted:
+        with transaction(connection):
+            connection.execute(WITHOUT_RUN)
     deleted_answers = _delete_answers(connection, max(answers_before)) if answers_before else 0
     if deleted or deleted_answers:
         _vacuum(connection)
@@ -364,6 +367,11 @@ class CopiedSqliteStore(SqliteStore):
             self._warned = True
             logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
         super().finish(scored, committed, agent_name)
+
+    async def keep_verdict(self, run: str, kept: KeptVerdict) -> None:
+        """It is not kept, as the results are not."""
+
+    judged = keep_verdict
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         raise StoreFileError(f"store {self._original} is read-only: annotations and calibrations cannot be kept in it")

@@ -10,14 +10,16 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.long_computations import LongComputations
 from a2a_eval_proxy.runs import run_result as run_summary
-from a2a_eval_proxy.runs.run_result import JudgedBy
+from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
+from a2a_eval_proxy.store.base import KeptVerdict
 from a2a_eval_proxy.ui import judged_runs
 from a2a_eval_proxy.ui.judged_runs import JudgedRuns
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.suite import Suite
 
 SUITE = parse_suite(
     "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
@@ -30,12 +32,17 @@ def link(*segments: str, **query: str) -> str:
     return "/".join(segments) or "./"
 
 
+def live(suite: Suite) -> KeptVerdict:
+    return KeptVerdict("s", Plan([JudgedBy(suite)]).to_dict(), "pending", None, "none yet")
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store]:
     path = tmp_path_factory.mktemp("store") / "turns.db"
     store_turns(path, [turn("1", "x", evaluations=[result("tool_error", 1.0)], case="a")], "of suite")
     store_turns(path, [turn("1", "x", evaluations=[result("tool_error", 1.0)], case="z")], "of another")
     async with open_existing_store(str(path)) as opened:
+        await opened.keep_verdict("of suite", live(SUITE))
         yield opened
 
 
@@ -58,15 +65,12 @@ async def summary(store: Store, name: str) -> RunSummary:
     return found
 
 
-async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
-    runs = JudgedRuns(store, LongComputations(), lambda run, agents: [JudgedBy(SUITE, "s.yaml")])
+async def test_a_run_is_judged_by_the_suite_that_is_kept_with_it(store):
+    runs = JudgedRuns(store, LongComputations(), lambda agent, suite: f"{suite}.yaml")
     own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
-    assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
-    assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
-    current = await JudgedRuns(
-        store, LongComputations(), lambda run, agents: [JudgedBy(SUITE, "s.yaml", run == "of another")]
-    ).view(await summary(store, "of another"), link)
-    assert current.planned == 2
+    assert (own.planned, own.missing, own.status, own.again is None) == (2, 1, "incomplete", False)
+    assert (other.planned, other.missing, other.status, other.again) == (0, 0, "unjudged", None)
+    assert (await summary(store, "of suite")).verdict.status == "incomplete", "as it was read"
 
 
 async def test_a_run_is_judged_once_until_it_changes(store, reads, monkeypatch):
@@ -114,16 +118,12 @@ async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, 
     assert reads == ["of suite"]
 
 
-async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
-    suites = [SUITE]
-    runs, run = (
-        JudgedRuns(store, LongComputations(), lambda run, agents: [JudgedBy(suites[-1])]),
-        await summary(store, "of suite"),
-    )
-    assert (await runs.view(run, link)).planned == 2
-    suites.append(replace(SUITE, cases=SUITE.cases[:1]))
-    assert runs.lags(run, link)
-    assert (await runs.view(run, link)).planned == 1
+async def test_other_suites_count_once_they_are_kept(store):
+    runs = JudgedRuns(store, LongComputations())
+    assert (await runs.view(await summary(store, "of suite"), link)).planned == 2
+    await store.keep_verdict("of suite", live(replace(SUITE, cases=SUITE.cases[:1])))
+    fewer = await JudgedRuns(store, LongComputations()).view(await summary(store, "of suite"), link)
+    assert (fewer.planned, fewer.status) == (1, "passed")
 
 
 async def test_a_page_does_not_wait_for_a_verdict_that_is_sure_to_come_later(store: Store) -> None:
