@@ -301,7 +301,7 @@ def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> T
     if call_id is not None and not isinstance(call_id, str):
         # structured results and errors are usual, a structured id is not
         found("repaired_entry", f"'id' was {_kind(call_id)}, taken as its JSON text", Severity.INFO)
-        call_id = _encode(call_id)
+        call_id = _encode(with_whole_numbers(call_id))
     unknown = arguments is None and entry.get(ARGUMENTS_UNKNOWN) is True
     return ToolCall(
         name=entry["name"],

@@ -149,7 +149,16 @@ def test_no_id_is_the_empty_text(entry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "text"), [(7, "7"), (7.0, "7.0"), (True, "true"), ({"n": 1}, '{"n": 1}'), (["ü"], '["ü"]'), (0, "0")]
+    ("raw", "text"),
+    [
+        (7, "7"),
+        (7.0, "7"),
+        (2**53 + 1, f"{2**53 + 1}"),
+        (True, "true"),
+        ({"n": 1}, '{"n": 1}'),
+        (["ü"], '["ü"]'),
+        (0, "0"),
+    ],
 )
 def test_another_id_is_its_json_text(raw: Any, text: str) -> None:
     reading = read({"name": "a", "id": raw})

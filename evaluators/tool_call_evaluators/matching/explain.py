@@ -19,7 +19,7 @@ from ..texts import counted
 from .arguments import ArgumentMatcher, Difference, Matcher, call_differences
 from .call_failure import outcome_unknown
 from .match_table import made_exactly, match_table
-from .overlaps import in_some_order
+from .overlaps import in_some_order, overlapping_calls
 from .pairing import Pair, longest_common_subsequence, maximum_matching
 from .placeholders import readable
 
@@ -233,9 +233,8 @@ def diff_calls(
     matcher = matcher or ArgumentMatcher()
     left, right = left[:MAX_DIFFED], right[:MAX_DIFFED]
     table = match_table(left, right, matcher)
-    changes = [
-        CallChange("same", *pair) for pair in in_some_order(longest_common_subsequence, right)(table, len(right))
-    ]
+    in_order = in_some_order(longest_common_subsequence, overlapping_calls(right))
+    changes = [CallChange("same", *pair) for pair in in_order(table, len(right))]
     free_left, free_right = _free(len(left), len(right), changes)
     unused = sum(1 << j for j in free_right)
     rest = [table[i] & unused for i in free_left]

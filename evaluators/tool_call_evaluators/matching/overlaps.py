@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -12,34 +13,39 @@ from .pairing import Pair, Table, items, maximum_matching
 MAX_REORDERED = 1_000
 """Maximum number of calls whose overlaps are looked for; more keep their order."""
 
-_Span = tuple[float, float]
+Span: TypeAlias = tuple[float, float]
+"""Begin and end, in seconds."""
 
 
-def overlapping(calls: Sequence[ToolCall]) -> list[int]:
+def overlapping_calls(calls: Sequence[ToolCall]) -> list[int]:
     """For each call the others that ran while it did, as bits.
 
     By the times at which they ran, else by those at which they and their results were seen. Two calls of which neither
     is known for both, or that are not known to have ended, keep their order.
     """
-    found = [0] * len(calls)
-    if not 1 < len(calls) <= MAX_REORDERED:
+    ran = list(map(_ran, calls))
+    seen = [_seen(call) if span is None else None for call, span in zip(calls, ran, strict=True)]
+    return [one | other for one, other in zip(overlapping(ran), overlapping(seen), strict=True)]
+
+
+def overlapping(spans: Sequence[Span | None]) -> list[int]:
+    """For each span the others that overlap it, as bits. One without duration, or that is not known, overlaps none."""
+    found = [0] * len(spans)
+    if not 1 < len(spans) <= MAX_REORDERED:
         return found
-    ran, seen = list(map(_ran, calls)), list(map(_seen, calls))
-    for spans in (ran, [None if call is not None else span for call, span in zip(ran, seen, strict=True)]):
-        known = sorted((span, index) for index, span in enumerate(spans) if span is not None)
-        for position, ((_, end), index) in enumerate(known):
-            for (start, later_end), other in known[position + 1 :]:
-                if start >= end:
-                    break
-                if start < later_end:  # a call without duration overlaps nothing
-                    found[index] |= 1 << other
-                    found[other] |= 1 << index
+    known = sorted((span, index) for index, span in enumerate(spans) if span is not None)
+    for position, ((_, end), index) in enumerate(known):
+        for (start, later_end), other in known[position + 1 :]:
+            if start >= end:
+                break
+            if start < later_end:
+                found[index] |= 1 << other
+                found[other] |= 1 << index
     return found
 
 
-def in_some_order(pair: Pair, calls: Sequence[ToolCall]) -> Pair:
-    """`pair` for the right items `calls`, in that order of overlapping ones which makes the most pairs."""
-    free = overlapping(calls)
+def in_some_order(pair: Pair, free: Sequence[int]) -> Pair:
+    """`pair` for right items of which each has no order with its `free` ones: in the order with the most pairs."""
     if not any(free):
         return pair
 
@@ -91,13 +97,13 @@ def _wanted(table: Table, free: Sequence[int]) -> dict[int, int]:
     return wanted
 
 
-def _ran(call: ToolCall) -> _Span | None:
+def _ran(call: ToolCall) -> Span | None:
     if call.started_at is None or call.ended_at is None:
         return None
     return call.started_at.timestamp(), call.ended_at.timestamp()
 
 
-def _seen(call: ToolCall) -> _Span | None:
+def _seen(call: ToolCall) -> Span | None:
     if call.first_seen_at is None or call.result_seen_at is None:
         return None
     return call.first_seen_at, call.result_seen_at

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..agent_tree import AgentTurn, certain_part, walk, what_is_unsure
+from ..agent_tree import AgentTurn, PlacedTurn, certain_part, walk, what_is_unsure
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..matching.overlaps import in_some_order, overlapping
+from ..matching.pairing import longest_common_subsequence
 from ..model import EvalCase, ExpectedAgent
 from ..registry import register
 from ..texts import counted, sentence
@@ -28,7 +30,7 @@ class AgentsAsked(SyncEvaluator):
     An agent counts where it was asked by the agent of the turn (with `scope: conversation`, of any turn) or by one that
     this asked, as far as that is certain: a guess neither meets an expectation nor breaks one. If one could still be
     met, or broken, by what is not certain, the result is skipped. So it is if an agent must not be asked and no request
-    to any agent was seen.
+    to any agent was seen. Agents that work at the same time have no order, unless one asked the other.
     Details: `asked`, by agent, how many times; `mast`, the failure modes.
     """
 
@@ -42,7 +44,8 @@ class AgentsAsked(SyncEvaluator):
         expected: Sequence[ExpectedAgent] = case.expected_agents or ()
         trees = case.trees or ()
         certain, unsure = map(certain_part, trees), what_is_unsure(*trees)
-        below = (placed.turn for placed in walk(*certain) if placed.parent is not None)
+        placed = list(walk(*certain))
+        below = [one.turn for one in placed if one.parent is not None]
         asked = sorted(below, key=lambda turn: turn.started_at)
         problems: list[str] = []
         open_questions: list[str] = []
@@ -69,7 +72,7 @@ class AgentsAsked(SyncEvaluator):
         if self.in_order:
             required += 1
             order = [agent.name for agent in expected if agent.at_least > 0]
-            if not _is_in_order(order, [turn.agent for turn in asked]):
+            if not _is_in_order(order, asked, placed):
                 (open_questions if unsure else problems).append(f"the order is not {' → '.join(order)}")
         if open_questions and not problems:
             raise SkipEvaluation(f"not known: {'; '.join(open_questions)}")
@@ -95,6 +98,17 @@ def _missing(agent: ExpectedAgent, turns: Sequence[AgentTurn]) -> tuple[str, str
     return "", ""
 
 
-def _is_in_order(expected: Sequence[str], asked: Sequence[str]) -> bool:
-    waiting = iter(asked)
-    return all(name in waiting for name in expected)
+def _is_in_order(expected: Sequence[str], asked: Sequence[AgentTurn], placed: Sequence[PlacedTurn]) -> bool:
+    """Whether the agents were asked in this order. Of turns that overlap, only one that caused the other came first."""
+    free = overlapping([None if turn.ended_at is None else (turn.started_at, turn.ended_at) for turn in asked])
+    parents = {id(one.turn): one.parent for one in placed}
+    places = {id(turn): index for index, turn in enumerate(asked)}
+    for index, turn in enumerate(asked):
+        above = parents[id(turn)]
+        while above is not None:
+            if (place := places.get(id(above))) is not None:
+                free[index] &= ~(1 << place)
+                free[place] &= ~(1 << index)
+            above = parents[id(above)]
+    table = [sum(1 << index for index, turn in enumerate(asked) if turn.agent == name) for name in expected]
+    return len(in_some_order(longest_common_subsequence, free)(table, len(asked))) == len(expected)

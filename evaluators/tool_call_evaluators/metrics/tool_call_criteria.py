@@ -17,7 +17,7 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement
 from ..matching.call_failure import outcome_unknown
 from ..matching.explain import call_name, unless_all
-from ..matching.overlaps import in_some_order
+from ..matching.overlaps import in_some_order, overlapping_calls
 from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CallsUnseenError, EvalCase, ExpectedCall, ExpectedOutput
 from ..registry import register
@@ -166,7 +166,8 @@ def _in_order(expected: Sequence[str], actual: Sequence[ToolCall]) -> list[str]:
     for j, call in enumerate(actual):
         places[call.name] |= 1 << j
     table = [places.get(name, 0) for name in expected]
-    return [expected[i] for i, _ in in_some_order(longest_common_subsequence, actual)(table, len(actual))]
+    in_order = in_some_order(longest_common_subsequence, overlapping_calls(actual))
+    return [expected[i] for i, _ in in_order(table, len(actual))]
 
 
 def _output_text(result: str) -> str:

@@ -11,7 +11,7 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, as_matcher
 from ..matching.explain import Pairing, matched_text
-from ..matching.overlaps import in_some_order
+from ..matching.overlaps import in_some_order, overlapping_calls
 from ..matching.pairing import longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCall, ExpectedCalls
 from ..registry import register
@@ -53,7 +53,7 @@ class ToolCorrectness(MatchingEvaluator):
         if in_order:
             wanted = ExpectedCalls(ExpectedCall(call.name, None) for call in wanted)
             expected = chosen(wanted, lefts)
-        pair = in_some_order(longest_common_subsequence, actual) if in_order else maximum_matching
+        pair = in_some_order(longest_common_subsequence, overlapping_calls(actual)) if in_order else maximum_matching
         pairing = Pairing.of(expected, actual, matcher, pair).placed(wanted, made, lefts, rights)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
         problems = pairing.problems() if score < 1.0 else []

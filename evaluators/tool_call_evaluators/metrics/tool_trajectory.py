@@ -11,7 +11,7 @@ from ..matching.arguments import as_matcher
 from ..matching.call_failure import why_failed
 from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
-from ..matching.overlaps import in_some_order
+from ..matching.overlaps import in_some_order, overlapping_calls
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
 from ..model import EvalCase, ExpectedCalls
 from ..registry import register
@@ -68,7 +68,7 @@ class ToolTrajectory(MatchingEvaluator):
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)
         else:
             pair = _PAIR.get(self.mode)
-            pair = in_some_order(pair, actual) if pair else maximum_matching
+            pair = in_some_order(pair, overlapping_calls(actual)) if pair else maximum_matching
             pairing = Pairing.of(expected, actual, matcher, pair)
         pairing = pairing.placed(wanted, made, lefts, rights)
         counts = matched, *_ = len(pairing.pairs), len(expected), len(actual)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, get_evaluator
 from tool_call_evaluators.matching.explain import diff_calls
-from tool_call_evaluators.matching.overlaps import in_some_order, overlapping
+from tool_call_evaluators.matching.overlaps import in_some_order, overlapping_calls
 from tool_call_evaluators.matching.pairing import longest_common_subsequence
 from tool_call_evaluators.model import ExpectedCall
 
@@ -42,9 +42,9 @@ spans = st.builds(lambda name, begin, length: ran(name, begin, begin + length), 
 @given(st.lists(spans, max_size=5), st.text("ab", max_size=5))
 def test_the_best_order_is_found_and_no_other(made, expected):
     made.sort(key=lambda call: call.started_at)
-    free = overlapping(made)
+    free = overlapping_calls(made)
     table, _ = common(expected, [call.name for call in made])
-    pairs = in_some_order(longest_common_subsequence, made)(table, len(made))
+    pairs = in_some_order(longest_common_subsequence, free)(table, len(made))
     assert all(table[left] >> right & 1 for left, right in pairs)
     assert allows([right for _, right in pairs], free)
     orders = (order for order in permutations(range(len(made))) if allows(order, free))

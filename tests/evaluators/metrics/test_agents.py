@@ -79,6 +79,25 @@ def test_the_order_is_one_expectation_more(order: list[str], score: float) -> No
 
 
 @pytest.mark.parametrize(
+    ("order", "score"),
+    [
+        (["orders", "refunds"], 1),
+        (["refunds", "orders"], 1),  # they work at the same time
+        (["refunds", "orders", "stock"], 1),
+        (["stock", "orders"], 2 / 3),  # orders asked stock
+        (["mail", "refunds"], 2 / 3),
+    ],
+)
+def test_agents_that_work_at_the_same_time_have_no_order(order: list[str], score: float) -> None:
+    tree = root(
+        agent("orders", agent("stock", at=2), at=1, ended_at=5),
+        agent("refunds", at=2.5, ended_at=6),
+        agent("mail", at=6),
+    )
+    assert asked(tree, *order, in_order=True).score == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
     "tree",
     [
         root(agent("orders", asked=GUESS)),
