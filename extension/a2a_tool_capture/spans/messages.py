@@ -147,7 +147,11 @@ def _entry(entry: Any) -> Iterator[Item]:
         for inner in entry:
             yield from _entry(inner)
     elif isinstance(entry, str):
-        yield from _text(entry)
+        held = parse(entry) if entry.startswith(("[", "{")) else None
+        if any(_called_in(held)) or (held and SPEAKS_OF_TOOLS(entry)):
+            yield from _entry(held)
+        else:
+            yield from _text(entry)
     elif isinstance(entry, Mapping):
         message = _bare(entry)
         if _is_part(message):
@@ -157,7 +161,7 @@ def _entry(entry: Any) -> Iterator[Item]:
         elif held := [message[key] for key in WRAPPERS if key in message]:
             for inner in held:
                 yield from _entry(parse(inner) or inner)
-            yield from _members_of_tools(message)
+            yield from _hidden({key: value for key, value in message.items() if key not in WRAPPERS})
         elif message:
             yield Unread.unknown(f"an object with {_keys(message)} in place of messages")
     elif entry is not None:
@@ -204,7 +208,7 @@ def _message(message: Mapping[str, Any]) -> Iterator[Item]:
         yield from _text(content)
     elif isinstance(content, Mapping):
         yield from _entry(content)
-    yield from _members_of_tools(message)
+    yield from _hidden(message, (*items, *calls))
     if not message.keys() & {*CONTENT_OF_MESSAGE, *READ_OF_MESSAGE} and any(map(_holds_more, message.values())):
         yield Unread.unknown(f"a message with {_keys(message)}")
     asks = any(isinstance(item, Asked | Unread) for item in (*items, *calls))
@@ -224,17 +228,42 @@ def _further_calls(message: Mapping[str, Any]) -> list[Item]:
     for given in filter(None, lists):
         calls = parse(given)
         if isinstance(calls, list):
-            found += [item for call in calls for item in _call(PARTS["function"], call)]
+            found += [item for call in calls for item in _listed_call(call)]
         else:
             found.append(Unread.withheld("calls in a message cannot be read"))
     return found
 
 
-def _members_of_tools(holder: Mapping[str, Any]) -> Iterator[Unread]:
-    """What a message or a part has under a name that is not known, and may be calls."""
+def _listed_call(call: Any) -> Iterator[Item]:
+    """One of a message's `tool_calls`: OpenAI's, LangChain's, OpenInference's flattened one, or a part."""
+    return _part(call) if isinstance(call, Mapping) and _is_part(call) else _call(PARTS["function"], call)
+
+
+def _hidden(holder: Mapping[str, Any], read: Iterable[Item] = ()) -> Iterator[Unread]:
+    """What a message, a part or a wrapper has under a name that is not known, and may be calls that were not read."""
+    names = {item.name for item in read if isinstance(item, Asked | Answered)}
     for key, value in holder.items():
-        if SPEAKS_OF_TOOLS(key) and key not in READ_OF_MESSAGE and key not in DEFINITIONS and _holds_more(value):
+        if key in READ_OF_MESSAGE or key in CONTENT_OF_MESSAGE or key in DEFINITIONS or not _holds_more(value):
+            continue
+        if SPEAKS_OF_TOOLS(key) or not names.issuperset(_called_in(value)):
             yield Unread.unknown(f"{key!r} in a message")
+
+
+def _called_in(value: Any) -> Iterator[str]:
+    """The names in what looks like calls, at any depth."""
+    value = parse(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        kind = PARTS.get(_word(value.get("type")))
+        if value.keys() & _ARGUMENTS or (kind is not None and kind.role is PartRole.CALL and "function" not in value):
+            yield from filter(None, map(_name, (value.get(key) for key in _NAMES)))
+        for key, inner in value.items():
+            kind = KEYED_PARTS.get(key)
+            if kind is not None and kind.role is PartRole.CALL and isinstance(inner, Mapping):
+                yield from filter(None, map(_name, (inner.get(key) for key in _NAMES)))
+            yield from _called_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _called_in(inner)
 
 
 def _holds_more(value: Any) -> bool:
@@ -309,7 +338,7 @@ def _part(part: Any) -> Iterator[Item]:
     if typed is None and not keyed and part and (type_ or not ("text" in part or isinstance(part.get("content"), str))):
         yield Unread.unknown(f"a part of type {type_!r}" if type_ else f"a part with {_keys(part)}")
     else:
-        yield from _members_of_tools(part)
+        yield from _hidden(part)
 
 
 _NAMES = ("name", "toolName", "tool_name", "toolType", "tool_type")
@@ -329,7 +358,7 @@ def _call(kind: PartKind, call: Any) -> Iterator[Item]:
     source = function if isinstance(function, Mapping) else call
     name = next(filter(None, (_name(source.get(key)) for key in _NAMES)), kind.name)
     if not name:
-        yield Unread.withheld("a call in a message has no name")
+        yield Unread.withheld("a call in a message has no name", certain=True)
         return
     given = usable_id(_first_of(call, _CALL_IDS))
     if kind.members:

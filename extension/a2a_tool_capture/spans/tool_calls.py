@@ -76,14 +76,16 @@ class RequestedCalls:
             self.answered += (item for item in of_last_turn(items) if isinstance(item, Answered))
 
     def unexplained(self, calls: Sequence[ToolCall]) -> list[Unread]:
-        """The answers whose calls are not among `calls`; they may be those of calls without an id."""
-        if any(not call.id for call in calls):
-            return []
-        ids, names = {*self.by_id, *(call.id for call in calls)}, {call.name for call in calls}
+        """The answers whose calls are not among `calls`; without a name, they may be those of calls without an id."""
+        ids, names = {*self.by_id, *(call.id for call in calls if call.id)}, {call.name for call in calls}
+        open_calls = any(not call.id for call in calls)
         return [
-            Unread.withheld(f"an answer to the call {item.call_id or item.name!r} came without the call")
+            Unread.withheld(
+                f"an answer to the call {item.call_id or item.name!r} came without the call", certain=bool(item.name)
+            )
             for item in self.answered
-            if (item.call_id not in ids if item.call_id else item.name not in names if item.name else not calls)
+            if item.call_id not in ids
+            and (item.name not in names if item.name else not open_calls if item.call_id else not calls)
         ]
 
     def _meet(self, asked: Asked, transcript: Transcript, met: set[int], key: SpanKey | None) -> Requested:
