@@ -240,13 +240,21 @@ async def test_its_types_are_accepted_and_returned(kind):
     own = getattr(uipath, f"ToolCall{kind}EvaluationCriteria")(**{field: entries})
     config = getattr(uipath, f"ToolCall{kind}EvaluatorConfig")(strict=True, default_evaluation_criteria=own)
     evaluator = getattr(uipath, f"ToolCall{kind}Evaluator")(id="e", config=config)
-    assert evaluator.name == f"ToolCall{kind}Evaluator"
+    assert evaluator.name == config.name == f"ToolCall{kind}Evaluator"
     for passed in (own, plain_criteria, None):
         result = await evaluator.validate_and_evaluate_criteria(execution, passed)
         assert result.score == 1.0
         assert type(result.details) is getattr(uipath, f"ToolCall{kind}EvaluatorJustification")
         assert set(getattr(result.details, explained)) == keys
         assert result.to_dict()["details"] == dict(result.details)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_names_are_exact(kind):
+    criteria, _, _ = KINDS[kind]
+    execution = AgentExecution(agent_trace=[{"attributes": {"tool.name": "f ", "input.value": '{"x": 1}'}}])
+    evaluator = getattr(uipath, f"ToolCall{kind}Evaluator")(id="e")
+    assert (await evaluator.validate_and_evaluate_criteria(execution, criteria)).score == 0.0
 
 
 async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
