@@ -34,6 +34,8 @@ class SseSplitter:
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
         self._rest = bytearray()
+        self._line_ended = False
+        """Whether a line may have ended in the last chunk: a comment that grows is not read again with each."""
 
     @property
     def rest(self) -> bytes:
@@ -55,7 +57,7 @@ class SseSplitter:
             return [SseEvent(chunk, data)]  # the usual case: one chunk, one event
         start = max(0, len(self._rest) - 3)  # a blank line may straddle the border
         # 20 times as fast as the pattern, which matters in a large event; what follows a CR shows that it ends a line
-        may_end = b"\n" in chunk or b"\r" in chunk or self._rest.endswith(b"\r")
+        self._line_ended = may_end = b"\n" in chunk or b"\r" in chunk or self._rest.endswith(b"\r")
         self._rest += chunk
         events: list[SseEvent] = []
         position = 0
@@ -70,7 +72,7 @@ class SseSplitter:
 
     def comments(self) -> bytes:
         """Take the comment lines at the beginning of the unfinished event: they need not wait for it."""
-        found = comment_lines(self._rest)
+        found = comment_lines(self._rest) if self._line_ended or self._rest.startswith(_BOM) else b""
         if found:
             del self._rest[: len(found)]
         return found

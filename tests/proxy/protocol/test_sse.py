@@ -156,6 +156,19 @@ def test_taking_comments_loses_no_byte_and_no_data(stream: bytes, borders: list[
     assert [one for one in data if one] == [event.data for event in split([stream])[0] if event.data]
 
 
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b": one\n"])
+def test_a_long_comment_is_read_once_and_is_limited_as_an_event_is(before: bytes) -> None:
+    """What takes more than linear time takes minutes here."""
+    size, piece = 4_000_000, b"x" * 50
+    splitter, passed = SseSplitter(size), b""
+    for chunk in [before + b":", *[piece] * (size // len(piece) - 1)]:
+        assert splitter.feed(chunk) == []
+        passed += splitter.comments()
+    assert passed == before
+    with pytest.raises(EventTooLargeError):
+        splitter.feed(piece * 2)
+
+
 # ── the limit ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
