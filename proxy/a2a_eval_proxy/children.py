@@ -13,10 +13,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_signal() -> asyncio.Event:
-    """What SIGTERM and SIGINT set from now on, on the running event loop."""
+    """What SIGTERM and SIGINT set from now on, on the running event loop.
+
+    On Windows, whose loops have no such handlers, Ctrl-C cancels what awaits it.
+    """
     stop = asyncio.Event()
-    for number in _SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    with suppress(NotImplementedError):
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
 
 

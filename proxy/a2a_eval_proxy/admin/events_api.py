@@ -48,7 +48,8 @@ class EventsApi(Api):
         selection = EventFilter(types, given["run"], given["case"], given["turn"], given["agent"])
         after = request.headers.get("last-event-id") or given["last_event_id"] or None
         stream = _stream(self._control.bus, selection, after, given["view"])
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would collect events
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
 async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view: str) -> AsyncIterator[bytes]:

@@ -334,3 +334,10 @@ async def test_events_are_counted_and_those_of_one_turn_selected(it: Proxied) ->
         done = (await whole.until("turn.done"))[-1].data
         async with live(it.admin, turn=done["turn_id"], last_event_id=of_turn.last_id) as again:
             assert {event.data["turn_id"] for event in await again.until("turn.done")} == {done["turn_id"]}
+
+
+async def test_no_server_in_front_collects_the_events(it: Proxied) -> None:
+    """nginx does so by default, and a page would stand still for seconds."""
+    async with it.admin.stream("GET", "/api/events") as response:
+        assert response.headers["x-accel-buffering"] == "no"
+        assert response.headers["cache-control"] == "no-store"
