@@ -171,7 +171,7 @@ LAYERS = {
         "extension_positions | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",
-        "json_limits",
+        "json_limits | regular_files",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line. A room whose parts

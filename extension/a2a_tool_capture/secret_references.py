@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from .errors import ConfigurationError
+from .regular_files import open_regular
 
 _REFERENCE = re.compile(r"\$\{(?:file:([^}]+)|([A-Za-z_][A-Za-z0-9_]*))\}")
 _MAX_SECRET_BYTES = 65_536
@@ -56,7 +56,7 @@ def _variable(setting: str, variable: str) -> str:
 
 def _file(setting: str, path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             secret = file.read(_MAX_SECRET_BYTES + 1).strip()
     except OSError as error:
         raise ConfigurationError(f"{setting} needs the file {path}: {error.strerror}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,10 @@ def test_a_file_that_cannot_be_a_header_is_named_and_not_shown(
 def test_a_folder_is_no_secret(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="Is a directory"):
         resolve_header("x", f"${{file:{tmp_path}}}")
+
+
+def test_a_named_pipe_is_no_file_of_a_secret(tmp_path: Path) -> None:
+    """To open one waits for a writer."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        resolve_header("x", f"${{file:{tmp_path}/pipe}}")

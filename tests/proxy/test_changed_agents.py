@@ -345,16 +345,17 @@ async def test_an_agent_that_cannot_be_served_begins_nothing(
 
 
 def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
-    """It reads the suite, which is a pipe, when the signal comes."""
-    folder, suite = Folder(tmp_path / "agents"), tmp_path / "suite.yaml"
-    os.mkfifo(suite)
+    """It runs the plug-in of the suite, which waits for a pipe, when the signal comes."""
+    folder, suite, gate = Folder(tmp_path / "agents"), tmp_path / "suite.yaml", tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "waits.py").write_text(f"open({str(gate)!r}).read()")
+    suite.write_text('{"suite": "s", "plugins": ["waits.py"], "cases": [{"id": "a", "turns": [{"user": "x"}]}]}')
     folder.put("orders", "http://127.0.0.1:9", suite=str(suite))
     command = [COMMAND, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp"]
     command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db")]
     with ChildProcess(command, cwd=tmp_path) as serve:
-        with suite.open("w") as pipe:
+        with gate.open("w"):
             os.kill(serve.process.pid, signal.SIGHUP)
-            pipe.write('{"suite": "s", "cases": [{"id": "a", "turns": [{"user": "x"}]}]}')
         serve.wait_for(r"ready: proxy \S+ -> 1 agent at")
 
 

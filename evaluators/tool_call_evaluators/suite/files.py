@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from a2a_tool_capture.regular_files import open_regular
+
 from ..model import ToolDefinition
 from ..resources import Prices, read_prices
 from ..suite_fields import TEXT, FieldError, SuiteFields, Value, at, checked_list, checked_object, each, text
@@ -39,7 +41,7 @@ def code_path(file: str, context: ReadContext) -> Path:
 def read_bytes(path: Path, most: int, kind: str) -> bytes:
     """The content of the file at `path`, `kind` in messages. Raises SuiteError if missing or over `most` bytes."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(most + 1)
     except OSError as error:
         hint = "; name a file in it" if isinstance(error, IsADirectoryError) else ""

@@ -7,8 +7,9 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
+
+from a2a_tool_capture.regular_files import open_regular
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _EXPLICIT_VERSION, _UTC_TIME = 0xA0, 0x17
@@ -41,7 +42,7 @@ class CertificateEnds:
             if path is None:
                 continue
             try:
-                with Path(path).open("rb") as file:
+                with open_regular(path) as file:
                     ends[certificate] = first_end(file.read(_MAX_BYTES))
             except (OSError, ValueError):
                 if certificate in before:

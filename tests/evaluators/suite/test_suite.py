@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -344,6 +345,9 @@ def test_files(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SuiteError, match=r"gone.yaml: cannot be read: No such file or directory$"):
         load_suite(tmp_path / "gone.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(SuiteError, match="cannot be read: it is not a regular file"):
+        load_suite(tmp_path / "pipe.yaml")
     with pytest.raises(SuiteError, match="cannot be read: Is a directory"):
         load_suite(tmp_path)
     latin = tmp_path / "latin.yaml"
