@@ -224,8 +224,13 @@ def _agree(one: ObservationGroup, other: ObservationGroup, *, exactly: bool = Fa
 
 
 def contained(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
-    """Whether `many` has every member of `few` with an equal value."""
-    return few.keys() <= many.keys() and value_key(few) == value_key({key: many[key] for key in few})
+    """Whether `many` has every member of `few`, with an equal value or an object that contains that of `few`."""
+    return few.keys() <= many.keys() and all(
+        contained(value, many[key])
+        if isinstance(value, Mapping) and isinstance(many[key], Mapping)
+        else value_key(value) == value_key(many[key])
+        for key, value in few.items()
+    )
 
 
 def _same_tool(one: Observation, other: Observation) -> bool:

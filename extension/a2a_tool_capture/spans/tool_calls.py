@@ -184,8 +184,12 @@ class Draft:
         """Take what the spans do not contain."""
         self.place = place
         call = self.call
+        filled_in: tuple[str, ...] = ()
+        if call.arguments and asked.arguments and contained(asked.arguments, call.arguments):
+            filled_in = tuple(name for name in call.arguments if name not in asked.arguments)
         self.call = replace(
             call,
+            default_arguments=filled_in,
             name=asked.name,  # differs only where a transport knows less of the name
             id=call.id or asked.call_id,
             arguments=asked.arguments if call.arguments is None else call.arguments,

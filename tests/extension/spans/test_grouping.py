@@ -96,8 +96,9 @@ def test_two_ids_are_two_calls_even_if_nested() -> None:
 
 def test_an_inner_layer_may_fill_in_defaults() -> None:
     spans = [a_tool_span(1, arguments=PARIS), a_tool_span(2, arguments=PARIS | {"units": "metric"}, parent=1)]
+    inside = [a_tool_span(3, arguments={"at": PARIS}), a_tool_span(4, arguments={"at": PARIS | {"n": 1}}, parent=3)]
 
-    assert groups(*spans) == [[1, 2]]
+    assert groups(*spans, *inside) == [[1, 2], [3, 4]]
 
 
 def test_retries_below_one_call_are_that_call() -> None:

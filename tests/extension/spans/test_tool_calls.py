@@ -110,6 +110,27 @@ def test_defaults_that_a_framework_fills_in_do_not_hide_the_call() -> None:
     ) == [("call_1", "get_weather", full, None, None)]
 
 
+@pytest.mark.parametrize(
+    ("asked", "ran", "filled_in"),
+    [
+        (PARIS, PARIS | {"units": "metric"}, ("units",)),
+        (PARIS, PARIS, ()),
+        ({}, PARIS, ()),
+        ({"at": PARIS}, {"at": PARIS | {"units": "metric"}, "n": 1}, ("n",)),
+        ({"city": "Rome"}, PARIS | {"units": "metric"}, ()),
+    ],
+)
+def test_what_the_model_did_not_ask_for_are_the_tools_defaults(
+    asked: dict[str, Any], ran: dict[str, Any], filled_in: tuple[str, ...]
+) -> None:
+    spans = [
+        an_llm_span(1, [user()], [asks(("call_1", "get_weather", asked))]),
+        a_tool_span(2, call_id="call_1", arguments=ran),
+    ]
+    [call] = tool_calls(spans).tool_calls
+    assert (call.arguments, call.default_arguments) == (ran, filled_in)
+
+
 def test_an_id_is_given_to_one_call_only() -> None:
     spans = [an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))])]
     spans += [a_tool_span(number, arguments=PARIS, at=number) for number in (2, 3)]
