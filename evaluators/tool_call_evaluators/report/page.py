@@ -18,6 +18,7 @@ from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
 from ..suite import Expectation
 from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions
+from ..visibility import state_name
 from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
@@ -223,7 +224,7 @@ def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Short
     return [change.kind, change.left, change.right, words, tree]
 
 
-_IN_LINES = ("tool_calls", "forbidden_calls", "agents")
+_IN_LINES = ("tool_calls", "forbidden_calls", "agents", "state")
 
 
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
@@ -247,6 +248,7 @@ def _expected_lines(
         "tool calls of all agents": map(expected_call_text, (calls or ())[:MAX_CALLS]),
         EXPECTATION_WORDS["forbidden_calls"]: map(expected_call_text, (expect.forbidden_calls or ())[:MAX_CALLS]),
         EXPECTATION_WORDS["agents"]: map(str, (expect.agents or ())[:MAX_CALLS]),
+        EXPECTATION_WORDS["state"]: map(state_name, expect.state or ()),
     }
     return {name: shown for name, texts in lines.items() if (shown := [short.text(text) or "" for text in texts])}
 

@@ -139,9 +139,9 @@ _STATES |= {name.replace("cancel", "cancell").replace("CANCEL", "CANCELL"): _STA
 def _state(value: Any) -> str:
     name = text(value)
     if name not in _STATES:
-        accepted = ", ".join(map(state_name, sorted(SETTLED_STATES)))
-        problem = f"unknown state {name!r}{did_you_mean(name, _STATES)}; a turn can end as {accepted}"
-        raise FieldError(problem)
+        accepted = [*map(state_name, sorted(SETTLED_STATES))]
+        hint = did_you_mean(name, accepted)
+        raise FieldError(f"unknown state {name!r}{hint}; a turn can end as {', '.join(accepted)}")
     return _STATES[name]
 
 

@@ -13,6 +13,7 @@ from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, excerpt
+from tool_call_evaluators.visibility import state_name
 
 from ..admin.control import scoring_for
 from .judged_runs import last_rows
@@ -117,6 +118,8 @@ def _lines(name: str, value: Any) -> tuple[str, ...]:
             return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
         case "agents":
             text = ", ".join(map(str, value[:MAX_CALLS]))
+        case "state":
+            text = " or ".join(map(state_name, value))
         case "forbidden_calls":
             text = ", ".join(map(expected_call_text, value[:MAX_CALLS]))
         case _:

@@ -27,7 +27,8 @@ from tool_call_evaluators import (
     parse_suite,
 )
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.writing import case_dict, suite_text
+from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
+from tool_call_evaluators.suite.writing import case_dict, suite_dict, suite_text
 
 SMALLEST = """
 suite: orders
@@ -775,3 +776,44 @@ def test_another_case_does_not_open_what_only_a_file_may_set():
     case = {"id": "a", "turns": [{"user": "hi"}], "evaluators": [{"External": {"Command": ["x"]}}]}
     with pytest.raises(SuiteError, match="may only be set in a suite file"):
         parse_case(case)
+
+
+@pytest.mark.parametrize(
+    ("given", "states", "written"),
+    [
+        ("TASK_STATE_INPUT_REQUIRED", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
+        ("input-required", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
+        ("input_required", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
+        ("FAILED", ("TASK_STATE_FAILED",), "failed"),
+        ("cancelled", ("TASK_STATE_CANCELED",), "canceled"),
+        ("[rejected, TASK_STATE_REJECTED]", ("TASK_STATE_REJECTED",), "rejected"),
+        (
+            "[auth-required, rejected]",
+            ("TASK_STATE_AUTH_REQUIRED", "TASK_STATE_REJECTED"),
+            ["auth-required", "rejected"],
+        ),
+    ],
+)
+def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
+    suite = parse_suite(f"suite: s\ncases: [{{id: a, turns: [{{user: u, expect: {{state: {given}}}}}]}}]")
+    assert suite.cases[0].turns[0].expect.state == states
+    assert suite_dict(suite)["cases"][0]["turns"][0]["expect"]["state"] == written
+    assert parse_suite(suite_text(suite)) == suite
+    assert unused_expectations(suite) == unscored_cases(suite) == [], "no evaluator is needed"
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        ("turns: [{user: u, expect: {state: reject}}]",
+         r"turns\[0\]\.expect\.state: unknown state 'reject' \(did you mean rejected\?\); "
+         "a turn can end as auth-required, canceled, completed, failed, input-required, rejected"),
+        ("turns: [{user: u, expect: {state: working}}]", "unknown state 'working'"),
+        ("turns: [{user: u, expect: {state: []}}]", "needs at least one state"),
+        ("turns: [{user: u}], expect: {state: failed}", 
+         r"expect\.state: a turn ends in a state: write it in `expect` of the turn"),
+    ],
+)  # fmt: skip
+def test_a_state_that_no_turn_ends_in(case, problem):
+    with pytest.raises(SuiteError, match=problem):
+        parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{{id: a, {case}}}]")

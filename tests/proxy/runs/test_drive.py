@@ -37,7 +37,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from support.prefork import run as command
-from tool_call_evaluators.report import json_report, junit_xml
+from tool_call_evaluators.report import html_report, json_report, junit_xml
 from tool_call_evaluators.runs.outcomes import follow
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
@@ -387,6 +387,7 @@ async def test_the_state_in_which_a_turn_must_end(
         assert all(reason in message for _, message in reasons)
     (alone,) = follow(await stored(location))  # as pages show it that have no suite
     assert [turn.failure is not None for turn in alone.turns] == [code == "failed_turn"]
+    assert '"state at the end":["' in html_report(run.report).replace('": ["', '":["')
     of_case = ET.fromstring(junit_xml(run.report)).findall(".//testcase[@name='end']/error")
     assert [reason in str(item.get("message")) for item in of_case] == [True] * (code == "failed_turn")
 

@@ -11,12 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.runs.run_result import judge_turns
 from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
 from a2a_tool_capture.errors import AgentUnreachableError
 from agents.scenario_agent import scenario_agent
 from support.patience import PATIENCE_S
 from support.ports import held_ports
+from tool_call_evaluators.suite import load_suite
 
 
 @pytest.fixture
@@ -57,6 +59,29 @@ def test_turns_belong_to_the_case_that_is_bound_or_that_the_client_names(pool: P
     ask(proxy)
     ask(proxy, case="named")
     assert [turn["case_id"] for turn in proxy.turns()] == ["bound", "named"]
+
+
+def test_a_turn_ends_in_the_state_that_its_case_states(tmp_path: Path, agent: str) -> None:
+    suite = tmp_path / "suite.yaml"
+    cases = "".join(
+        f"- {{id: {state}, turns: [{{user: reject, expect: {{state: {state}}}}}]}}\n"
+        for state in ("rejected", "failed")
+    )
+    suite.write_text(f"suite: s\nevaluators: [tool_error]\ncases:\n{cases}", "utf-8")
+    pool = ProxyPool(run="tests", suite=suite, case_id=lambda: None, export=True)
+    try:
+        proxy = pool.acquire(agent)
+        ask(proxy, "reject", case="rejected")
+        ask(proxy, "reject", case="failed")
+        results = {turn["case_id"]: turn["evaluations"][0] for turn in proxy.turns()}
+    finally:
+        pool.close()
+    assert {case: (result["evaluator"], result["status"]) for case, result in results.items()} == {
+        "rejected": ("turn_succeeded", "passed"),
+        "failed": ("turn_succeeded", "failed"),
+    }
+    judged = judge_turns(load_suite(suite), pool.exported[0]["turns"], {}, "tests")
+    assert [(reason.code, reason.case_id) for reason in judged.verdict.reasons] == [("failed_turn", "failed")]
 
 
 def test_a_turn_that_is_not_answered_is_closed_at_the_end(pool: ProxyPool, agent: str) -> None:
