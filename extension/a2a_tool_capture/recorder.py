@@ -180,6 +180,15 @@ class CallRecording:
             )
         return call_id
 
+    def add(self, call: ToolCall) -> None:
+        """Record a finished call with its own source and times, which may be unknown. It has a new id if it has none,
+        or one that was used before."""
+        with self._lock:
+            if not call.id or call.id in self._places:
+                call = replace(call, id=self._new_id())
+            self._places[call.id] = len(self._calls)
+            self._calls.append(call)
+
     def _end(self, call_id: str, *, result: str | None = None, error: str | None = None) -> None:
         with self._lock:
             place = self._places.get(call_id)

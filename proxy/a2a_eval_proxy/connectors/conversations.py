@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -139,7 +139,8 @@ def _answer(value: Any, agent: str) -> AgentAnswer:
         own_id, source = "" if call_id in ids else call_id, _source(_field(call, "source"))
         recording.record(name, arguments, id=own_id, source=source, **outcome)
         ids.add(call_id)
-    return AgentAnswer(content, recording.tool_calls)
+    calls = [replace(call, started_at=None, ended_at=None) for call in recording.tool_calls]  # when is not known
+    return AgentAnswer(content, calls)
 
 
 def _source(value: Any) -> ToolCallSource:

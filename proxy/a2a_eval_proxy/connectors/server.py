@@ -103,9 +103,10 @@ class ConnectedAgent(AgentExecutor):
         """Record `calls`, and what `others` have in addition."""
         for other in others:
             calls = reconcile(calls, other.tool_calls if other else []).tool_calls
-        self._conversations.shown(context_id, calls)
-        for call in calls:
-            self._recorder.record(call.name, call.arguments, result=call.result, error=call.error, id=call.id)
+        if (recording := self._recorder.current) is not None:
+            for call in calls:
+                recording.add(call)
+            self._conversations.shown(context_id, recording.tool_calls)
 
 
 def _is_cancelled() -> bool:

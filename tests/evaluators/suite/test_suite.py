@@ -810,7 +810,7 @@ def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
          "a turn can end as auth-required, canceled, completed, failed, input-required, rejected"),
         ("turns: [{user: u, expect: {state: working}}]", "unknown state 'working'"),
         ("turns: [{user: u, expect: {state: []}}]", "needs at least one state"),
-        ("turns: [{user: u}], expect: {state: failed}", 
+        ("turns: [{user: u}], expect: {state: failed}",
          r"expect\.state: a turn ends in a state: write it in `expect` of the turn"),
     ],
 )  # fmt: skip
