@@ -401,6 +401,17 @@ def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
     assert here.read_by_arksim()["evaluation"]["simulation_id"] == found["simulation_id"]
 
 
+def test_the_project_that_arksim_creates_passes_unchanged(here: Workplace) -> None:
+    """Its scenarios have no knowledge, so that faithfulness is never measured; it sets no limits."""
+    folder = here.folder / "project"
+    shutil.copytree(source_of("arksim") / "arksim/templates", folder)
+    done = here.command("run", "project/config.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = here.read_by_arksim("project/results", "project/simulation.json")
+    scenarios = json.loads((folder / "scenarios.json").read_text())["scenarios"]
+    assert len(found["evaluation"]["conversations"]) == 3 * len(scenarios)
+
+
 def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> None:
     """Whole, but for the place of the agent, which the model of the judge is here."""
     shutil.copytree(source_of("arksim") / "examples/bank-insurance", here.folder / "example")
