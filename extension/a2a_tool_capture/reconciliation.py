@@ -274,8 +274,8 @@ def _start_or_last(call: ToolCall) -> tuple[bool, float]:
 def _united(ours: ToolCall, theirs: ToolCall) -> ToolCall:
     """Our call with the arguments of both; those that one side lacks may be defaults."""
     mine, other = ours.arguments or {}, theirs.arguments or {}
-    defaults = dict.fromkeys([*ours.default_arguments, *theirs.default_arguments])
-    defaults |= dict.fromkeys(name for name in (*mine, *other) if name not in mine or name not in other)
+    one_sided = [name for name in (*mine, *other) if name not in mine or name not in other]
+    defaults = dict.fromkeys([*ours.default_arguments, *theirs.default_arguments, *one_sided])
     return replace(ours, arguments={**other, **mine}, default_arguments=tuple(defaults))
 
 
@@ -285,6 +285,7 @@ def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:
         arguments=winner.arguments if winner.arguments is not None else loser.arguments,
         result=winner.result if winner.result is not None else loser.result,
         error=winner.error if winner.error is not None else loser.error,
+        default_arguments=winner.default_arguments or loser.default_arguments,
         started_at=winner.started_at or loser.started_at,
         ended_at=winner.ended_at or loser.ended_at,
         first_seen_at=winner.first_seen_at or loser.first_seen_at,

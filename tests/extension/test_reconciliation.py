@@ -242,6 +242,12 @@ def test_a_call_without_its_defaults_is_the_call_that_the_model_made() -> None:
     assert found.tool_calls[0].arguments_given == {}
 
 
+def test_what_the_trace_knows_of_defaults_is_kept() -> None:
+    theirs = trace("pay", {"sku": "A", "qty": 3}, "x", default_arguments=("qty",))
+    [call] = reconcile([protocol("pay", {"sku": "A", "qty": 3}, "1")], [theirs]).tool_calls
+    assert call.arguments_given == {"sku": "A"}
+
+
 def test_each_call_pairs_with_the_one_that_agrees_most() -> None:
     ours = [protocol("pay", {"sku": sku, "qty": 3}, f"call-{sku}") for sku in "ABA"]
     theirs = [trace("pay", {"sku": sku}, f"x{n}", result=f"{sku}{n}") for n, sku in enumerate("BAAA")]
