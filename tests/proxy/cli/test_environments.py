@@ -3,12 +3,17 @@ traceback, nor with the exit code of a verdict that it has not reached."""
 
 from __future__ import annotations
 
+import io
+import itertools
+import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -150,3 +155,217 @@ def test_sigterm_says_how_to_go_on_as_ctrl_c_does(agent: str) -> None:
         assert f"with: a2a-eval-proxy run suite.yaml --agent {agent}" in errors
         assert "Traceback" not in errors
         Path("a2a-eval-proxy.db").unlink()
+
+
+# ── the table ───────────────────────────────────────────────────────────────────────────────────────────────
+
+COMMANDS = {
+    "run": "run suite.yaml --agent {agent} --run run-{new} --report report-{new}",
+    "send": "send 'chunks please' --agent {agent}",
+    "init": "init --agent {agent} --dir init-{new} --message 'chunks please'",
+    "doctor": "doctor {agent} --message 'chunks please' --otlp 127.0.0.1:0 --trace-wait 0.1",
+    "check": "check {agent} --message 'chunks please'",
+    "validate": "validate suite.yaml --agent {agent}",
+    "evaluate": "evaluate --suite suite.yaml --run done --store kept.db",
+    "runs": "runs --store kept.db",
+    "show": "show done --store kept.db",
+    "compare": "compare done done --store kept.db",
+    "accept": "accept suite.yaml --run done --store kept.db --yes",
+    "calibrate": "calibrate suite.yaml --store kept.db",
+    "export": "export --store kept.db",
+    "record": "record --run done --store kept.db",
+    "prune": "prune --retain-days 1000 --store kept.db",
+    "migrate": "migrate --store kept.db",
+    "backup": "backup backup-{new}.db --store kept.db",
+    "restore": "restore kept.db --store restored-{new}.db",
+    "evaluators": "evaluators",
+    "evaluator": "evaluators tool_error",
+    "schema": "schema",
+    "convert": "convert scenarios.json",
+    "worker": "worker --store postgresql://127.0.0.1:1/turns",
+    "mcp": "mcp --suite suite.yaml",
+    "help": "run --help",
+    "version": "--version",
+    "serve": "serve --upstream {agent} --listen 127.0.0.1:0 --admin 127.0.0.1:0 --no-otlp --store serve-{new}.db",
+    "ui": "ui --store kept.db --port 0 --no-open",
+}
+SERVERS = {"serve", "ui"}
+
+
+@dataclass(frozen=True)
+class Surrounding:
+    """What surrounds a command. Variables that are None are unset."""
+
+    variables: dict[str, str | None] = field(default_factory=dict)
+    shell: str = ""
+    """Before the command, where a process of its own is needed; `{}` stands for the command."""
+    folder: str = ""
+    """What happens to the current folder: `gone`, or a link that leads nowhere else."""
+    mask: int = 0o022
+
+
+DEAD = "http://127.0.0.1:1"
+SURROUNDINGS = {
+    # proxies
+    **{
+        f"{name}={value}": Surrounding({name: value})
+        for name, values in {
+            "HTTP_PROXY": (
+                DEAD,
+                "http://[::1",
+                ":::",
+                "http://",
+                "ftp://x",
+                "127.0.0.1:1",
+                "http://u:p@127.0.0.1:1",
+                " ",
+            ),
+            "http_proxy": (DEAD, "x" * 3_000),
+            "HTTPS_PROXY": (DEAD, "socks5://127.0.0.1:1"),
+            "ALL_PROXY": (DEAD, "socks5://127.0.0.1:1", "socks5h://[::1]:1", "socks4://x", "http://\u00fc:x"),
+            "NO_PROXY": ("[::1]", "*", "::1", "10.0.0.0/8", "\u00fc,,[", "http://x:y"),
+            "REQUEST_METHOD": ("GET",),
+            # authorities
+            "SSL_CERT_FILE": ("no.pem", "suite.yaml", ""),
+            "SSL_CERT_DIR": ("no",),
+            "SSLKEYLOGFILE": ("no/keys",),
+            # terminals
+            "TERM": ("dumb", "no-such-terminal", ""),
+            "COLUMNS": ("0", "1", "-5", "abc", "100000"),
+            "LINES": ("0",),
+            "NO_COLOR": ("1",),
+            "FORCE_COLOR": ("1",),
+            "TZ": ("Nowhere/Nothing",),
+            # folders
+            "HOME": ("/nonexistent", "suite.yaml", ""),
+            "TMPDIR": ("/nonexistent", "suite.yaml"),
+            "XDG_CACHE_HOME": ("/proc/nothing",),
+            "GITHUB_STEP_SUMMARY": ("/nonexistent/summary", "."),
+            "A2A_EVAL_PROXY_STROE": ("x",),
+        }.items()
+        for value in values
+    },
+    "a proxy but not for this machine": Surrounding({"ALL_PROXY": "socks5://x", "NO_PROXY": "127.0.0.1,[::1]"}),
+    "no HOME": Surrounding({"HOME": None}),
+    "no TERM": Surrounding({"TERM": None}),
+    "a folder that is gone": Surrounding(folder="gone"),
+    "umask 0777": Surrounding(mask=0o777),
+    "umask 0": Surrounding(mask=0),
+    # processes
+    "LANG=C": Surrounding({"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "{}"),
+    "LC_ALL=xx": Surrounding({"LC_ALL": "xx_YY.nothing"}, "{}"),
+    "ASCII": Surrounding({"PYTHONIOENCODING": "ascii:strict"}, "{}"),
+    "UTF-16": Surrounding({"PYTHONIOENCODING": "utf-16"}, "{}"),
+    "optimized": Surrounding({"PYTHONOPTIMIZE": "2"}, "{}"),
+    "no PATH": Surrounding({"PATH": ""}, "{}"),
+    "nothing": Surrounding({}, "env -i {}"),
+    "stdin closed": Surrounding({}, "{} <&-"),
+    "stdout closed": Surrounding({}, "{} >&-"),
+    "stderr closed": Surrounding({}, "{} 2>&-"),
+    "all closed": Surrounding({}, "{} <&- >&- 2>&-"),
+    "stdout full": Surrounding({}, "{} > /dev/full"),
+    "stderr full": Surrounding({}, "{} 2> /dev/full"),
+    "both full": Surrounding({}, "{} > /dev/full 2>&1"),
+    "reader gone": Surrounding({}, "{} | true; exit ${PIPESTATUS[0]}"),
+    "few files": Surrounding({}, "ulimit -n 24; {}"),
+    "no file may grow": Surrounding({}, "trap '' XFSZ; ulimit -f 0; {}"),
+    "interrupted": Surrounding({}, "timeout --preserve-status -s INT 0.3 {}"),
+    "terminated": Surrounding({}, "timeout --preserve-status -s TERM 0.3 {}"),
+    "hung up": Surrounding({}, "timeout --preserve-status -s HUP 0.3 {}"),
+}
+SIGNALS = {"interrupted": {130}, "terminated": {143}, "hung up": {129}, "reader gone": {141}}
+EVERY = os.environ.get("EVERY_ENVIRONMENT") == "1"
+"""Whether each command meets each surrounding; else each surrounding some commands, and each command some of them."""
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    commands = itertools.cycle(COMMANDS)
+    for name, surrounding in SURROUNDINGS.items():
+        own = list(COMMANDS) if EVERY else list(itertools.islice(commands, 2 if surrounding.shell else 3))
+        for command in own:
+            if not (surrounding.shell and command in SERVERS):
+                yield name, command
+
+
+@pytest.fixture(scope="module")
+def stocked(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a suite, scenarios, and the run `done`."""
+    folder = tmp_path_factory.mktemp("environments")
+    Path(folder, "suite.yaml").write_text(SUITE)
+    Path(folder, "scenarios.json").write_text('{"scenarios": [{"scenario_id": "s", "goal": "g"}]}')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.argv", ["-", "run", "suite.yaml", "--agent", agent, "--run", "done", "--store", "kept.db"])
+        with pytest.raises(SystemExit):
+            main()
+    return folder
+
+
+_numbers = itertools.count()
+
+
+@pytest.mark.parametrize(("name", "command"), list(_pairs()))
+def test_no_surrounding_makes_a_traceback_or_a_verdict(
+    name: str, command: str, agent: str, stocked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surrounding = SURROUNDINGS[name]
+    words = shlex.split(COMMANDS[command].format(agent=agent, new=next(_numbers)))
+    monkeypatch.chdir(stocked)
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.lower(), raising=False)
+    for variable, value in surrounding.variables.items():
+        if value is None:
+            monkeypatch.delenv(variable, raising=False)
+        else:
+            monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    if surrounding.folder == "gone":
+        Path("gone").mkdir()
+        monkeypatch.chdir("gone")
+        Path("../gone").rmdir()
+    mask = os.umask(surrounding.mask)
+    try:
+        code, out, err = _run_as(surrounding, command, words, monkeypatch)
+    finally:
+        os.umask(mask)
+    shown = f"{code}\n{out}\n{err}"
+    assert "Traceback" not in out + err, shown
+    assert "unexpected" not in err, shown
+    verdicts = {1} if command == "check" and "conforming" in out else set()
+    assert code in {0, 2, 3} | SIGNALS.get(name, set()) | verdicts, shown
+    if code in (2, 3) and not surrounding.shell:
+        sentences = [line for line in err.splitlines() if not line.startswith(("warning: ", "receiving traces"))]
+        assert [line.startswith("a2a-eval-proxy: ") for line in sentences] == [True], shown
+
+
+def _run_as(
+    surrounding: Surrounding, command: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str, str]:
+    """The exit code, and what the command printed: in this process where that makes no difference."""
+    if command in SERVERS:
+        process = subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process:
+            assert process.stdout is not None
+            out = process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, out, err
+    if surrounding.shell or command == "mcp":
+        script = (surrounding.shell or "{}").replace("{}", shlex.join([str(COMMAND), *words]), 1)
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"trap - PIPE; {script}"], capture_output=True, timeout=PATIENCE_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
+        root.removeHandler(handler)  # a command added it; its stream ends with the test
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    return int(ended.value.code or 0), texts[0], texts[1]

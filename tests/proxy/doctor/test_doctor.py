@@ -88,6 +88,18 @@ def test_an_agent_that_fails_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     assert "the agent failed 'fail please' (tool backend unavailable); read its log" in err
 
 
+def test_check_names_an_agent_that_fails_in_place_of_a_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scenario_agent() as agent:
+        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "check", agent.url, "--message", "fail please"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (3, "")
+    assert "the agent failed 'fail please' (tool backend unavailable); read its log" in err
+
+
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
     diagnosis = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
     assert not diagnosis.all_seen

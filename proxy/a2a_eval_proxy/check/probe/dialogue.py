@@ -296,7 +296,7 @@ def _failure(turn: ProbeTurn) -> str:
     """Why the agent failed this message; "" if it did not."""
     if turn.opening.problem:
         return turn.opening.problem
-    if [*states(*turn.exchanges), ""][-1] != "TASK_STATE_FAILED":
+    if ("", *states(*turn.exchanges))[-1] != "TASK_STATE_FAILED":
         return ""
     merger = TaskMerger()
     for event in turn.opening.normal_events:
