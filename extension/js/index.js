@@ -17,7 +17,7 @@ class Recording {
   missed = new Set();
 
   begin(name, args, id) {
-    const call = { id: id || `call-${randomUUID()}`, name, ended: false };
+    const call = { id: id || `call-${randomUUID()}`, name, ended: false, started_at: new Date().toISOString() };
     const known = args === undefined ? undefined : plain(args);
     Object.assign(call, known === undefined ? { arguments_unknown: true } : { arguments: known });
     this.calls.push(call);
@@ -25,7 +25,7 @@ class Recording {
   }
 
   end(call, outcome) {
-    Object.assign(call, outcome, { ended: true });
+    Object.assign(call, outcome, { ended: true, ended_at: new Date().toISOString() });
   }
 }
 

@@ -8,7 +8,10 @@ async function recorded(work, options) {
   const recorder = new ToolCallRecorder({ enabled: true, ...options });
   return recorder.request(true, async (recording) => {
     await work(recorder);
-    return recording.calls.map(({ id, ended, ...call }) => call);
+    return recording.calls.map(({ id, ended, started_at, ended_at, ...call }) => {
+      assert.ok(new Date(started_at) <= new Date(ended_at));
+      return call;
+    });
   });
 }
 
