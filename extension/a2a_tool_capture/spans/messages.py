@@ -147,8 +147,8 @@ def _entry(entry: Any) -> Iterator[Item]:
         for inner in entry:
             yield from _entry(inner)
     elif isinstance(entry, str):
-        held = parse(entry) if entry.startswith(("[", "{")) else None
-        if any(_called_in(held)) or (held and SPEAKS_OF_TOOLS(entry)):
+        held = parse(entry) if entry.startswith(("[", "{", '"')) else None
+        if isinstance(held, str) or any(_called_in(held)) or (held and SPEAKS_OF_TOOLS(entry)):  # encoded twice
             yield from _entry(held)
         else:
             yield from _text(entry)
@@ -250,15 +250,15 @@ def _hidden(holder: Mapping[str, Any], read: Iterable[Item] = ()) -> Iterator[Un
 
 
 def _called_in(value: Any) -> Iterator[str]:
-    """The names in what looks like calls, at any depth."""
+    """The names in what looks like calls, or answers to some, at any depth."""
     value = parse(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
         kind = PARTS.get(_word(value.get("type")))
-        if value.keys() & _ARGUMENTS or (kind is not None and kind.role is PartRole.CALL and "function" not in value):
+        if value.keys() & _ARGUMENTS or (kind is not None and kind.role is not PartRole.CONTENT):
             yield from filter(None, map(_name, (value.get(key) for key in _NAMES)))
         for key, inner in value.items():
             kind = KEYED_PARTS.get(key)
-            if kind is not None and kind.role is PartRole.CALL and isinstance(inner, Mapping):
+            if kind is not None and kind.role is not PartRole.CONTENT and isinstance(inner, Mapping):
                 yield from filter(None, map(_name, (inner.get(key) for key in _NAMES)))
             yield from _called_in(inner)
     elif isinstance(value, list):

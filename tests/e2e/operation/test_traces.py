@@ -228,7 +228,8 @@ async def test_every_combination_yields_the_same_calls(
 async def test_only_spans_that_would_show_tools_say_that_none_was_called(
     tmp_path: Path, scope: str, attributes: dict[str, Any], calls: str
 ) -> None:
-    async with behind_proxy(Agent(emits_extension=False, alone=(scope, attributes)), tmp_path) as proxy:
+    agent = Agent(emits_extension=False, alone=(scope, attributes))
+    async with behind_proxy(agent, tmp_path, trace_wait=2.0) as proxy:
         turn = await one_turn(proxy)
     assert turn["calls"] == calls
     assert turn["calls_evidence"] == ("no_capture" if calls == "unknown" else "spans")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from a2a_eval_proxy.runs.init import first_suite
 from agents.scenario_agent import AgentOptions as CardOptions
 from agents.scenario_agent import agent_card
 from agents.serving import ServerThread
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -54,6 +56,8 @@ class _Traced(AgentExecutor):
     def __init__(self) -> None:
         self.receiver = ""
         self.trace_ids: list[str] = []
+        self.together: asyncio.Barrier | None = None
+        """With it, so many messages are answered at once, and each tool has a trace of its own."""
         self._sends = False
         self._provider: TracerProvider | None = None
 
@@ -71,7 +75,12 @@ class _Traced(AgentExecutor):
                 "gen_ai.tool.call.arguments": f'{{"order": "{text}"}}',
                 "gen_ai.tool.call.result": "shipped",
             }
-            self._tracer().start_span("execute_tool look_up", attributes=attributes).end()
+            if self.together is not None:
+                await self.together.wait()
+            alone = Context() if self.together is not None else None
+            self._tracer().start_span("execute_tool look_up", alone, attributes=attributes).end()
+            if self.together is not None:
+                await self.together.wait()
         await event_queue.enqueue_event(context.current_task or new_task_from_user_message(context.message))
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         await updater.add_artifact([new_text_part("It is shipped.")])
@@ -125,6 +134,23 @@ async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(
         assert tool["parent_span_id"] == agent["span_id"]
     page = html_report(result.report)
     assert len(re.findall('<tr class="span depth-1">.*?execute_tool look_up', page, re.DOTALL)) == 3
+
+
+async def test_tools_without_the_context_of_their_agent_leave_no_turn_without_calls(
+    traced: tuple[str, _Traced], tmp_path: Any
+) -> None:
+    """Of a thread pool, for example: which turn they are of is not known, and so nothing says that one made none."""
+    url, executor = traced
+    cases = [f"{{id: c{number}, turns: [{{user: ORD-{number}, expect: {{tool_calls: []}}}}]}}" for number in range(4)]
+    suite = parse_suite(f"suite: none\nevaluators: [tool_trajectory]\ncases: [{', '.join(cases)}]")
+    executor.together = asyncio.Barrier(4)
+    async with tracing_at("127.0.0.1:0", 2.0) as (tracing, executor.receiver):
+        options = AgentOptions(url, binding="JSONRPC", concurrency=4)
+        result = await run_suite(suite, options, str(tmp_path / "turns.db"), "loose", tracing=tracing)
+    assert not result.verdict.passed
+    assert [(turn["calls"], turn["calls_evidence"]) for turn in result.report.turns] == [
+        ("unknown", "trace_contested")
+    ] * 4
 
 
 async def test_a_turn_has_a_trace_id_although_no_traces_are_received(
