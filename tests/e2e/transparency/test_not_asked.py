@@ -81,6 +81,12 @@ def test_what_is_guarded_is_asked_in(line: str, body: bytes, replay: ReplayAgent
         ("POST /", rpc("ListTaskPushNotificationConfigs", taskId="t")),
         ("POST /", rpc("SendMessage", message=MESSAGE, configuration={"task_push_notification_config": {"url": "u"}})),
         ("POST /", rpc("message/stream", message=MESSAGE, configuration={"pushNotificationConfig": {"url": "u"}})),
+        ("POST /", rpc("SendMessage", message=MESSAGE, Configuration={"pushNotificationConfig": {"url": "u"}})),
+        ("POST /", rpc("SendMessage", message=MESSAGE, configuration={"pushNotificationConfig": [{"url": "u"}]})),
+        (
+            "POST /",
+            rpc("SendMessage", configuration={"pushNotification": {"url": "u"}})[:-2] + b',"configuration":{}}}',
+        ),
         ("POST /tasks/t/pushNotificationConfigs", b'{"url":"http://127.0.0.1:9/"}'),
         ("POST /v1/tasks/t/pushNotificationConfigs", b"{}"),
         ("GET /tasks/t/pushNotificationConfigs/p", b""),
