@@ -19,6 +19,8 @@ class TurnPhase(StrEnum):
     """For the first news of a task that the message continues."""
     WORKING = "working"
     """For the end of the task, or for its question to the user."""
+    REPEATED = "repeated"
+    """For evidence of its own: its answer repeats the end of the turn before, which says nothing of this one."""
     FINISHED_ELSEWHERE = "finished elsewhere"
     """For the leading stream to show the end that another stream of the task has shown. Its client may be gone."""
     ANSWERED = "answered"
@@ -38,6 +40,7 @@ class TurnEvent(StrEnum):
     CONTENT = "artifact chunk"
     PROGRESS = "task works"
     QUESTION_REPEATED = "task still asks its user"
+    END_REPEATED = "answer repeats the end before"
     ANSWER = "final state, question or Message"
     OTHER_STREAM_FINISHED = "other stream shows the end"
     EXCHANGE_ENDED = "exchange ended"
@@ -78,10 +81,21 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.CONTENT: TurnPhase.WORKING,
         TurnEvent.PROGRESS: TurnPhase.WORKING,
         TurnEvent.QUESTION_REPEATED: TurnPhase.RESUMED,
+        TurnEvent.END_REPEATED: TurnPhase.REPEATED,
         TurnEvent.ANSWER: TurnPhase.ANSWERED,
         TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.EXCHANGE_ENDED: TurnPhase.RESUMED,
         TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
+        **_CLOSING_TASK,
+    },
+    TurnPhase.REPEATED: {
+        TurnEvent.CONTENT: TurnPhase.WORKING,
+        TurnEvent.PROGRESS: TurnPhase.WORKING,
+        TurnEvent.QUESTION_REPEATED: TurnPhase.REPEATED,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.REPEATED,
+        TurnEvent.LINGERED: TurnPhase.CLOSED,
         **_CLOSING_TASK,
     },
     TurnPhase.WORKING: {

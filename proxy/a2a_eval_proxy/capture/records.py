@@ -36,6 +36,7 @@ ASKED_KEY = "\x00asked"
 """In an event: the conversations of other agents that it names, a list."""
 
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
+_WITHOUT_NEWS = (TurnPhase.RESUMED, TurnPhase.REPEATED)
 
 
 class StatusMark(NamedTuple):
@@ -59,6 +60,17 @@ class StatusMark(NamedTuple):
             timestamp if isinstance(timestamp, str) else "",
             message_id if isinstance(message_id, str) else "",
         )
+
+    def repeats(self, other: StatusMark) -> bool:
+        """Whether it is the same status as the other one; False where nothing tells statuses apart."""
+        if self.state != other.state or self.message_id != other.message_id:
+            return False
+        if self.timestamp == other.timestamp:
+            return bool(self.timestamp or self.message_id) or self.state in TERMINAL_STATES
+        try:  # bindings write the same time in several ways
+            return _moment(self.timestamp) == _moment(other.timestamp)
+        except ValueError:
+            return False
 
     def is_before(self, other: StatusMark) -> bool:
         """Whether the agent had this status before the other one; False where that is not known."""
@@ -121,8 +133,15 @@ class TaskWatcher:
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
     if_generation: int = 0
     """The generation of the task when the agent took the message of this exchange (A2A 1.1); 0: not known."""
+    behind: Lookup | None = None
+    """What it reports waits here for the end of the turn before, which another exchange is about to show."""
     unmeasured: int = 0
     """Bytes that it received since its view was measured."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether its turn begins when the turn before has ended."""
+        return self.behind is not None and not self.behind.answered
 
     def concludes(self, mark: StatusMark | None) -> bool:
         """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
@@ -164,6 +183,11 @@ class TaskRecord:
     """The latest status of the task."""
     status_before: StatusMark = NO_STATUS
     """The latest status before the message of the open turn."""
+    moved_on: bool = False
+    """Whether another status was shown since."""
+    next: Lookup | None = None
+    """What waits for the end of the open turn: the next messages of the task, which came before it, with their
+    answers."""
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
@@ -186,6 +210,21 @@ class TaskRecord:
     def answered(self) -> bool:
         """Whether the open turn, or else the last one, has its answer."""
         return self.merger.state in SETTLED_STATES if self.open is None else self.open.phase is TurnPhase.ANSWERED
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the exchange of the open turn is still to show how it ends: a message that comes now begins the next
+        turn after that."""
+        return self.open is not None and self.opener is not None and not self.answered
+
+    def was_over(self, moment: float) -> bool:
+        """Whether the task had ended by then: a message without its name does not continue it."""
+        return self.merger.state in TERMINAL_STATES and moment > self.touched_at
+
+    @property
+    def end_is_repeated(self) -> bool:
+        """Whether all that the open turn has shown of the task's state is the end of the turn before."""
+        return not self.moved_on and bool(self.status_before.state) and self.merger.turn_state is not None
 
     @property
     def importance(self) -> tuple[int, float]:
@@ -236,7 +275,8 @@ class TaskRecord:
         self.merger.begin_turn()
         self.open, self.opener, self.touched_at = open_turn, opener, now
         self.captured.append(open_turn.turn.turn_id)
-        self.status_before, self.followed, self.rested = self.status, False, None
+        self.status_before, self.moved_on, self.followed, self.rested = self.status, False, False, None
+        opener.merger = deepcopy(self.merger) if self.streams else self.merger
         if self.earlier_unknown:
             self.miss(open_turn.turn)
         self.notified.clear()  # they join again, with what is known by then
@@ -256,7 +296,7 @@ class TaskRecord:
         """
         if mark is None:
             return False
-        repeated = bool(mark.timestamp) and mark == self.status_before and mark.state in INTERRUPTED_STATES
+        repeated = mark.repeats(self.status_before) and mark.state in INTERRUPTED_STATES
         known = self.merger.generation
         generation = generation_of(event.get("task") or event["statusUpdate"]) if known else 0
         if generation not in (0, known):
@@ -276,6 +316,11 @@ class TaskRecord:
                     self.miss(self.open.turn)
         if mark is not None and (self.status is NO_STATUS or not mark.is_before(self.status)):
             self.status = mark
+            before = self.status_before
+            if self.moved_on or not before.state:
+                return
+            over = before.state in TERMINAL_STATES and not mark.timestamp  # what is over can only be repeated
+            self.moved_on = not (over or mark.repeats(before) or mark.is_before(before))
 
     def notice(self, watcher: TaskWatcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Take a notification. It decides nothing as long as a stream of a client does."""
@@ -307,7 +352,12 @@ class TaskRecord:
                 return
 
     def attach(self, watcher: TaskWatcher, new_merger: Callable[[], TaskMerger]) -> None:
-        """Add a client's stream. The first leads; a later one has a view of its own, since both show the same."""
+        """Add a client's stream. The first leads; a later one has a view of its own, since both show the same. That of
+        the open turn takes the lead from those of earlier turns: it decides what the turn is, and when it ends."""
+        if watcher is self.opener and self.streams and watcher.merger is not self.merger:
+            self.streams.insert(0, watcher)
+            self.merger = watcher.merger
+            return
         self.streams.append(watcher)
         if len(self.streams) == 1:
             self._separate()
@@ -348,6 +398,8 @@ class TaskRecord:
         elif open_turn.gap and FOLLOWER_ENDED not in turn.findings:
             turn.findings.append(FOLLOWER_ENDED)
         fill(turn, self.merger)
+        if self.status_before.state and self.end_is_repeated and not self._shows_news(turn):
+            turn.findings.append(END_REPEATED)
         if turn.state in INTERRUPTED_STATES:
             self.rested = turn.state, len(turn.tool_calls)
         if turn.findings:
@@ -358,6 +410,12 @@ class TaskRecord:
             irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         return turn
+
+    def _shows_news(self, turn: Turn) -> bool:
+        """Whether a turn is complete that has shown no other status than the one before it: of a task that was over."""
+        told_apart = self.status_before.timestamp or self.status_before.message_id
+        news = turn.tool_calls or (turn.response_text and not told_apart)
+        return turn.state not in INTERRUPTED_STATES and bool(news)
 
     def continued_alone(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
         """Whether the task, which has no open turn and waited for its user, shows that it continued without; True once.
@@ -380,15 +438,16 @@ class TaskRecord:
             self.open.finished_elsewhere = view
             self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
-    def take_answer(self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, conclusive: bool) -> bool:
+    def take_answer(self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, own: bool) -> bool:
         """Merge a single answer (send result, GetTask, CancelTask); False where more is known.
 
-        That is so while a stream leads, until the task has ended, and for an answer that is not `conclusive` and shows
-        the past. What a stream still delivers after the end is in the task already: it continues with a view of its
-        own.
+        That is so while a stream leads, until the task has ended, and for an answer that shows the past, unless it is
+        the turn's `own`, and nothing more recent is known. What a stream still delivers after the end is in the task
+        already: it continues with a view of its own.
         """
         if isinstance(event.get("task"), dict):
-            if (self.streams and not shows_end(event)) or (not conclusive and self.is_past(event, mark)):
+            latest = own and mark is not None and (not self.moved_on or not mark.repeats(self.status_before))
+            if (self.streams and not shows_end(event)) or (not latest and self.is_past(event, mark)):
                 return False
             if self.streams:
                 self.merger = deepcopy(self.merger)
@@ -407,7 +466,7 @@ class TaskRecord:
         if "artifactUpdate" in event:  # which does not change the state
             open_turn.step(TurnEvent.CONTENT, now)
         elif not conclusive and self.may_repeat(event, mark):
-            if open_turn.phase is TurnPhase.RESUMED or not self.is_past(event, mark):
+            if open_turn.phase in _WITHOUT_NEWS or not self.is_past(event, mark):
                 open_turn.step(TurnEvent.QUESTION_REPEATED, now)
         elif state in SETTLED_STATES or "message" in event:
             open_turn.step(TurnEvent.ANSWER, now)
@@ -420,8 +479,9 @@ class TaskRecord:
         """Whether the event shows the question that the message of the open turn answers, as far as is known."""
         if mark is None or mark.state not in INTERRUPTED_STATES:
             return False
-        both_timed = mark.timestamp and self.status_before.timestamp
-        return mark == self.status_before if both_timed else "task" in event
+        before = self.status_before
+        told_apart = (mark.timestamp and before.timestamp) or mark.message_id != before.message_id
+        return mark.repeats(before) if told_apart else "task" in event
 
 
 INCOMPLETE = "incomplete"
@@ -437,6 +497,13 @@ EARLIER_UNKNOWN = Finding(
 FOLLOWER_ENDED = Finding(
     "calls_missed",
     "the process that had followed this turn ended, and nothing shows what it saw last",
+    Severity.WARNING,
+    "capture",
+)
+
+END_REPEATED = Finding(
+    "calls_missed",
+    "the answer repeats the status with which the turn before ended: nothing shows what the agent did with the message",
     Severity.WARNING,
     "capture",
 )
@@ -524,6 +591,8 @@ def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     """
     codes = {finding.code for finding in turn.findings if finding.severity is not Severity.INFO}
     unknown = unknown or not codes.isdisjoint((EARLIER_UNKNOWN.code, FOLLOWER_ENDED.code))
+    if END_REPEATED in turn.findings:
+        return True
     return not codes.isdisjoint((INCOMPLETE, MISSED_EVENTS)) or (unknown and not turn.capture.snapshot_seen)
 
 

@@ -27,7 +27,10 @@ _MEASURED_SHARE = 4
 _RECORD_BYTES = 4_000
 """Memory of a turn with its record and its view, before anything was received."""
 
-_HAVE_ANSWER = frozenset({TurnPhase.ANSWERED, TurnPhase.FINISHED_ELSEWHERE, TurnPhase.ENDED_EARLY})
+_HAVE_ANSWER = frozenset({TurnPhase.ANSWERED, TurnPhase.REPEATED, TurnPhase.FINISHED_ELSEWHERE, TurnPhase.ENDED_EARLY})
+
+_MAX_ENDED = 1_000
+"""Maximum number of tasks that are remembered after their end: what other exchanges still show of them is not new."""
 
 
 class TaskTable:
@@ -46,6 +49,8 @@ class TaskTable:
         """By task id."""
         self.unnamed: dict[str, TaskRecord] = {}
         """Those of turns for which the agent has named no task yet, by turn id."""
+        self._ended: dict[str, TaskRecord] = {}
+        """Of `named`, those whose task has ended, the latest last."""
         self.is_full = False
         """Whether more may be held than is allowed."""
 
@@ -82,10 +87,24 @@ class TaskTable:
         self.received(record, _RECORD_BYTES + getsizeof(turn.user_text))
         return watcher
 
+    def ended(self, record: TaskRecord) -> None:
+        """The task of a record has ended, and with it the turn: it is remembered among the latest ones."""
+        self._ended.pop(record.task_id, None)
+        self._ended[record.task_id] = record
+        if len(self._ended) > _MAX_ENDED:
+            self._forget_ended(len(self._ended) - _MAX_ENDED)
+
+    def _forget_ended(self, number: int) -> None:
+        for task_id in list(self._ended)[:number]:
+            record = self._ended.pop(task_id)
+            if record.open is None:
+                self.forget(record)
+
     def forget(self, record: TaskRecord) -> None:
         """Remove a record; its exchanges only watch from now on."""
         if self.named.get(record.task_id) is record:
             del self.named[record.task_id]
+            self._ended.pop(record.task_id, None)
         record.forgotten = True
         self._held.drop(record)
         if record.opener is not None:
@@ -117,6 +136,8 @@ class TaskTable:
     def why_full(self) -> str:
         """Why something has to be given up; "" where there is room."""
         self.is_full = False
+        if self.bytes_full or len(self.named) > self._max_tasks:
+            self._forget_ended(len(self._ended))
         if self.bytes_full:
             self._measure()
         if self.bytes_full:

@@ -39,7 +39,10 @@ MAX_WAITING_BYTES = 128 * 1024
 """Maximum size of an event that waits in a queue that no turn has claimed; larger ones are left out."""
 
 LINGER_S = 2.0
-"""Longest time that the stream of an answered turn may stay open before the turn closes."""
+"""Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
+evidence of its own whose answer repeats the end of the turn before."""
+
+_NEXT_CAME = "the next message came before the task ended or asked its user"
 
 
 class TurnBook:
@@ -152,10 +155,17 @@ class TurnBook:
     def _begin(self, watcher: TaskWatcher, event: TurnEvent, now: float) -> None:
         """Step the phase of a new turn; once it waits for the agent, it continues the task that its message names."""
         open_turn = watcher.record.open if watcher.record is not None else None
-        if open_turn is not None and open_turn.step(event, now) is TurnPhase.WAITING and open_turn.turn.task_id:
-            resumed = self._resume(open_turn.turn.task_id, watcher, open_turn, now)
-            if resumed is not None:
-                watcher.merger = resumed.merger
+        if open_turn is not None and open_turn.step(event, now) is TurnPhase.WAITING:
+            self._continue(watcher, now)
+
+    def _continue(self, watcher: TaskWatcher, now: float) -> None:
+        """Continue the task that the message of a new turn names, if it names one; after the turn before, if that goes
+        on."""
+        open_turn = watcher.record.open if watcher.record is not None else None
+        if open_turn is not None and open_turn.phase is TurnPhase.WAITING and open_turn.turn.task_id:
+            self._resume(open_turn.turn.task_id, watcher, open_turn, now)
+            if watcher.behind is not None:
+                self._waits(watcher, partial(self._continue, watcher, now), now)
 
     def watch(self, *, notified: str = "") -> TaskWatcher:
         """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel.
@@ -203,6 +213,10 @@ class TurnBook:
     def _feed(
         self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, size: int, task_id: str
     ) -> None:
+        if watcher.behind is not None:
+            feed = partial(self._feed, watcher, event, now, live, size, task_id)
+            if self._waits(watcher, feed, now, size):
+                return
         record = watcher.record
         if record is not None and record.forgotten:
             self._tasks.let_go(watcher)
@@ -212,6 +226,9 @@ class TurnBook:
             turn.first_event_at = turn.first_event_at or max(now, turn.started_at)
         if task_id and (record is None or not record.task_id):
             record = self._bind(watcher, task_id, now)
+            if watcher.waits:
+                self._feed(watcher, event, now, live, size, task_id)
+                return
         if record is None:
             return
         record.touched_at = now
@@ -231,8 +248,9 @@ class TurnBook:
             if record.open is not None and record.open.turn.in_store and record.answered:
                 self._keep(record, now)  # it may linger
         elif not live:
-            view, conclusive = record.merger, record.opener is watcher and watcher.concludes(mark)
-            if record.take_answer(event, mark, now, conclusive=conclusive):
+            view, own = record.merger, record.opener is watcher and watcher.concludes(mark)
+            if record.take_answer(event, mark, now, own=own):
+                conclusive = own and (mark is None or not mark.repeats(record.status_before))
                 record.update_answered(event, mark, now, conclusive=conclusive)
             record.followed = record.followed or record.opener is not watcher
             for stream in (*record.streams, *record.notified) if record.merger is not view else ():
@@ -250,6 +268,8 @@ class TurnBook:
                 record.finished_by(watcher.merger, now)
         if record.open is None and record.continued_alone(event, mark):
             self._found_late(record.task_id, CONTINUED_ALONE)
+        elif record.next is not None and record.answered:
+            self._advance(record, TurnEvent.NEXT_MESSAGE, now)
         if self.live is not None:
             self.live.changed(record)
         holder = watcher if live and watcher.merger is not record.merger else record
@@ -276,6 +296,8 @@ class TurnBook:
             record.open.step(TurnEvent.EXCHANGE_ENDED, now)
 
     def _end(self, watcher: TaskWatcher, now: float, problem: Finding | None, final: bool) -> None:
+        if watcher.behind is not None and self._waits(watcher, partial(self._end, watcher, now, problem, final), now):
+            return
         if problem is not None:
             watcher.findings.append(problem)
         record = watcher.record
@@ -293,6 +315,8 @@ class TurnBook:
         ours = record.opener is watcher
         if ours:
             record.opener = None
+            if watcher.merger is not record.merger:
+                self._tasks.drop(watcher)
         open_turn = record.open
         if open_turn is None:
             return
@@ -301,13 +325,17 @@ class TurnBook:
             found += [one for one in watcher.findings if not record.task_id or one not in found]  # polls repeat them
         repeated = open_turn.phase is TurnPhase.RESUMED and record.merger.state in INTERRUPTED_STATES
         if repeated and ours and not watcher.returns_at_once and not record.streams and problem is None:
-            open_turn.step(TurnEvent.ANSWER, now)  # the task repeated its question, and nothing followed
+            step = TurnEvent.END_REPEATED if record.end_is_repeated else TurnEvent.ANSWER
+            open_turn.step(step, now)  # the task repeated its question, and nothing followed
         if open_turn.phase is TurnPhase.ANSWERED and not record.streams:
             self._advance(record, TurnEvent.LAST_STREAM_ENDED, now)
             if not record.forgotten:
                 self._make_room(now)
         elif ours and self._advance(record, TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now):
-            self._keep(record, now)
+            if record.next is not None:
+                self._advance(record, TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
+            else:
+                self._keep(record, now)
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         """The answer of the store: what it has of a task. What exchanges reported meanwhile is taken now."""
@@ -387,6 +415,8 @@ class TurnBook:
                 if not record.streams and idle_s > record.kept_s(self._timeout_s):
                     self._tasks.forget(record)
                 continue
+            if record.opener is not None and record.opener.waits:
+                continue
             row = TRANSITIONS[open_turn.phase]
             if TurnEvent.LINGERED in row:
                 elsewhere = open_turn.finished_elsewhere if open_turn.phase is TurnPhase.FINISHED_ELSEWHERE else None
@@ -408,6 +438,7 @@ class TurnBook:
         for task_id in self.lookups.task_ids:
             self.found(task_id, TaskHistory(known=False), now)
             self._release(task_id)
+        self._end_waiting(now)
         for record in self._tasks.records:
             if record.open is None:
                 continue
@@ -426,6 +457,8 @@ class TurnBook:
             return watcher.record
         open_turn = own.open
         record = self._resume(task_id, watcher, open_turn, now) if task_id in self._tasks.named else None
+        if watcher.waits:
+            return own
         if record is None:
             record = self._tasks.named[task_id] = own
             del self._tasks.unnamed[open_turn.turn.turn_id]
@@ -440,13 +473,19 @@ class TurnBook:
         return watcher.record
 
     def _resume(self, task_id: str, watcher: TaskWatcher, open_turn: OpenTurn, now: float) -> TaskRecord | None:
-        """Continue a known task with a turn that had a record of its own. None for a task that is new, or over."""
+        """Continue a known task with a turn that had a record of its own. None for a task that is new, or whose turn
+        goes on: then the exchange is `behind`."""
         record = self._tasks.named.get(task_id)
-        if record is not None and record.open is not None:
-            why = None if record.answered else "the next message came before the task ended or asked its user"
-            self._advance(record, TurnEvent.NEXT_MESSAGE, now, why)
-            record = self._tasks.named.get(task_id)
         if record is None:
+            return None
+        if record.goes_on:
+            record.next = record.next or Lookup(task_id)
+            watcher.behind = record.next
+            return None
+        if record.open is not None:
+            self._advance(record, TurnEvent.NEXT_MESSAGE, now, None if record.answered else _NEXT_CAME)
+        if not open_turn.turn.task_id and record.was_over(open_turn.turn.started_at):
+            self._tasks.forget(record)  # its id is used again, for a new task
             return None
         if record.opener is not None and record.opener not in record.streams:
             self._tasks.let_go(record.opener)
@@ -457,7 +496,28 @@ class TurnBook:
         open_turn.step(TurnEvent.TASK_RESUMED, now)
         watcher.record = record
         self._tasks.hold(record)
+        if watcher.merger is not record.merger:
+            self._tasks.hold(watcher)
         return record
+
+    def _waits(self, watcher: TaskWatcher, report: Callable[[], object], now: float, size: int = 0) -> bool:
+        """Keep what an exchange reports for the end of the turn before, if its own turn begins then."""
+        queue = watcher.behind
+        if queue is None or queue.answered:
+            return False
+        queue.waiting.append(report)
+        if len(queue.waiting) > MAX_WAITING:
+            self._advance(self._tasks.named[queue.task_id], TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
+        else:
+            self._tasks.hold_waiting(queue, size)
+            self._make_room(now)
+        return True
+
+    def _end_waiting(self, now: float) -> None:
+        """Close the turns for whose end others wait."""
+        for record in self._tasks.records:
+            while record.next is not None:
+                self._advance(record, TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
 
     def _make_room(self, now: float) -> None:
         """Give up the least important tasks where too much is held; see the class."""
@@ -469,9 +529,11 @@ class TurnBook:
             for task_id in self.lookups.task_ids if self._tasks.bytes_full else ():
                 self.found(task_id, TaskHistory(known=False), now)
                 self._release(task_id)
+            if self._tasks.bytes_full:
+                self._end_waiting(now)
             evicted = 0
             for record in self._tasks.to_evict():
-                if record.open is not None:
+                while record.open is not None:
                     evicted += 1
                     self._advance(record, TurnEvent.EVICTED, now, why)
                 self._tasks.forget(record)
@@ -499,10 +561,19 @@ class TurnBook:
             del self._tasks.unnamed[open_turn.turn.turn_id]
         turn = record.finish(open_turn, incomplete, self.unread)
         self._over(turn, now)
-        if not record.task_id or record.merger.state in TERMINAL_STATES:
+        if not record.task_id:
             self._tasks.forget(record)
+        elif record.merger.state in TERMINAL_STATES:
+            self._tasks.ended(record)
         else:
             self._tasks.hold(record)
+        if record.next is not None:
+            queue, record.next = record.next, None
+            queue.answered = True
+            self._tasks.drop(queue)
+            for report in queue.waiting:
+                report()
+            self._make_room(now)
         return False
 
     def _over(self, turn: Turn, now: float) -> None:

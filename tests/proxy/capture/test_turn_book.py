@@ -982,7 +982,7 @@ def test_the_next_message_closes_a_turn_that_has_not_settled(wire: Wire) -> None
 
 
 def test_a_message_into_a_live_stream(wire: Wire) -> None:
-    """Both streams now deliver every event of the task; each call counts once, in its turn."""
+    """Both streams now deliver every event of the task up to its one end: what the second message did is not known."""
     first = wire.sends()
     wire.streams(first, task("WORKING"), gives(artifact("a", "one", text="x")))
     second = wire.sends("t")
@@ -995,7 +995,187 @@ def test_a_message_into_a_live_stream(wire: Wire) -> None:
         wire.streams(second, event)
     wire.ends(first)
     wire.ends(second)
-    assert wire.turns == [("WORKING", ["one"], "x"), ("COMPLETED", ["two", "three"], "yz")]
+    assert wire.turns == [("COMPLETED", ["one", "two", "three"], "x\nyz"), ("COMPLETED", [], "")]
+    assert wire.findings == [[], ["calls_missed"]]
+
+
+ONE, TWO, THREE = (gives(artifact(name, f"{name}#{name}", text=name)) for name in ("one", "two", "three"))
+
+
+def told_one_by_one() -> list[list[Event]]:
+    """What the streams of three messages to one task show, which the agent answers one after the other."""
+    events = [at(says("WORKING"), 2), ONE, at(says("INPUT_REQUIRED"), 3)]
+    events += [at(says("WORKING"), 4), TWO, at(says("INPUT_REQUIRED"), 5)]
+    events += [at(says("WORKING"), 6), THREE, at(says("COMPLETED"), 7)]
+    return [events[:3], events[:6], events]
+
+
+OWN_ENDS = [("INPUT_REQUIRED", ["one"], "one"), ("INPUT_REQUIRED", ["two"], "two"), ("COMPLETED", ["three"], "three")]
+
+
+@pytest.mark.parametrize("unary", [(), (0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("seen", [0, 1, 2])
+def test_messages_that_an_agent_answers_one_by_one(wire: Wire, unary: tuple[int, ...], seen: int) -> None:
+    """The next ones come while the first is under way, whose stream has shown `seen` events: each has its own calls."""
+    streams = told_one_by_one()
+    wire.answers(wire.sends(), at(task("INPUT_REQUIRED"), 1))
+    shown = [event["artifactUpdate"]["artifact"] for event in (ONE, TWO, THREE)]
+    whole = [
+        at(task(state, *shown[: number + 1]), 3 + 2 * number)
+        for number, state in enumerate(("INPUT_REQUIRED", "INPUT_REQUIRED", "COMPLETED"))
+    ]
+    first = wire.sends("t")
+    wire.streams(first, *streams[0][:seen] if 0 not in unary else ())
+    others = [wire.sends("t"), wire.sends("t")]
+    for number in (1, 2):  # ahead of what the first one shows
+        if number not in unary:
+            wire.streams(others[number - 1], *streams[number][seen:])
+    for number, sent in enumerate((first, *others)):
+        if number in unary:
+            wire.answers(sent, whole[number])
+        else:
+            wire.streams(sent, *streams[0][seen:] if number == 0 else ())
+            wire.ends(sent)
+    assert wire.turns[1:] == OWN_ENDS
+    assert wire.findings[1:] == [[], [], []]
+
+
+def test_streams_that_interleave_have_each_their_own_calls(wire: Wire) -> None:
+    wire.answers(wire.sends(), at(task("INPUT_REQUIRED"), 1))
+    first, second = wire.sends("t"), wire.sends("t")
+    for event in told_one_by_one()[2]:
+        wire.streams(second, event)
+        if event in told_one_by_one()[0]:
+            wire.streams(first, event)
+    wire.ends(first)
+    wire.ends(second)
+    assert wire.turns[1:] == [OWN_ENDS[0], ("COMPLETED", ["two", "three"], "two\nthree")]
+
+
+@pytest.mark.parametrize("replayed", ["events", "task", "nothing"])
+@pytest.mark.parametrize("seen", range(5))
+@pytest.mark.parametrize("dated", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_two_streams_of_one_task_that_has_one_end(
+    wire: Wire, named: bool, dated: bool, seen: int, replayed: str
+) -> None:
+    """The second message comes after `seen` events, with or without the name of the task: each call is in one turn, and
+    what the second one did is not known."""
+    events = [task("WORKING"), ONE, TWO, says("COMPLETED")]
+    if dated:
+        events = [at(events[0], 1), ONE, TWO, at(events[3], 2)]
+    shown = [event["artifactUpdate"]["artifact"] for event in events[1:seen] if "artifactUpdate" in event]
+    first = wire.sends()
+    wire.streams(first, *events[:seen])
+    if seen == 4:
+        wire.ends(first)
+        wire.now += 0.001
+    second = wire.sends("t" if named and seen else "")
+    wire.streams(first, *events[seen:])
+    if seen < 4:
+        wire.ends(first)
+    before = {"events": events[:seen], "task": [task("WORKING", *shown)], "nothing": []}[replayed]
+    wire.streams(second, *before, *events[min(seen, 3) :])
+    wire.ends(second)
+    if seen == 4 and not named:  # the id is used again
+        before = shown if replayed == "task" else ["one", "two"] if replayed == "events" else []
+        assert wire.turns[1:] == [("COMPLETED", ["one", "two"] if before else [], "one\ntwo" if before else "")]
+        assert wire.findings == [[], []]
+        return
+    assert wire.turns == [("COMPLETED", ["one", "two"], "one\ntwo"), ("COMPLETED", [], "")]
+    assert wire.findings == [[], ["calls_missed"]]
+
+
+@pytest.mark.parametrize("why", ["client left", "silent", "proxy stops", "too much waits", "memory"])
+def test_a_message_does_not_wait_for_ever(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(options={"max_open_bytes": 60_000} if why == "memory" else {})
+    monkeypatch.setattr(turn_book, "MAX_WAITING", 20)
+    first = wire.sends()
+    wire.streams(first, task("WORKING"), ONE)
+    second = wire.sends("t")
+    wire.streams(second, ONE, TWO)
+    assert wire.turns == []
+    match why:
+        case "client left":
+            wire.ends(first, CUT)
+        case "silent":
+            wire.passes(301)
+        case "proxy stops":
+            wire.book.close_all(wire.now)
+        case "too much waits":
+            wire.streams(second, *[TWO] * 20)
+        case "memory":
+            wire.streams(second, gives(artifact("b", text="x" * 50_000)))
+    assert wire.turns[0] == ("WORKING", ["one"], "one")
+    assert "incomplete" in wire.findings[0]
+    wire.streams(second, says("COMPLETED"))
+    wire.ends(second)
+    wire.passes(LINGER_S + 1)
+    assert [turn[1] for turn in wire.turns[1:]] == [["two"]]
+    assert wire.book.open_turns == []
+
+
+# ── an answer that repeats the end of the turn before ─────────────────────────────────────────────────────────
+
+
+def asked(second: float, *artifacts: Event, question: str = "q") -> Event:
+    event = at(task("INPUT_REQUIRED", *artifacts, text="Which?"), second)
+    event["task"]["status"]["message"]["messageId"] = question
+    return event
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_an_answer_that_repeats_the_end_before_is_no_end(wire: Wire, live: bool) -> None:
+    wire.answers(wire.sends(), asked(1, artifact("a", "one")))
+    sent = wire.sends("t")
+    wire.book.feed(sent, asked(1, artifact("a", "one")), wire.now, live=live, size=100)
+    wire.ends(sent)
+    assert len(wire.closed) == 1
+    wire.passes(LINGER_S + 1)
+    assert wire.turns[1:] == [("INPUT_REQUIRED", [], "Which?")]
+    assert [turn.visibility.evidence for turn in wire.closed[1:]] == ["calls_missed"]
+    wire.answers(wire.sends("t"), asked(3, artifact("a", "one"), artifact("b", "two"), question="r"))
+    assert wire.findings[2] == ["earlier_calls_unknown"]
+
+
+@pytest.mark.parametrize("shown_to", ["webhook", "poll", "subscription"])
+def test_after_a_repeated_end_others_show_the_turns_own(wire: Wire, shown_to: str) -> None:
+    hook = wire.book.watch(notified=True)
+    sent = wire.sends()
+    wire.streams(hook, asked(1, artifact("a", "one")))
+    wire.answers(sent, asked(1, artifact("a", "one")))
+    sent = wire.sends("t")
+    wire.answers(sent, asked(1, artifact("a", "one")))
+    watch = hook if shown_to == "webhook" else wire.watches()
+    done = at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 3)
+    if shown_to == "poll":
+        wire.answers(watch, done)
+    else:
+        wire.streams(watch, at(says("WORKING"), 2), gives(artifact("b", "two")))
+        wire.passes(LINGER_S + 1)
+        assert len(wire.closed) == 1
+        wire.streams(watch, at(says("COMPLETED"), 3))
+        wire.passes(LINGER_S + 1)
+        wire.ends(watch)
+    assert [turn[:2] for turn in wire.turns] == [("INPUT_REQUIRED", ["one"]), ("COMPLETED", ["two"])]
+    assert wire.findings == [[], []]
+
+
+@pytest.mark.parametrize("written", ["2026-01-01T00:00:01Z", "2026-01-01T00:00:01.000+00:00"])
+def test_the_same_time_in_another_binding_is_the_same_status(wire: Wire, written: str) -> None:
+    wire.answers(wire.sends(), asked(1))
+    again = asked(1)
+    again["task"]["status"]["timestamp"] = written
+    wire.answers(wire.sends("t"), again)
+    wire.passes(LINGER_S + 1)
+    assert wire.findings == [[], ["calls_missed"]]
+
+
+@pytest.mark.parametrize("again", [asked(2), asked(1, question="r")])
+def test_a_task_that_asks_again_is_a_turns_own_end(wire: Wire, again: Event) -> None:
+    wire.answers(wire.sends(), asked(1))
+    wire.answers(wire.sends("t"), again)
+    assert wire.findings == [[], []]
 
 
 def test_a_subscription_beside_a_resumed_turn(wire: Wire) -> None:
