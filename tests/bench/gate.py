@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 from support.later import Later
-from tool_call_evaluators.runs.regression import ATTEMPTS, Measure, Sides, find_drops, is_worse
+from tool_call_evaluators.runs.regression import (
+    DETERMINISTIC_RUNS,
+    Measure,
+    Sides,
+    find_drops,
+    is_worse,
+    observations,
+)
 
 stats = Later("scipy.stats")
 
@@ -103,17 +110,19 @@ def facts(cases: Cases) -> dict[str, Any]:
     """What a decision depends on in addition to the tests. Calls count as alike where outcomes are."""
     passes = [measures[None] for measures in cases.values()]
     sides = [side for pair in passes for side in (pair.pooled, pair.after)]
+    runs = min(len(pair.before) for pair in passes)
     return {
         "missing": False,
         "newly_failing": sum(min(pair.pooled, default=0.0) == 1 > min(pair.after, default=1.0) for pair in passes),
-        "deterministic": all(len(side) >= ATTEMPTS and len(set(side)) == 1 for side in sides),
+        "deterministic": runs >= DETERMINISTIC_RUNS and all(len(set(side)) == 1 for side in sides),
     }
 
 
 @cache
 def worse(setting: Setting, comparisons: int, after: float | None = None) -> int:
     """In how many comparisons the gate on regressions turns red."""
-    return sum(is_worse(find_drops(cases), **facts(cases)) for cases in setting.samples(comparisons, after))
+    samples = setting.samples(comparisons, after)
+    return sum(is_worse(find_drops(observations(cases)), **facts(cases)) for cases in samples)
 
 
 RATES = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -135,8 +144,11 @@ SPECIAL = (
     Setting(20, 5, 0.9, before=2, runs=5),
     *(Setting(50, 3, rate, enough=2, runs=runs) for rate in (0.8, 0.95) for runs in (1, 5)),
     *(Setting(50, 3, 0.9, excluded=0.2, runs=runs) for runs in (1, 5)),
-    *(Setting(50, 3, 0.9, alike=True, runs=runs) for runs in (2, 5)),
+    *(Setting(cases, 3, rate, alike=True, runs=runs) for cases, rate in ((20, 0.95), (50, 0.9)) for runs in (1, 2, 5)),
+    *(Setting(20, 10, rate, alike=True, runs=runs) for rate in (0.8, 0.99) for runs in (1, 5, 20)),
 )
+ALIKE = tuple((Setting(20, 3, 0.95, alike=True, runs=runs), 0.75) for runs in (1, 2, 5))
+"""An agent at temperature 0: its attempts of a run are one observation, of which 20 cases show less."""
 LOSSES = tuple(
     (Setting(cases, repetitions, rate, runs=runs), rate - drop)
     for cases, repetitions, rate, drop, runs in (
@@ -181,8 +193,8 @@ def main() -> None:
             alarms = pool.imap(_worse, [(setting, count, None) for setting in settings])
             print(*table(settings, alarms, count), sep="\n", end="\n\n", flush=True)
         print("| cases | attempts | earlier runs | pass rate | seen |\n|---|---|---|---|---|")
-        seen = pool.imap(_worse, [(setting, count, after) for setting, after in LOSSES])
-        for (setting, after), found in zip(LOSSES, seen, strict=True):
+        seen = pool.imap(_worse, [(setting, count, after) for setting, after in (*LOSSES, *ALIKE)])
+        for (setting, after), found in zip((*LOSSES, *ALIKE), seen, strict=True):
             where = f"| {setting.cases} | {setting.repetitions} | {setting.runs} |"
             print(f"{where} {setting.rate:.2f} to {after:.2f} | {found / count:.0%} |", flush=True)
 

@@ -35,7 +35,7 @@ STATUSES: dict[str, _Line] = {
 """The word and the tone of each status of a case, in the order of the text."""
 
 _NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
-_DETERMINISTIC = "The agent did the same in every repetition of each case: what changed is not chance."
+_DETERMINISTIC = "The agent did the same in all earlier runs: what changed is not chance."
 _MARKS: dict[Tone, str] = {"worse": "❌", "better": "✅", "changed": "➖", "quiet": "➖"}
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
 _NO_COMMON_CASE = "They have no case in common: is the baseline one of another suite, or were all cases renamed?"

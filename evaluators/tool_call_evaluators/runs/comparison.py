@@ -34,7 +34,7 @@ from .outcomes import (
     follow,
 )
 from .regression import (
-    ATTEMPTS,
+    DETERMINISTIC_RUNS,
     EVIDENCE,
     MARGIN,
     Decision,
@@ -44,6 +44,7 @@ from .regression import (
     Sides,
     decide,
     find_drops,
+    observations,
     sensitivity_of,
 )
 from .significance import DropTest, mean_interval
@@ -354,12 +355,12 @@ def compare(
     ]
     aside = not_judged(results[0], results[1], names)
     ignored = frozenset(entry.metric for entry in aside)
-    cases = {case: (_Side(left.get(case, {}), ignored), _Side(right.get(case, {}), ignored)) for case in left | right}
+    cases = {case: _sides(left.get(case, {}), right.get(case, {}), ignored) for case in left | right}
     if baseline is not None:
         cases = {case: sides for case, sides in cases.items() if sides[1].executed or sides[0].in_newest}
     known = {case: sides for case, sides in cases.items() if sides[0].conversations and sides[1].conversations}
     both = {case: sides for case, sides in known.items() if baseline is None or sides[0].passed[1] >= EVIDENCE}
-    measures = {case: _measures(*sides) for case, sides in both.items()}
+    measures = observations({case: _measures(*sides) for case, sides in both.items()})
     drops = find_drops(measures)
     metrics = metrics_of(*results)
     changes = tuple(
@@ -370,7 +371,9 @@ def compare(
         drops,
         missing=any(change.status == "gone" and change.regressed for change in changes),
         newly_failing=sum(change.status == "newly_failing" for change in changes),
-        deterministic=bool(both) and all(side.is_alike for sides in both.values() for side in sides),
+        deterministic=bool(both)
+        and all(side.is_alike for sides in both.values() for side in sides)
+        and min(len(before.runs) for before, _ in both.values()) >= DETERMINISTIC_RUNS,
         margin=margin,
     )
     sides = [[pair[index] for pair in cases.values()] for index in (0, 1)]
@@ -441,11 +444,29 @@ def _by_case(runs: Iterable[Sequence[RunConversation]], of_several: Collection[s
     return found
 
 
-class _Side:
-    """The conversations of a case before or after. Metrics in `ignored` decide neither failures nor passes."""
+def _sides(before: _Runs, after: _Runs, ignored: frozenset[str]) -> tuple[_Side, _Side]:
+    """A case before and after. A failure of a metric that only one of them measured is neither new nor repaired."""
+    results = [
+        [result for run in runs.values() for item in run for result in item.all_results] for runs in (before, after)
+    ]
+    turns = [turn for runs in (before, after) for run in runs.values() for item in run for turn in item.turns]
+    lost = frozenset[str]()
+    if all(results) and all(turn.turn is not None and turn.failure is None for turn in turns):
+        measured, failed = (
+            [{one.evaluator for one in own if is_so(one)} for own in results]
+            for is_so in (lambda one: one.measured, lambda one: one.status is Status.FAILED)
+        )
+        lost = frozenset((failed[0] - measured[1]) | (failed[1] - measured[0]))
+    return _Side(before, ignored | lost, scored=bool(lost)), _Side(after, ignored | lost, scored=bool(lost))
 
-    def __init__(self, runs: _Runs, ignored: frozenset[str]) -> None:
+
+class _Side:
+    """The conversations of a case before or after. Metrics in `ignored` decide neither failures nor passes. Where the
+    case is `scored`, a conversation without scores shows nothing."""
+
+    def __init__(self, runs: _Runs, ignored: frozenset[str], *, scored: bool = False) -> None:
         self.ignored = ignored
+        self.scored = scored
         self.executed = any(item.executed or item.user for run in runs.values() for item in run)
         self.in_newest = 0 in runs
         self.exclusions: list[Exclusion] = []
@@ -455,7 +476,7 @@ class _Side:
     def _shows(self, conversation: RunConversation) -> bool:
         """Whether a conversation shows something about the agent. A missing turn is a failure."""
         why = conversation.exclusion(ignored=self.ignored)
-        if why is None or why in ("incomplete", "not_measured"):
+        if why is None or why == "incomplete" or (why == "not_measured" and not self.scored):
             return True
         self.exclusions.append(why)
         return False
@@ -489,8 +510,8 @@ class _Side:
 
     @property
     def is_alike(self) -> bool:
-        """Whether `ATTEMPTS` conversations or more made the same calls, passed alike, and did so with known calls."""
-        if len(self.conversations) < ATTEMPTS or len(set(self.passes)) != 1:
+        """Whether all conversations made the same calls, passed alike, and did so with known calls."""
+        if len(set(self.passes)) != 1:
             return False
         if any(turn.unseen for conversation in self.conversations for turn in conversation.turns):
             return False

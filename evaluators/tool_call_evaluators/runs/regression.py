@@ -5,7 +5,7 @@ repetitions and metrics. Three families of tests share that level:
 
 - the share of conversations that pass, over all cases, and each metric's mean, over all cases: `drawn`, a mean for each
   run of each case. Repetitions of a case within a run need not be independent of one another for that.
-- each single case, its passes and its scores: `permutation` over its repetitions, which are assumed independent.
+- each single case, its passes and its scores: `permutation` over its `observations`.
 
 Within a family `significant_drops` corrects for the number of tests.
 """
@@ -57,6 +57,32 @@ class Sides(NamedTuple):
         if not (runs and shared):
             return None
         return [fmean(run[:shared]) for run in runs], fmean(self.after[:shared])
+
+
+def observations(cases: Mapping[str, Mapping[Measure, Sides]]) -> dict[str, dict[Measure, Sides]]:
+    """The scores that are independent of one another: attempts that are alike within a run, as at temperature 0, are
+    one observation of it.
+
+    They are of a measure if no attempts of a run differ, or if more cases differ between runs alone than within one.
+    """
+    varied: dict[Measure, int] = {}
+    for found in cases.values():
+        for measure, sides in found.items():
+            runs = [run for run in (*sides.before, sides.after) if run]
+            within = any(len(set(run)) > 1 for run in runs)
+            between = not within and max(map(len, runs), default=0) > 1 and len({run[0] for run in runs}) > 1
+            varied[measure] = varied.get(measure, 0) + within - between
+    alike = {measure for measure, more_within in varied.items() if more_within <= 0}
+    return {
+        case: {measure: _one_of_each(sides) if measure in alike else sides for measure, sides in found.items()}
+        for case, found in cases.items()
+    }
+
+
+def _one_of_each(sides: Sides) -> Sides:
+    """The first attempt of each run whose attempts are alike."""
+    *before, after = (run[:1] if len(set(run)) == 1 else run for run in (*sides.before, sides.after))
+    return Sides(before, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +251,10 @@ Answer = Literal["worse", "better", "equivalent", "undecided"]
 
 MARGIN = 0.05
 """Pass rates that differ by less are equivalent, unless a user says otherwise."""
-ATTEMPTS = 3
-"""With this number of equal attempts at each case, in both runs, an agent is deterministic: a change is not chance."""
+DETERMINISTIC_RUNS = round(1 / FALSE_ALARMS) - 1
+"""With this number of equal earlier runs, an agent is deterministic: of so many runs and one more, an unchanged agent
+seldom makes the last one the first that differs. Attempts within one run, which may be alike by a seed or a cache, do
+not show it."""
 _MOST_REPETITIONS = 100
 _VARYING_CASES = 20
 """With fewer cases that differ between the runs, the normal approximation of their mean is not used."""
@@ -240,7 +268,7 @@ class Decision:
     answer: Answer
     repetitions: int | None = None
     is_deterministic: bool = False
-    """All attempts of each case were alike: no statistics are needed."""
+    """All earlier runs were alike: no statistics are needed."""
 
 
 def decide(
@@ -255,8 +283,8 @@ def decide(
     """Decide from the scores of the cases that both runs have, and the tests for drops.
 
     `missing`: the later run lacks a case; `newly_failing`: how many cases always passed before and fail now;
-    `deterministic`: see `ATTEMPTS`. An unchanged agent is called better in at most `FALSE_ALARMS` of all comparisons,
-    as it is called worse, and a changed one equivalent in at most `FALSE_ALARMS`.
+    `deterministic`: see `DETERMINISTIC_RUNS`. An unchanged agent is called better in at most `FALSE_ALARMS` of all
+    comparisons, as it is called worse, and a changed one equivalent in at most `FALSE_ALARMS`.
     """
     rates = [measures[None] for measures in cases.values() if None in measures and measures[None].draw]
     means = [(fmean(sides.pooled), fmean(sides.after)) for sides in rates]
@@ -309,12 +337,10 @@ def _upper_share(found: int, total: int) -> float:
 
 
 def _deciding(rates: Sequence[Sides]) -> int | None:
-    """The smallest number of repetitions that would show a deterministic agent, or that such a drop is not chance."""
+    """The smallest number of repetitions that would show that such a drop is not chance."""
     if not rates:
         return None
     done = min(min(len(sides.pooled), len(sides.after)) for sides in rates)
-    if done < ATTEMPTS:
-        return ATTEMPTS
     before, after = fmean(fmean(sides.pooled) for sides in rates), fmean(fmean(sides.after) for sides in rates)
     runs = fmean(len(sides.draw[0]) for sides in rates if sides.draw)
     more = range(done + 1, _MOST_REPETITIONS + 1)

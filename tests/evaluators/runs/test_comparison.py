@@ -209,8 +209,10 @@ def test_a_case_is_worse_by_itself_where_its_repetitions_alone_show_it():
     assert compare(runs([0.0] * 6), flaky).cases[0].status == "changed"
     assert compare(flaky, runs([1.0] * 6)).cases[0].status == "fixed"
     assert compare(runs([1.0, 0.0]), runs([0.0])).cases[0].status == "changed"
-    (case,) = compare(runs([1.0] * 10), runs([0.0] * 10)).cases
+    (case,) = compare(runs([1.0] * 9 + [0.0]), runs([0.0] * 9 + [1.0])).cases
     assert (case.status, case.regressed) == ("worse", True)
+    (case,) = compare(runs([1.0] * 10), runs([0.0] * 10)).cases
+    assert (case.status, case.regressed) == ("newly_failing", False), "one observation of each run"
     (case,) = compare(runs([1.0] * 10), runs([1.0] * 9 + [0.0])).cases
     assert (case.status, case.regressed) == ("newly_failing", False)
 
@@ -231,6 +233,18 @@ def test_a_metric_that_one_run_did_not_measure_in_a_case():
     comparison = compare([one("a"), one("b")], [one("a"), skipped])
     assert statuses(comparison) == {"a": "same", "b": "changed"}
     assert "tool_error: 1.00 → –" in comparison_text(comparison)
+
+
+@pytest.mark.parametrize("more", [[], [one("b")]], ids=["nowhere", "elsewhere"])
+@pytest.mark.parametrize("others", [[], [result("contains", 1.0)]], ids=["alone", "among others"])
+def test_a_failure_that_one_run_did_not_measure_is_neither_new_nor_repaired(others, more):
+    failed, skipped = (one("a") | {"evaluations": [result("tool_error", score), *others]} for score in (0.0, None))
+    for before, after in ((failed, skipped), (skipped, failed)):
+        comparison = compare([before, *more], [after, *more])
+        assert (comparison.cases[0].failures, comparison.cases[0].fixes) == ((), ())
+        assert comparison.cases[0].status in ("unscored", "same")
+        assert not comparison.fails_on(["newly-failing"])
+        assert comparison.pass_rate.delta in (None, 0.0)
 
 
 def test_colours_are_around_what_they_are_about():

@@ -10,7 +10,7 @@ import pytest
 from bench.gate import Setting, facts
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.regression import MARGIN, Answer, decide, find_drops
+from tool_call_evaluators.runs.regression import DETERMINISTIC_RUNS, MARGIN, Answer, decide, find_drops
 
 COMPARISONS = 200
 MOST_WRONG = 20 / COMPARISONS
@@ -66,12 +66,17 @@ def run(scores: dict[str, list[float]], orders: str = "one") -> list[dict[str, A
 
 
 def test_a_deterministic_agent_needs_no_statistics() -> None:
-    before, after = {"a": [1.0] * 3, "b": [1.0] * 3}, {"a": [0.0] * 3, "b": [1.0] * 3}
-    comparison = compare(run(before), run(after))
+    good, bad = {"a": [1.0] * 3, "b": [1.0] * 3}, {"a": [0.0] * 3, "b": [1.0] * 3}
+    assert compare(run(good), run(bad)).decision.answer == "undecided", "one run does not show it"
+    before, after = (
+        [{**one, "run": str(number)} for number in range(DETERMINISTIC_RUNS) for one in run(scores)]
+        for scores in (good, bad)
+    )
+    comparison = compare(before, run(bad))
     assert (comparison.decision.answer, comparison.decision.is_deterministic) == ("worse", True)
     assert comparison.regressed
-    assert compare(run(before), run(before)).decision.answer == "equivalent"
-    assert compare(run(after), run(before)).decision.answer == "better"
+    assert compare(before, run(good)).decision.answer == "equivalent"
+    assert compare(after, run(good)).decision.answer == "better"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,6 @@ def test_an_agent_that_may_vary_is_not_taken_for_deterministic(
 
 
 def test_the_repetitions_that_would_tell_are_named() -> None:
-    assert compare(run({"a": [1.0]}), run({"a": [0.0]})).decision.repetitions == 3
     many = {str(n): [1.0, 1.0, 1.0] for n in range(20)}
     fewer = many | {str(n): [1.0, 0.0, 1.0] for n in range(4)}
     repetitions = compare(run(many), run(fewer)).decision.repetitions
