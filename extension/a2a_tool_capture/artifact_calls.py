@@ -28,7 +28,6 @@ from .spec import (
     ExtensionVersion,
     is_capture_uri,
 )
-from .wire import is_from_user
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
@@ -111,9 +110,11 @@ def read_tool_calls(
     artifact_id = artifact.get("artifactId")
     where = f"artifact {artifact_id!r}" if isinstance(artifact_id, str) else "artifact"
     calls: list[ToolCall] = []
-    listed = listed_uris(artifact).union(already_listed)
+    listed = already_listed
+    if len(already_listed) < len(versions):
+        listed = listed_uris(artifact).union(already_listed)
     if not isinstance(metadata, dict):
-        if metadata and not listed.isdisjoint(version.uri for version in versions):
+        if metadata and any(version.uri in listed for version in versions):
             findings.append(_unknown(f"'metadata' is {_kind(metadata)}", where))
         return ToolCallReading([], findings)
     if NOT_RECORDED_KEY in metadata:
@@ -140,7 +141,7 @@ def read_tool_calls(
         break
     if not calls or len(metadata) > 1:
         known = {version.metadata_key: version.uri for version in versions}
-        lists = not listed.isdisjoint(known.values())
+        lists = any(uri in listed for uri in known.values())
         for key, value in metadata.items():
             if value and key not in known and (code := _unread(key, lists=lists)):
                 findings.append(_unknown(f"metadata has {key!r}", where, code))
@@ -180,12 +181,14 @@ def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
             for number, entry in enumerate(holder):
                 if isinstance(entry, dict):
                     pending.append((entry, (*place, number)))
-        elif not ("role" in holder and is_from_user(holder)):
+        elif holder.get("role") not in ("ROLE_USER", "user"):
             is_artifact = place[-1:] == ("artifact",) or place[-2:-1] == ("artifacts",)
             for key, value in holder.items():
                 if key in HOLDERS:
                     if isinstance(value, dict | list):
                         pending.append((value, (*place, key)))
+                elif key.startswith(BASE_URI):
+                    findings += _misplaced({key: value}, place)
                 elif key in _CONTENT and isinstance(value, dict) and not (is_artifact and key == METADATA):
                     findings += _misplaced(value, place if key == METADATA else (*place, key))
     return findings[::-1]
@@ -216,7 +219,7 @@ def _misplaced(metadata: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
             yield not_recorded(metadata, where)
             continue
         message = (
-            f"{len(value) if isinstance(value, list) else 1} tool call(s) in the metadata of {where} were ignored; put "
+            f"{len(value) if isinstance(value, list) else 1} tool call(s) in {where or 'an event'} were ignored; put "
             f"them into the metadata of an artifact that lists the extension, under {METADATA_KEY!r}"
         )
         yield Finding("calls_not_on_artifact", message, where=where)

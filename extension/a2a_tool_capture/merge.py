@@ -143,6 +143,9 @@ _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
 MISSED_EVENTS = "missed_events"
 """The finding of a turn in which the generations of the task's updates jump (A2A 1.1)."""
 
+_TASK_IDS = (("artifactUpdate", "taskId"), ("statusUpdate", "taskId"), ("task", "id"))
+"""The members of an event that may be about another task, and where each names it."""
+
 _UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVENT, MISSED_EVENTS})
 
 _ID = attrgetter("id")
@@ -164,6 +167,8 @@ class TaskMerger:
     def __init__(self, *, require_artifact_uri: bool = True, dialects: Collection[str] = ()) -> None:
         self.task_id = ""
         self.context_id = ""
+        self._named = False
+        """Whether an event of this turn has named its task."""
         self.state: str | None = None
         """Task state in 1.0 names (`TASK_STATE_COMPLETED`); None until one was seen."""
         self.turn_state: str | None = None
@@ -201,6 +206,9 @@ class TaskMerger:
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
+        if self._named and self.concerns_other(event):
+            self._report_other(event)
+            return
         if states_tokens(event):
             self._stated().feed(event)
         if self._dialects is not None:
@@ -236,12 +244,33 @@ class TaskMerger:
             self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
             self._note_unread(event)
 
+    def concerns_other(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event is about another task than the one that the first event of the turn named."""
+        for key, name in _TASK_IDS:
+            if isinstance(holder := event.get(key), dict):
+                task_id = holder.get(name)
+                return self._named and task_id != self.task_id and isinstance(task_id, str) and task_id != ""
+        return False
+
+    def _report_other(self, event: Mapping[str, Any]) -> None:
+        """No call of another task is one of this turn; those that it shows may have been meant for this one."""
+        calls, findings = calls_anywhere(event)
+        other = next(event[key][name] for key, name in _TASK_IDS if isinstance(event.get(key), dict))
+        message = f"an event of task {other!r:.80} came in the answer of task {self.task_id!r:.80} and was ignored"
+        if calls or findings or self._dialects is not None:
+            self._report(
+                "calls_not_on_artifact", f"{message}; it may have tool calls: send them in events of their task"
+            )
+        else:
+            self._keep(replace(self._finding("other_task", message), severity=Severity.INFO))
+
     def begin_turn(self) -> None:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
         texts = {artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()}
         self._turn = self._turn.following(self.tool_calls, texts)
         self._status_text = self._end_text = self._message_text = ""
         self.turn_state = None
+        self._named = False
         self.turn_snapshot_seen = False
         self._findings.clear()
         self._shown.clear()
@@ -298,15 +327,13 @@ class TaskMerger:
     @property
     def tool_calls(self) -> list[ToolCall]:
         """Every call of the task once (`same_call.same_call`), artifacts in order of appearance."""
-        new = [
-            artifact.calls for artifact_id, artifact in self._artifacts.items() if artifact_id not in self._turn.texts
-        ]
-        if len(new) == len(self._artifacts) == 1:  # its calls are united as they come
-            calls = list(new[0])
+        artifacts, before = self._artifacts, self._turn.texts
+        if len(artifacts) == 1 and not before:  # its calls are united as they come
+            (artifact,) = artifacts.values()
+            calls = list(artifact.calls)
         else:
-            old = [
-                artifact.calls for artifact_id, artifact in self._artifacts.items() if artifact_id in self._turn.texts
-            ]
+            new = [artifact.calls for artifact_id, artifact in artifacts.items() if artifact_id not in before]
+            old = [artifact.calls for artifact_id, artifact in artifacts.items() if artifact_id in before]
             calls = self._with_new(unite(chain.from_iterable(old)), unite(chain.from_iterable(new)))
         return calls if self._dialects is None else reconcile(calls, self._dialects.tool_calls).tool_calls
 
@@ -329,6 +356,11 @@ class TaskMerger:
             else:
                 calls.append(call)
         return calls
+
+    @property
+    def earlier_calls(self) -> int:
+        """Number of calls that are known of earlier turns."""
+        return len(self._turn.calls)
 
     @property
     def turn_tool_calls(self) -> list[ToolCall]:
@@ -371,7 +403,11 @@ class TaskMerger:
 
     def findings_with(self, turn_tool_calls: Sequence[ToolCall]) -> list[Finding]:
         """`findings`, given the value of `turn_tool_calls`, which takes time to compute."""
-        findings = {one: None for one in self._findings if one.code != UNKNOWN_VERSION or not turn_tool_calls}
+        findings = dict(self._findings)
+        if findings and turn_tool_calls:
+            for finding in self._findings:
+                if finding.code == UNKNOWN_VERSION:
+                    del findings[finding]
         known = [*self._turn.calls, *turn_tool_calls]
         for call in new_calls(self._shown, known)[: MAX_FINDINGS - len(findings)] if self._shown else ():
             message = (
@@ -497,7 +533,8 @@ class TaskMerger:
                 self._extend(artifact_id, known, artifact, generation)
         if streamed or artifacts:
             self.snapshot_seen = self.turn_snapshot_seen = True
-        self._note_dropped(before)
+        if before:
+            self._note_dropped(before)
 
     def _note_unread(self, content: Any) -> None:
         """Remember the calls in what could not be read: a later report has to have them."""
@@ -512,8 +549,8 @@ class TaskMerger:
             self._shown = [*before, *new_calls(self._shown, before)][:MAX_CALLS]
 
     def _identify(self, task_id: Any, context_id: Any) -> None:
-        if task_id != self.task_id and isinstance(task_id, str) and task_id:
-            self.task_id = task_id
+        if isinstance(task_id, str) and task_id:
+            self.task_id, self._named = task_id, True
         if context_id != self.context_id and isinstance(context_id, str) and context_id:
             self.context_id = context_id
 

@@ -785,6 +785,7 @@ def misplaced(metadata: Any) -> list[tuple[str, Event]]:
         ("statusUpdate", {"statusUpdate": {"taskId": "t", "status": done, "metadata": metadata}}),
         ("statusUpdate.status.message", {"statusUpdate": {"taskId": "t", "status": {**done, "message": marked}}}),
         ("artifactUpdate", {"artifactUpdate": {**plain, "metadata": metadata}}),
+        ("artifactUpdate.artifact", {"artifactUpdate": {**plain, "artifact": {**plain["artifact"], **metadata}}}),
         ("artifactUpdate.artifact.parts[0]", {"artifactUpdate": {**plain, "artifact": in_part}}),
         ("artifactUpdate.artifact.parts[0].data", {"artifactUpdate": {**plain, "artifact": in_data}}),
     ]
@@ -924,6 +925,38 @@ def test_an_agent_with_cumulative_lists_loses_nothing(steps: list[tuple[dict[str
     merger.feed(server.snapshot())
     assert merger.tool_calls == streamed
     assert merger.findings == merged(server.snapshot()).findings
+
+
+# ── other tasks ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_task(task_id: str, *made: Event) -> list[Event]:
+    content = artifact("x", *made, text="of another task")
+    done = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": "done"}]}}
+    return [
+        {"artifactUpdate": {"taskId": task_id, "contextId": "d", "artifact": content}},
+        {"statusUpdate": {"taskId": task_id, "status": done, "metadata": content.get("metadata", {})}},
+        {"task": {"id": task_id, "status": done, "artifacts": [content]}},
+    ]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_event_of_another_task_is_none_of_this_one(number: int) -> None:
+    own = [task(state="WORKING"), update(artifact("a", call("one"), text="x"))]
+    other = merged(*own, of_task("u", call("two"))[number])
+    assert (names(other), other.response_text, other.state) == (["one"], "x", "TASK_STATE_WORKING")
+    assert (other.task_id, other.context_id) == ("t", "c")
+    assert unknown_by(other) == "calls_not_on_artifact"
+    assert "'u'" in other.findings[0].message
+    assert unknown_by(merged(*own, of_task("u")[number])) is None, "it shows no call"
+
+
+def test_a_turn_may_be_answered_by_another_task_than_the_one_before() -> None:
+    merger = merged(update(artifact("a", call("one"))), status("INPUT_REQUIRED"))
+    merger.begin_turn()
+    merger.feed(of_task("u", call("two"))[2])
+    assert [item.name for item in merger.turn_tool_calls] == ["two"]
+    assert (merger.task_id, merger.state) == ("u", "TASK_STATE_COMPLETED")
 
 
 # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -522,6 +522,13 @@ CONTINUED_ALONE = Finding(
     "capture",
 )
 
+SHOWN_LATE = Finding(
+    "calls_missed",
+    "the task has shown, after its end, more calls than were captured: send them before the status that ends it",
+    Severity.WARNING,
+    "capture",
+)
+
 
 def task_id_of(event: Mapping[str, Any]) -> str:
     """The id of the task that a v1.0 event is about; "" for none."""

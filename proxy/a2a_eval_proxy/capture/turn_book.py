@@ -13,6 +13,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.dialects import DIALECT_MARKS
+from a2a_tool_capture.recent import Recent
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..memory import MemoryPool
@@ -23,6 +24,7 @@ from .records import (
     ASKED_KEY,
     CONTINUED_ALONE,
     EARLIER_UNKNOWN,
+    SHOWN_LATE,
     OpenTurn,
     StatusMark,
     TaskRecord,
@@ -37,6 +39,8 @@ from .turn_changes import ChangeTracker
 
 MAX_WAITING_BYTES = 128 * 1024
 """Maximum size of an event that waits in a queue that no turn has claimed; larger ones are left out."""
+
+_MAX_ENDED = 10_000
 
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
@@ -77,6 +81,8 @@ class TurnBook:
         self._on_opened = on_opened
         self.lookups = Lookups(store)
         self._on_evicted, self._notified = on_evicted, notified
+        self._ended: Recent[str, int] = Recent(_MAX_ENDED)
+        """The number of calls of each task that has ended."""
         self._evicting = False
         self._tasks = TaskTable(TaskMerger, max_open_bytes, max_open)
         self.live: ChangeTracker | None = None
@@ -229,14 +235,19 @@ class TurnBook:
             if watcher.waits:
                 self._feed(watcher, event, now, live, size, task_id)
                 return
+        if "task" in event and task_id in self._ended and (record is None or record.open is None):
+            self._shown_late(task_id, event)
         if record is None:
             return
         record.touched_at = now
         if ASKED_KEY in event and record.open is not None:
             turn = record.open.turn
             turn.links = turn.links and turn.links.with_children(event[ASKED_KEY])
-        if UNREAD_KEY in event:  # it says nothing of the state, and which task it concerns is only known by its stream
-            (watcher.merger if watcher in record.streams else record.merger).feed(event, now)
+        view = watcher.merger if watcher in record.streams else record.merger
+        if UNREAD_KEY in event or (
+            task_id != record.task_id and view.concerns_other(event)
+        ):  # it says nothing of the state, and only its stream
+            view.feed(event, now)  # shows which task it concerns
             return
         mark = StatusMark.of(event)
         if not record.task_id:  # a Message: it concerns this turn alone
@@ -377,6 +388,14 @@ class TurnBook:
             self._found_late(task_id, finding)
         elif finding not in record.open.turn.findings:
             record.open.turn.findings.append(finding)
+
+    def _shown_late(self, task_id: str, event: Mapping[str, Any]) -> None:
+        """Take a Task that shows itself after its end: it may have calls that nothing showed before."""
+        view = self._new_merger()
+        view.feed(event)
+        if len(view.tool_calls) > self._ended[task_id]:
+            del self._ended[task_id]
+            self._found_late(task_id, SHOWN_LATE)
 
     def _found_late(self, task_id: str, finding: Finding) -> None:
         if self._store is not None:
@@ -561,6 +580,8 @@ class TurnBook:
             del self._tasks.unnamed[open_turn.turn.turn_id]
         turn = record.finish(open_turn, incomplete, self.unread)
         self._over(turn, now)
+        if record.task_id and record.merger.state in TERMINAL_STATES:
+            self._ended[record.task_id] = record.merger.earlier_calls + len(turn.tool_calls)
         if not record.task_id:
             self._tasks.forget(record)
         elif record.merger.state in TERMINAL_STATES:

@@ -345,6 +345,37 @@ def test_a_task_that_goes_on_without_a_message_is_noticed_once(shown_to: str) ->
     assert [calls for _, calls, _ in wire.turns] == [["one"], ["three"]]
 
 
+@pytest.mark.parametrize("passed", [0.0, 60.0])
+@pytest.mark.parametrize("before", [[], ["one"]])
+def test_calls_that_a_task_shows_first_after_its_end_are_noticed(before: list[str], passed: float) -> None:
+    late: list[tuple[str, str]] = []
+    wire = Wire(options={"store": AskedStore(late=late)})
+    shared = artifact("a", *before, text="x")
+    wire.answers(wire.sends(), task("INPUT_REQUIRED", artifact("a", text="x")))
+    sent = wire.sends("t")
+    wire.streams(sent, gives(shared), says("COMPLETED"))
+    wire.ends(sent)
+    assert [calls for _, calls, _ in wire.turns] == [[], before]
+    wire.passes(passed)
+    wire.answers(wire.watches(), task("COMPLETED", shared))
+    for task_id in list(wire.book.task_ids):
+        wire.book.found(task_id, TaskHistory(closed=wire.closed), wire.now)
+    assert late == []
+    for _ in range(2):
+        wire.answers(wire.watches(), task("COMPLETED", shared, artifact("b", "two")))
+    assert late == [("t", "calls_missed")]
+
+
+def test_events_of_another_task_neither_end_a_turn_nor_are_its_calls(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.streams(sent, task("WORKING"), gives(artifact("x", "foreign"), task_id="u"), says("FAILED", "no", task_id="u"))
+    wire.streams(sent, gives(artifact("a", "one")), says("COMPLETED"))
+    wire.ends(sent)
+    assert wire.turns == [("COMPLETED", ["one"], "")]
+    assert "calls_not_on_artifact" in wire.findings[0]
+    assert wire.closed[0].task_id == "t"
+
+
 # ── generations (A2A 1.1) ───────────────────────────────────────────────────────────────────────────────────
 
 
