@@ -79,13 +79,18 @@ class RequestedCalls:
         """The answers whose calls are not among `calls`; without a name, they may be those of calls without an id."""
         ids, names = {*self.by_id, *(call.id for call in calls if call.id)}, {call.name for call in calls}
         open_calls = any(not call.id for call in calls)
+
+        def explained(item: Answered) -> bool:
+            if item.name:
+                return any(same_tool(item.name, name, prefixed=True) for name in names)
+            return item.call_id in ids or (open_calls if item.call_id else bool(calls))
+
         return [
             Unread.withheld(
                 f"an answer to the call {item.call_id or item.name!r} came without the call", certain=bool(item.name)
             )
             for item in self.answered
-            if item.call_id not in ids
-            and (item.name not in names if item.name else not open_calls if item.call_id else not calls)
+            if not explained(item)
         ]
 
     def _meet(self, asked: Asked, transcript: Transcript, met: set[int], key: SpanKey | None) -> Requested:
