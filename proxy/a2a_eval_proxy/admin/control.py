@@ -62,10 +62,13 @@ class Control:
         return scoring.suite_file if scoring.suite and scoring.suite.name == suite else None
 
     def judges_live(self, turn: Turn) -> bool:
-        """Whether the suite of the turn's agent judges the run of that turn: of its traffic, or of one of its cases."""
+        """Whether the suite of the turn's agent judges the run of that turn: of its traffic, or of one of its cases. A
+        suite without cases, of which none can be missing, judges all that it scores."""
         scoring = self.scorings.get(turn.agent_name or "", self.common)
         return scoring.suite is not None and (
-            turn.agent_name in self._agents_of(turn.run) or scoring.cases.is_of_suite(turn.case_id)
+            not scoring.suite.cases
+            or turn.agent_name in self._agents_of(turn.run)
+            or scoring.cases.is_of_suite(turn.case_id)
         )
 
     def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:

@@ -10,7 +10,7 @@ import uuid
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from a2a_eval_proxy.store import (
     TurnQuery,
     open_store,
 )
+from a2a_eval_proxy.store.base import KeptVerdict, RunVerdict
 from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
 from a2a_eval_proxy.store.retention import AgentSizes, FullBlock, Limits
 from a2a_eval_proxy.turn import Turn
@@ -37,7 +38,7 @@ from support.kept import Kept, result, turn
 from support.postgres_server import PostgresServer
 
 EMPTIED = (
-    "TRUNCATE turns, annotations, calibrations, conversations, judge_answers, procrastinate_jobs"
+    "TRUNCATE turns, annotations, calibrations, conversations, verdicts, judge_answers, procrastinate_jobs"
     " RESTART IDENTITY CASCADE"
 )
 
@@ -261,6 +262,27 @@ async def test_any_note_comes_back(kept: Kept, note: str, who: str) -> None:
     await kept.store.annotate(Annotation(turn_id, turn_id, "right", note, who, "2026-11-22T19:00:00Z"))
     (read,) = (await kept.store.turn(turn_id) or {})["annotations"]
     assert (read["note"], read["who"]) == (note, who)
+
+
+async def test_a_run_keeps_its_verdict_until_its_last_turn_goes(kept: Kept) -> None:
+    """What `run` said stands; what follows traffic is pending once results came, and never replaces the other."""
+    run = "r" * 5_000
+    await kept.add(turn(1, run=run), turn(2, run="live"), turn(3, run="none"))
+    live = KeptVerdict("s", {"judges": []}, "passed", {"whole": {}}, "none yet")
+    await kept.store.keep_verdict(run, replace(live, status="failed", of=""))
+    for name in (run, "live"):
+        await kept.store.keep_verdict(name, live)
+    await kept.store.judged(run, live)
+    found = {summary.name: summary for summary in await kept.store.runs()}
+    assert found[run].verdict == RunVerdict("s", "failed")
+    assert found["live"].verdict == RunVerdict("s", "pending")
+    assert found["none"].verdict is None
+    judged = replace(live, of=found["live"].numbers)
+    await kept.store.judged("live", judged)
+    assert await kept.store.kept_verdict("live") == judged
+    assert [one.verdict for one in await kept.store.runs("live")] == [RunVerdict("s", "passed")]
+    await kept.store.pruned(datetime.now(UTC) + timedelta(days=36_500), None)
+    assert await kept.store.kept_verdict(run) is None
 
 
 async def test_a_calibration_replaces_that_of_the_same_judge_and_results_say_what_it_says(kept: Kept) -> None:
