@@ -24,17 +24,18 @@ PLACEHOLDERS = frozenset({"redacted", "elided", "scrubbed", "redacted-by-litellm
 _WITHHELD = (
     "redacted", "elided", "removed", "hidden", "withheld", "masked", "filtered", "omitted", "scrubbed", "stripped",
     "suppressed", "truncated", "saniti[sz]ed", "censored", "obfuscated", "dropped", "anonymi[sz]ed", "confidential",
-    "not captured", "not recorded", "not available", "not logged", "capture disabled",
+    "not captured", "not recorded", "not available", "not logged", "capture disabled", "deleted", "clipped", "snipped",
+    "shortened", "encrypted", "hashed", "disabled", "unavailable", "no content", "too large", "too long", "pii",
 )  # fmt: skip
 """Of these, one is in the brackets or between the underscores that redacting libraries and exporters write in place
 of content: `[REDACTED]` (strands), `__REDACTED__` (OpenInference), `<elided>` (google-adk), `[Filtered]` (Sentry),
 `[truncated]` (Agent 365), `[Scrubbed due to 'auth']` (Logfire)."""
 
 _stands_for = re.compile(
-    rf"""(?: [\[<({{]{{1,2}}(?!['"]) | __ )  [^"\[\]<>{{}},]*
+    rf"""(?: [\[<({{]{{1,2}}(?!['"]) | [«‹【$%`#_]{{1,3}} )  [^"\[\]<>{{}},]*
          (?<![a-z]) (?:{"|".join(_WITHHELD).replace(" ", "[ _-]")}) (?![a-z])
-         [^"\[\]<>{{}}]*  (?: [\]>)}}]{{1,2}} | __ )
-         | [*•█▒■]{{3,}}""",
+         [^"\[\]<>{{}}]*  (?: [\]>)}}]{{1,2}} | [»›】$%`#_]{{1,3}} )
+         | [*•█▒■#]{{3,}} | \[?\*{{3,}}\]?""",
     re.IGNORECASE | re.VERBOSE,
 ).fullmatch
 _MAX_PLACEHOLDER = 200  # characters

@@ -148,7 +148,9 @@ def _entry(entry: Any) -> Iterator[Item]:
             yield from _entry(inner)
     elif isinstance(entry, str):
         held = parse(entry) if entry.startswith(("[", "{", '"')) else None
-        if isinstance(held, str) or any(_called_in(held)) or (held and SPEAKS_OF_TOOLS(entry)):  # encoded twice
+        one = held[0] if isinstance(held, list) and held else held
+        encoded_twice = isinstance(held, str) or (isinstance(one, Mapping) and "role" in one)
+        if encoded_twice or any(True for _ in _called_in(held)) or (held and SPEAKS_OF_TOOLS(entry)):
             yield from _entry(held)
         else:
             yield from _text(entry)
@@ -171,7 +173,7 @@ def _entry(entry: Any) -> Iterator[Item]:
 def _is_part(entry: Mapping[str, Any]) -> bool:
     if (kind := _word(entry.get("type"))) in MESSAGE_TYPES:
         return kind in PARTS and "content" not in entry
-    return kind in PARTS or ("role" not in entry and bool(_keyed(entry)))
+    return kind in PARTS or "part_kind" in entry or ("role" not in entry and bool(_keyed(entry)))
 
 
 def _is_message(entry: Mapping[str, Any]) -> bool:
@@ -187,7 +189,7 @@ def _message(message: Mapping[str, Any]) -> Iterator[Item]:
     role = _word(message.get("role")) or _word(message.get("type"))
     role = _ROLES.get(role, role)
     answers_to = message.get("tool_call_id") or (message.get("id") if role == "tool" else None)
-    content = _content(message)
+    read, content = _content(message)
     blocks = content if isinstance(content, list) else []
     items = [item for block in blocks for item in _part(block)]
     if role == "tool" and "parts" not in message:  # the content is what the tool gave, of any kind
@@ -208,7 +210,7 @@ def _message(message: Mapping[str, Any]) -> Iterator[Item]:
         yield from _text(content)
     elif isinstance(content, Mapping):
         yield from _entry(content)
-    yield from _hidden(message, (*items, *calls))
+    yield from _hidden({key: value for key, value in message.items() if key != read}, (*items, *calls))
     if not message.keys() & {*CONTENT_OF_MESSAGE, *READ_OF_MESSAGE} and any(map(_holds_more, message.values())):
         yield Unread.unknown(f"a message with {_keys(message)}")
     asks = any(isinstance(item, Asked | Unread) for item in (*items, *calls))
@@ -241,29 +243,54 @@ def _listed_call(call: Any) -> Iterator[Item]:
 
 def _hidden(holder: Mapping[str, Any], read: Iterable[Item] = ()) -> Iterator[Unread]:
     """What a message, a part or a wrapper has under a name that is not known, and may be calls that were not read."""
-    names = {item.name for item in read if isinstance(item, Asked | Answered)}
+    calls = [item for item in read if isinstance(item, Asked | Answered)]
+    known = {item.name for item in calls} | {item.call_id for item in calls if item.call_id}
     for key, value in holder.items():
-        if key in READ_OF_MESSAGE or key in CONTENT_OF_MESSAGE or key in DEFINITIONS or not _holds_more(value):
+        if key in READ_OF_MESSAGE or key in DEFINITIONS or not _holds_more(value):
             continue
-        if SPEAKS_OF_TOOLS(key) or not names.issuperset(_called_in(value)):
+        if SPEAKS_OF_TOOLS(key) or not known.issuperset(_called_in(value)):
             yield Unread.unknown(f"{key!r} in a message")
 
 
 def _called_in(value: Any) -> Iterator[str]:
-    """The names in what looks like calls, or answers to some, at any depth."""
+    """The names in what looks like calls, or answers to some, at any depth; the id of one without a name, or ""."""
     value = parse(value) if isinstance(value, str) else value
     if isinstance(value, Mapping):
-        kind = PARTS.get(_word(value.get("type")))
-        if value.keys() & _ARGUMENTS or (kind is not None and kind.role is not PartRole.CONTENT):
+        if _may_be_call(value):
+            yield _named(value)
+        elif value.keys() & _ARGUMENTS:
             yield from filter(None, map(_name, (value.get(key) for key in _NAMES)))
         for key, inner in value.items():
             kind = KEYED_PARTS.get(key)
             if kind is not None and kind.role is not PartRole.CONTENT and isinstance(inner, Mapping):
-                yield from filter(None, map(_name, (inner.get(key) for key in _NAMES)))
-            yield from _called_in(inner)
+                yield _named(inner)
+            if key not in DEFINITIONS:
+                yield from _called_in(inner)
     elif isinstance(value, list):
         for inner in value:
             yield from _called_in(inner)
+
+
+def _may_be_call(value: Mapping[str, Any]) -> bool:
+    """Whether its type or its role says that it is a call or an answer, of a kind that is known or not."""
+    type_ = _kind_of(value)
+    kind = PARTS.get(type_)
+    if kind is not None:
+        return kind.role is not PartRole.CONTENT
+    return bool(SPEAKS_OF_TOOLS(type_)) or value.get("role") in ("tool", "function")
+
+
+def _named(call: Mapping[str, Any]) -> str:
+    inner = call.get("function")
+    source = inner if isinstance(inner, Mapping) else call
+    return next(filter(None, (_name(source.get(key)) for key in _NAMES)), "") or usable_id(
+        _first_of(call, _ANSWERED_IDS)
+    )
+
+
+def _kind_of(part: Mapping[str, Any]) -> str:
+    """Its `type`; that of pydantic-ai's own JSON has another name."""
+    return _word(part.get("type")) or _word(part.get("part_kind"))
 
 
 def _holds_more(value: Any) -> bool:
@@ -282,15 +309,15 @@ def _bare(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return message
 
 
-def _content(message: Mapping[str, Any]) -> Any:
-    """The parts of a message, or its text."""
-    held = [message[key] for key in CONTENT_OF_MESSAGE if message.get(key)]
-    for content in held:
+def _content(message: Mapping[str, Any]) -> tuple[str, Any]:
+    """The parts of a message, or its text, and the member that has them."""
+    held = [(key, message[key]) for key in CONTENT_OF_MESSAGE if message.get(key)]
+    for key, content in held:
         if isinstance(content, str) and content.lstrip().startswith("["):
             content = parse(content)
         if isinstance(content, list):
-            return content
-    return held[0] if held else None
+            return key, content
+    return held[0] if held else ("", None)
 
 
 def _says_something(message: Mapping[str, Any], blocks: Sequence[Any], items: Sequence[Item]) -> bool:
@@ -313,8 +340,11 @@ def _keyed(part: Mapping[str, Any]) -> list[tuple[PartKind, Any]]:
 def _part(part: Any) -> Iterator[Item]:
     """The call or the answer that a content part is, or holds."""
     if isinstance(part, str):
-        yield from _text(part)
-        return
+        held = parse(part) if part.startswith("{") else None
+        if not isinstance(held, Mapping) or not (_may_be_call(held) or _keyed(held)):
+            yield from _text(part)
+            return
+        part = held
     if isinstance(part, list):
         yield from _entry(part)
         return
@@ -324,7 +354,10 @@ def _part(part: Any) -> Iterator[Item]:
         return
     if isinstance(inner := part.get("message_content"), Mapping):
         part = {**part, **inner}
-    type_ = _word(part.get("type"))
+    type_ = _kind_of(part)
+    if not type_ and "role" in part:
+        yield from _message(part)
+        return
     typed, keyed = PARTS.get(type_), _keyed(part)
     if typed is not None and typed.role is not PartRole.CONTENT:
         keyed = [(typed, part)]
@@ -338,7 +371,9 @@ def _part(part: Any) -> Iterator[Item]:
     if typed is None and not keyed and part and (type_ or not ("text" in part or isinstance(part.get("content"), str))):
         yield Unread.unknown(f"a part of type {type_!r}" if type_ else f"a part with {_keys(part)}")
     else:
-        yield from _hidden(part)
+        text = type_ == "text"  # other content is of any form
+        read = [key for key in CONTENT_OF_MESSAGE if not text or isinstance(part.get(key), str)]
+        yield from _hidden({key: value for key, value in part.items() if key not in read})
 
 
 _NAMES = ("name", "toolName", "tool_name", "toolType", "tool_type")

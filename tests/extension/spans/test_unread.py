@@ -84,6 +84,19 @@ def test_a_known_wrapper_is_taken_off(messages: Any, encode: Any) -> None:
         ('[{"role": "assistant", "parts": [{"type": "tool_c', "content_withheld"),
         ([{"role": "assistant", "parts": [], "finish_reason": "tool_call"}], "content_withheld"),
         ([answers("c1", "Sunny")], "content_withheld"),
+        ([{**TEXT, "x": [{"type": "tool_call_response", "name": "w"}]}], "unknown_kind"),
+        ([{"role": "assistant", "content": "x", "y": [{"type": "tool_call_response", "name": "w"}]}], "unknown_kind"),
+        ([{**TEXT, "x": {"y": [{"type": "tool_result", "tool_use_id": "c1", "content": "Sunny"}]}}], "unknown_kind"),
+        ([{**TEXT, "x": [{"type": "web_search_call", "status": "completed"}]}], "unknown_kind"),
+        ([{**TEXT, "x": [{"type": "PLUGIN_CALL", "plugin": "w"}]}], "unknown_kind"),
+        ([{**TEXT, "x": [{"role": "tool", "tool_call_id": "c1", "content": "Sunny"}]}], "unknown_kind"),
+        ([said(CALL), said({"type": "tool_call_response", "id": "c1", "name": "v"})], "content_withheld"),
+        ({"messages": [TEXT], "steps": [{"type": "tool_call_response", "id": "c1"}]}, "unknown_kind"),
+        ([{**TEXT, "content": [CALL]}], "unknown_kind"),
+        ([said({"type": "text", "content": [CALL]})], "unknown_kind"),
+        ([said({"role": "tool", "tool_call_id": "c1", "content": "Sunny"})], "content_withheld"),
+        ([said({"part_kind": "tool-return", "tool_name": "w", "content": "Sunny"})], "unknown_kind"),
+        (json.dumps([{"role": "assistant", "parts": [{"type": "widget"}]}]), "unknown_kind"),
     ],
 )
 def test_what_is_not_understood_makes_the_calls_unknown(messages: Any, code: str) -> None:
@@ -99,6 +112,9 @@ def test_what_is_not_understood_makes_the_calls_unknown(messages: Any, code: str
         ["Sunny."],
         {"version": "0.1.0", "messages": []},
         [said({"text": "Sunny.", "thoughtSignature": "x"})],
+        [{**TEXT, "usage": {"server_tool_use": {"web_search_requests": 0}}}],
+        [{**TEXT, "x": {"tools": [{"type": "function", "function": {"name": "w"}}]}}],
+        [said({"part_kind": "text", "content": "Sunny."})],
         [{"role": "assistant", "content": "[Note] it is sunny", "annotations": [{"url": "x"}]}],
         [said({"type": "reasoning", "content": "<elided>"})],
         [said({"type": "blob", "modality": "image", "content": "AA=="}), said({"type": "compaction"})],
@@ -286,6 +302,7 @@ def test_an_answer_names_the_call_that_is_missing() -> None:
     [
         *("<elided>", "[REDACTED]", "***", "<redacted>", "[content removed]", "__REDACTED__", "REDACTED", "[Filtered]"),
         *("<not specified>", "[Scrubbed due to 'auth']", "redacted-by-litellm", "[truncated]", "(hidden)", "N/A"),
+        *("[too large]", "«redacted»", "$REDACTED$", "_redacted_", "[***]", "<deleted>", "[no content captured]"),
         *("{{REDACTED}}", "<REDACTED:pii>", "[EMAIL_REDACTED]", " [redacted] ", '"<elided>"', "████", "[not captured]"),
     ],
 )
