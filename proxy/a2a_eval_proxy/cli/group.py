@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 
 import click
 from a2a_tool_capture import __version__
@@ -79,8 +80,18 @@ def _failure(error: BaseException) -> tuple[str, int]:
         return str(error), code
     if isinstance(error, OSError) and error.filename and error.errno not in _MACHINE:
         return f"{error.filename}: {error.strerror}", BAD_INPUT
+    if isinstance(error, FileNotFoundError) and not error.filename and not _is_somewhere():
+        return "the current directory does not exist any more; change to another one", BAD_INPUT
     said = " ".join(str(error).split())
     return f"unexpected {type(error).__name__}{said and f': {said}'} ({_kept_traceback(whole)})", UNREACHABLE
+
+
+def _is_somewhere() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _kept_traceback(error: BaseException) -> str:

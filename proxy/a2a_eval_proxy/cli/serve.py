@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
+from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from ..settings.store_url import masked_url
 from ..settings.worker_options import WorkerOptions
 from .command import command, config_path, run_async, wide_console
 from .options import DemoOptions, McpOptions, UiOptions
-from .output import guarded
+from .output import guarded, unguarded
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -243,4 +244,5 @@ def mcp(options: McpOptions) -> None:
     server = tools_server(options)
     if sys.stdin.isatty():
         click.echo("waiting for a coding agent, which starts this command; see proxy/docs/coding-agents.md", err=True)
-    run_async(server.run_stdio_async())
+    with redirect_stdout(unguarded(sys.stdout)):  # the protocol writes bytes, whatever the encoding is
+        run_async(server.run_stdio_async())

@@ -335,7 +335,9 @@ def test_no_surrounding_makes_a_traceback_or_a_verdict(
     verdicts = {1} if command == "check" and "conforming" in out else set()
     assert code in {0, 2, 3} | SIGNALS.get(name, set()) | verdicts, shown
     if code in (2, 3) and not surrounding.shell:
-        sentences = [line for line in err.splitlines() if not line.startswith(("warning: ", "receiving traces"))]
+        sentences = [
+            line for line in err.splitlines() if not line.startswith(("warning: ", "receiving traces", "shell-init: "))
+        ]
         assert [line.startswith("a2a-eval-proxy: ") for line in sentences] == [True], shown
 
 
