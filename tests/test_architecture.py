@@ -127,7 +127,6 @@ LAYERS = {
         "admin | check | doctor | serving",
         "runs",
         "scoring",
-        "transcode",
         "grpc_relay",
         "relay",
         "connectors | otlp | push",

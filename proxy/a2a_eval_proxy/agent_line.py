@@ -79,7 +79,7 @@ class AgentLine:
         self, agent: Agent, shared: SharedParts, scoring: Scoring, key: str, earlier: AgentLine | None = None
     ) -> None:
         """`key`: what messages of serving processes call it. `earlier`: the line of the same agent whose open turns
-        this one takes over. Raises ConfigError, GrpcMissingError."""
+        this one takes over. Raises ConfigError."""
         settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent

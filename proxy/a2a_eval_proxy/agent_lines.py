@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tool_call_evaluators.suite import SuiteError
 
 from .agent_line import AgentLine, SharedParts
-from .errors import ConfigError, GrpcMissingError
+from .errors import ConfigError
 from .net.file_watcher import FileWatch
 from .serving.local_serving import LocalServing
 from .serving.processes import ServingProcesses
@@ -21,7 +21,7 @@ from .settings.settings import Agent
 
 logger = logging.getLogger(__name__)
 
-_NOT_SERVED = (ConfigError, GrpcMissingError, SuiteError)
+_NOT_SERVED = (ConfigError, SuiteError)
 """Why an agent cannot be served with its settings."""
 
 
@@ -35,7 +35,7 @@ class AgentLines(Mapping[str, AgentLine]):
     """The agents in force, by name; that of `--upstream` has none. Belongs to one event loop."""
 
     def __init__(self, settings: Settings, shared: SharedParts) -> None:
-        """Raises ConfigError, GrpcMissingError, SuiteError; with a directory of agents only if none can be served."""
+        """Raises ConfigError, SuiteError; with a directory of agents only if none can be served."""
         self._shared = shared
         self._lines: dict[str, AgentLine] = {}
         self._wanted = settings

@@ -21,12 +21,6 @@ class RunIncompleteError(Exception):
     exit_code = UNREACHABLE
 
 
-class GrpcMissingError(RuntimeError):
-    """grpcio is not installed; the message has the command to install it."""
-
-    exit_code = BAD_INPUT
-
-
 class ListenError(OSError):
     """The process cannot listen on an address; the message says which and why."""
 

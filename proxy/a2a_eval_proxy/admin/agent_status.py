@@ -11,12 +11,12 @@ from typing import Any, Literal
 from a2a_tool_capture.errors import connection_problem
 from tool_call_evaluators.texts import one_line, printable
 
+from ..grpc_relay.agent import card_of
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..protocol.agent_card import bindings_of, declared_uris
 from ..relay.upstream import Upstream
 from ..settings.settings import AgentSettings
-from ..transcode import card_of
 
 CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)  # what `Upstream.fetch_card` raises
 _MAX_TEXT = 200
@@ -113,7 +113,7 @@ class AgentWatch:
         self._settings = settings
         self._traces = traces
         self._upstream = Upstream(settings, files)
-        self._fetch_card = card_of(settings, self._upstream)
+        self._fetch_card = card_of(settings, self._upstream, files)
         self._last = AgentStatus(settings.upstream, "ok", "its card is being read")
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None

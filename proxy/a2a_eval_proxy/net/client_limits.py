@@ -22,9 +22,6 @@ _KEPT_FILES = 64
 _FILES_PER_CLIENT = 2
 """Its own connection, and one to the agent."""
 
-FILES_WHEN_TRANSCODING = 3
-"""Its own connection, and both ends of the one to the transcoder."""
-
 _LINES = {
     "bad_request": "{count} request(s) of clients were not valid HTTP and refused",
     "internal_error": "{count} request(s) met a fault of the proxy: they got a 500, or their response was cut",
@@ -94,8 +91,8 @@ class Clients:
         return most is not None and len(self.connections) > most
 
 
-def connections_possible(wanted: int, files: int = _FILES_PER_CLIENT) -> int:
-    """`wanted`, or the lower number of client connections for which the process may open `files` files each.
+def connections_possible(wanted: int) -> int:
+    """`wanted`, or the lower number of client connections for which the process may open the files.
 
     Without this limit the admin port could not open its connections either. Raises the soft limit on open files as far
     as needed, at most to the hard limit.
@@ -105,13 +102,13 @@ def connections_possible(wanted: int, files: int = _FILES_PER_CLIENT) -> int:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted * files + _KEPT_FILES
+    needed = wanted * _FILES_PER_CLIENT + _KEPT_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    possible = max(1, (soft - _KEPT_FILES) // files)
+    possible = max(1, (soft - _KEPT_FILES) // _FILES_PER_CLIENT)
     if possible < wanted // 2:
         logger.warning("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
     return possible

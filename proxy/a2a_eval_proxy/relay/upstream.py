@@ -36,7 +36,7 @@ class Upstream:
         """
         parts = urlsplit(settings.upstream)
         secure = parts.scheme == "https"
-        self.base = f"http://{settings.grpc_upstream}" if settings.transcode else settings.upstream
+        self.base = settings.upstream
         """Under which the agent's card names its interfaces."""
         self.authority = parts.netloc.rpartition("@")[2].encode()
         self._prefix = parts.path.encode()

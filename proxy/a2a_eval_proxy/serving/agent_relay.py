@@ -12,8 +12,7 @@ from ..capture.failures import log_failure
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
-from ..errors import GrpcMissingError
-from ..grpc_relay.agent import GrpcAgent
+from ..grpc_relay.agent import GrpcAgent, card_of
 from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
@@ -34,14 +33,12 @@ from ..relay.wire_json import exchange_json
 from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
-from ..transcode import card_of
 from .pools import SharedPools
 from .push_port import AgentPush
 from .refusals import BelowPath, HttpRefusal
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
-    from ..transcode.application import TranscodingClient
 
 
 class AgentRelay:
@@ -65,7 +62,7 @@ class AgentRelay:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
         are not relayed. Other processes, and an earlier relay of this agent, may share `opted_in` and `callers`.
 
-        Reads the files of TLS. Raises ConfigError, or GrpcMissingError.
+        Reads the files of TLS. Raises ConfigError.
         """
         self.agent = agent
         self.settings = settings = agent.settings
@@ -81,12 +78,9 @@ class AgentRelay:
             notifications = NotificationCapture(book, notified, CLOCK.now)
             self.push = AgentPush(settings, webhooks, notifications, self._wire_log)
         upstream = Upstream(settings, files)
-        self._transcoding = None
-        if settings.transcode:
-            self._transcoding = upstream.http = _transcoding_client()(settings, files)
         self._negotiation = Negotiation(
             settings.negotiate,
-            card_of(settings, upstream),
+            card_of(settings, upstream, files),
             grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
         )
         self._cards = CardRelay(
@@ -123,7 +117,7 @@ class AgentRelay:
     def application(self, names: HostNames) -> Application:
         """The ASGI application for requests over HTTP. `names`: those that clients may use."""
         settings = self.settings
-        if settings.grpc_upstream and not settings.transcode:
+        if settings.grpc_upstream:
             return HttpRefusal(502, "NO_HTTP_INTERFACE", self._no_http)
         data: Any = Forwarder(self._relay, self._requests)
         if urlsplit(settings.upstream).path.strip("/"):
@@ -133,7 +127,7 @@ class AgentRelay:
     def _no_http(self) -> str:
         return (
             f"the agent at {self.settings.upstream} has no HTTP interface; use gRPC, at {self._grpc_address} of the "
-            "proxy, or start the proxy with --transcode"
+            "proxy"
         )
 
     def reached_at(self, url: str, grpc_address: str | None) -> None:
@@ -162,8 +156,6 @@ class AgentRelay:
     def open(self, *, notified_here: bool) -> None:
         """Requests may come, until `close`. `notified_here`: notifications are received in this process."""
         stack = self._stack
-        if self._transcoding is not None:
-            stack.push_async_callback(self._transcoding.disconnect)
         stack.callback(self._relay.upstream.http.close)
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
@@ -187,12 +179,3 @@ class AgentRelay:
                 self._wire_log.expire(now)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
-
-
-def _transcoding_client() -> type[TranscodingClient]:
-    """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
-    try:
-        from ..transcode.application import TranscodingClient
-    except ImportError as error:
-        raise GrpcMissingError("transcode: --transcode needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
-    return TranscodingClient

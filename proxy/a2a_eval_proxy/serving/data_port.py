@@ -11,7 +11,7 @@ from typing import Any
 
 from ..clock import CLOCK
 from ..net.browser_guard import HostNames
-from ..net.client_limits import FILES_WHEN_TRANSCODING, ClientLimits, connections_possible
+from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus
 from ..net.http2_exchange import HttpStreams
@@ -175,10 +175,7 @@ class DataPort:
             body_timeout_s=settings.client_body_timeout,
             send_timeout_s=settings.client_send_timeout,
             max_header_bytes=settings.max_header_bytes,
-            max_connections=connections_possible(
-                settings.max_client_connections,
-                *(FILES_WHEN_TRANSCODING for relay in self._first if relay.settings.transcode),
-            ),
+            max_connections=connections_possible(settings.max_client_connections),
             broken_limits=self.metrics.client_errors,
         )
 

@@ -19,7 +19,7 @@ from ..capture.forwarding import ForwardingBook
 from ..capture.observations import Observation, encoded, turn_to_message
 from ..capture.turn_changes import TurnChanges
 from ..clock import CLOCK
-from ..errors import ConfigError, GrpcMissingError
+from ..errors import ConfigError
 from ..net.browser_guard import HostNames
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import Privacy, PrivacyOfAll
@@ -225,7 +225,7 @@ class ServingProcess:
             self._serve_announced()
 
     def _add(self, key: str, agent: Agent) -> _AgentHere:
-        """Capture the traffic of an agent. Raises ConfigError, GrpcMissingError."""
+        """Capture the traffic of an agent. Raises ConfigError."""
         settings, privacy = agent.settings, agent.settings.privacy() if agent.name else self._privacy
         self._of_all.add(privacy)
         sent = Reports(self._link, self._pools.reports)
@@ -256,7 +256,7 @@ class ServingProcess:
         return added
 
     def _add_announced(self, *, may_fail: bool = False) -> list[AgentRelay]:
-        """Capture the traffic of the agents that are announced now. `may_fail`: raises ConfigError, GrpcMissingError;
+        """Capture the traffic of the agents that are announced now. `may_fail`: raises ConfigError;
         otherwise these are logged."""
         added, settings = [], self._settings
         for key, name, own in self._announced:
@@ -264,7 +264,7 @@ class ServingProcess:
                 continue
             try:
                 added.append(self._add(key, agent_of(settings, name, own) if name else settings.each_agent[name]).relay)
-            except (ConfigError, GrpcMissingError) as error:
+            except ConfigError as error:
                 if may_fail:
                     raise
                 logger.error("agent %s cannot be served: %s", name, error)

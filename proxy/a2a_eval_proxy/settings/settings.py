@@ -173,14 +173,6 @@ class AgentSettings(Options):
         "",
     )
     grpc: str | None = _agent(types.ADDRESS, "Address to listen on for clients that speak gRPC.")
-    transcode: bool = _agent(
-        types.FLAG,
-        "Offer an agent that has only gRPC over JSON-RPC and HTTP+JSON, on --listen (requires the extra [grpc]).",
-    )
-    transcode_card: str | None = _agent(
-        types.FILE,
-        "Agent card (JSON or YAML) for --transcode, if the agent has no extended card. Every field is optional.",
-    )
     card_path: str | None = _agent(types.URL_PATH, "Path of the agent card, if not under /.well-known/.")
     negotiate: str = _agent(
         types.one_of("declared", "always", "never"),
@@ -513,18 +505,10 @@ class Settings(
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream_is_secure:
                 raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
-        if self.grpc_upstream and not self.grpc and not self.transcode:
+        if self.grpc_upstream and not self.grpc:
             raise ConfigError(
-                f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it, or "
-                "--transcode to offer it over JSON-RPC and HTTP+JSON"
+                f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it"
             )
-        if self.transcode and not self.grpc_upstream:
-            raise ConfigError(
-                f"transcode: is for an agent that has only gRPC; expected --upstream grpc://HOST:PORT or "
-                f"grpcs://HOST:PORT, got {self.upstream}; leave out --transcode"
-            )
-        if self.transcode_card and not self.transcode:
-            raise ConfigError("transcode_card: is the card of an agent that is transcoded; set --transcode")
 
     def _check_addresses(self) -> None:
         taken: dict[str, str] = {}
@@ -571,7 +555,7 @@ class Settings(
         return (*self.allow_hosts, *listening, *([public] if public else []), *of_agents)
 
 
-_FILES = ("suite", "transcode_card", "upstream_ca", "upstream_cert", "upstream_key")
+_FILES = ("suite", "upstream_ca", "upstream_cert", "upstream_key")
 
 
 class Agent(NamedTuple):

@@ -78,7 +78,7 @@ async def test_http_clients_of_such_an_agent_get_an_error_that_says_so(tmp_path)
         card = await http.get("/.well-known/agent-card.json")
         rpc = await http.post("/", json={"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": {}})
     problem = (
-        f"the agent at grpc://{agent.address} has no HTTP interface; use gRPC, at {proxy.grpc_address} of the proxy, or"
+        f"the agent at grpc://{agent.address} has no HTTP interface; use gRPC, at {proxy.grpc_address} of the proxy"
     )
     assert (card.status_code, rpc.status_code, rpc.json()["id"]) == (502, 502, 7)
     assert rpc.json()["error"]["data"][0]["reason"] == "NO_HTTP_INTERFACE"

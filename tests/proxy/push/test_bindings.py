@@ -263,20 +263,3 @@ async def test_webhooks_can_be_left_to_the_agent(agent: GrpcAgent, at_agent: Cli
             client = Client(binding, relay.proxy.url, relay.proxy.grpc_address or "")
             assert await at_agent.urls(await client.task(HOOK)) == [HOOK]
             await client.close()
-
-
-async def test_webhooks_of_an_agent_that_has_only_grpc(
-    agent: GrpcAgent, at_agent: Client, endpoint: Endpoint, tmp_path: Path
-) -> None:
-    """With `--transcode`, clients set them over the bindings of HTTP."""
-    text = f"chunks {uuid.uuid4()}"
-    upstream = f"grpc://{agent.address}"
-    async with relaying(upstream, tmp_path / "turns.db", grpc="127.0.0.1:0", transcode=True) as relay:
-        client = Client("JSON-RPC 1.0", relay.proxy.url, relay.proxy.grpc_address or "")
-        client._transport.url = relay.proxy.url
-        task_id = await client.task(endpoint.url, text=text)
-        assert await at_agent.urls(task_id) == relay.addresses()
-        assert await client.urls(task_id) == [endpoint.url]
-        await endpoint.until_ended()
-        assert (await relay.turn(text))["tool_calls"]
-        await client.close()

@@ -36,12 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clients", type=int, default=20, help="conversations at once; default 20")
     parser.add_argument("--processes", type=int, default=1, help="of each proxy")
     parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; clients choose at random")
-    parser.add_argument("--transcode", action="store_true", help="the agent has only gRPC")
     parser.add_argument("--kill", action="store_true", help=f"a proxy, or a serving process of one, {KILLS} times")
     parser.add_argument("--only", type=int, metavar="N", help="only conversation N of the seed, and all about it")
     parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     options = parser.parse_args(arguments)
-    setup = Setup(options.proxies, options.processes, options.transcode, options.proxy)
+    setup = Setup(options.proxies, options.processes, options.proxy)
     print(f"seed {options.seed}, {options.clients} clients, {setup}", flush=True)
     planned = list(conversations(options.seed, options.turns))
     if options.only is not None:

@@ -45,16 +45,15 @@ def running_agent() -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Setup:
-    """`proxies` of `processes` processes each; more than one share a PostgreSQL. `transcode`: the agent has only gRPC.
+    """`proxies` of `processes` processes each; more than one share a PostgreSQL.
     `command` is the program."""
 
     proxies: int = 1
     processes: int = 1
-    transcode: bool = False
     command: Path = COMMAND
 
     def __str__(self) -> str:
-        how = f"{self.proxies} proxies, {self.processes} processes{', transcoding' if self.transcode else ''}"
+        how = f"{self.proxies} proxies, {self.processes} processes"
         return f"{how}, {self.command}"
 
 
@@ -75,7 +74,7 @@ class Proxies:
 
     def before(self, agent_url: str, agent_grpc: str, *, push_url: str) -> None:
         """Names the agent, and the address that it notifies."""
-        self._upstream = f"grpc://{agent_grpc}" if self._setup.transcode else agent_url
+        self._upstream = agent_url
         self._push_url = push_url
 
     def __enter__(self) -> Self:
@@ -106,15 +105,14 @@ class Proxies:
             "--push-allow": "127.0.0.1",
             "--processes": str(self._setup.processes),
         }
-        flags = ["--quiet", *(["--transcode"] if self._setup.transcode else [])]
+        flags = ["--quiet"]
         words = [word for option in options.items() for word in option]
         command = [sys.executable, self._setup.command]  # as users start it
         return Proxy(self._upstream, self._folder / "turns.db", *words, *flags, command=command).__enter__()
 
     def entrances(self) -> list[Entrance]:
         """Of all proxies, also of one that is away."""
-        rpc, rest = ("/", "") if self._setup.transcode else (RPC_PATH, REST_PATH)
-        return [Entrance(one.url + rpc, one.url + rest, one.grpc_address) for one in self._proxies]
+        return [Entrance(one.url + RPC_PATH, one.url + REST_PATH, one.grpc_address) for one in self._proxies]
 
     def push_ports(self) -> list[int]:
         return [ports[_PORTS.index("--push-listen")] for ports in self._ports]

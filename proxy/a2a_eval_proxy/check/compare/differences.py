@@ -274,8 +274,6 @@ _SIGNATURES = (
     "a2a-eval-proxy removes the signatures of a card that it changes, such as its interface URLs, as they would not "
     "verify (proxy/docs/transparency.md)"
 )
-_TRANSCODED = "a2a-eval-proxy offers an agent that has only gRPC over HTTP, too (proxy/docs/transparency.md)"
-
 _CACHING = "a2a-eval-proxy sets the caching headers of a card that it rewrites (proxy/docs/transparency.md)"
 
 
@@ -308,9 +306,7 @@ def interface_deltas(direct: list[Interface], proxied: list[Interface]) -> list[
             found.append((str(interface), delta))
     matched = {id(other) for _, other in interface_pairs(direct, proxied)}
     more = (other for other in proxied if id(other) not in matched)
-    transcoded = all(each.binding is Binding.GRPC for each in direct)
-    design = _TRANSCODED if transcoded else ""
-    found += [(str(other), Delta("interface", "(missing)", other.url, design)) for other in more]
+    found += [(str(other), Delta("interface", "(missing)", other.url)) for other in more]
     if not found and list(map(_key, direct)) != list(map(_key, proxied)):
         found.append(("", Delta("order of interfaces", *(", ".join(map(str, each)) for each in (direct, proxied)))))
     return found

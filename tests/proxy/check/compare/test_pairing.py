@@ -75,8 +75,6 @@ def test_interfaces_that_are_missing_added_or_moved_are_named() -> None:
     assert (name, added.direct, added.design) == ("HTTP+JSON 1.0", "(missing)", "")
     ((_, order),) = interface_deltas([RPC, REST], [REST, RPC])
     assert (order.direct, order.proxied) == ("JSONRPC 1.0, HTTP+JSON 1.0", "HTTP+JSON 1.0, JSONRPC 1.0")
-    ((_, transcoded),) = interface_deltas([GRPC], [RPC, GRPC])
-    assert "only gRPC" in transcoded.design
 
 
 def test_what_arrives_of_a_body_that_is_cut_off_is_by_design_over_the_real_proxy() -> None:
