@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tool_call_evaluators.judge import JudgeBudget
 
 from .admin.agent_status import AgentWatch
-from .capture.observations import ObservedTurns
 from .capture.visibility import CallVisibility
-from .clock import CLOCK
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .privacy.policy import PrivacyOfAll
@@ -26,7 +24,6 @@ from .scoring.stored_tasks import StoredTasks
 from .serving.agent_relay import AgentRelay
 from .serving.local_serving import CapturedHere, RelayedHere
 from .serving.pools import SharedPools
-from .serving.processes import ReportedAgent
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
 from .serving.turn_capture import CaptureRules
@@ -58,8 +55,6 @@ class SharedParts:
     """Where traces are received."""
     keeps_open_turns: bool
     pools: SharedPools
-    relays_here: bool
-    """Whether this process relays traffic; otherwise it only stores and scores."""
     scorings: Scorings
     of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
@@ -75,11 +70,8 @@ class SharedParts:
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
 
-    def __init__(
-        self, agent: Agent, shared: SharedParts, scoring: Scoring, key: str, earlier: AgentLine | None = None
-    ) -> None:
-        """`key`: what messages of serving processes call it. `earlier`: the line of the same agent whose open turns
-        this one takes over. Raises ConfigError."""
+    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, earlier: AgentLine | None = None) -> None:
+        """`earlier`: the line of the same agent whose open turns this one takes over. Raises ConfigError."""
         settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
@@ -137,33 +129,26 @@ class AgentLine:
         parts = (rules, self.pipeline, heard, visibility, self._stored_tasks)
         self.reports: ScoringReports = ScoringReports(*parts, metrics) if earlier is None else earlier.reports
         exchanged = store.shared and not privacy.changes_turns  # what replicas exchange is not redacted
-        observed: ObservedTurns | None = None if earlier is None else earlier.reported.observed
-        if observed is None or isinstance(observed, Replicas) is not exchanged:
-            observed = (
-                Replicas(store.shared_tasks, self.reports, agent)
-                if exchanged
-                else ObservedTurns(self.reports.capture.book, CLOCK.of_steady)
-            )
-        self.reported: ReportedAgent = ReportedAgent(key, agent, self.reports, observed)
+        self._replicas: Replicas | None = None
+        if exchanged:
+            kept = None if earlier is None else earlier._replicas
+            self._replicas = kept or Replicas(store.shared_tasks, self.reports, agent)
         self._opted_in: OptedInTasks = OptedInTasks() if earlier is None else earlier._opted_in
-        self._relayed: RelayedHere | None = None
-        if shared.relays_here:
-            captured = CapturedHere(self.reports, metrics, observed if isinstance(observed, Replicas) else None)
-            requests = None if telemetry is None else telemetry.requests.to(settings.upstream)
-            relay = AgentRelay(
-                agent,
-                privacy,
-                files,
-                metrics,
-                requests,
-                captured.book,
-                captured.notified,
-                self._webhooks,
-                shared.pools,
-                opted_in=self._opted_in,
-                callers=shared.callers,
-            )
-            self._relayed = RelayedHere(relay, captured)
+        captured = CapturedHere(self.reports, metrics, self._replicas)
+        relay = AgentRelay(
+            agent,
+            privacy,
+            files,
+            metrics,
+            None if telemetry is None else telemetry.requests.to(settings.upstream),
+            captured.book,
+            captured.notified,
+            self._webhooks,
+            shared.pools,
+            opted_in=self._opted_in,
+            callers=shared.callers,
+        )
+        self.traffic = RelayedHere(relay, captured)
         self.ends = False
         """Whether its open turns are closed, so that another line of the agent begins without."""
         self.has_reports = True
@@ -171,17 +156,6 @@ class AgentLine:
         if earlier is not None:
             earlier.has_reports = False
             self.reports.follow(*parts)
-
-    @property
-    def served(self) -> Any:
-        """What `add` and `remove` of the data port take."""
-        return self._relayed or self.reported
-
-    @property
-    def traffic(self) -> RelayedHere:
-        """What relays its traffic in this process."""
-        assert self._relayed is not None, "other processes relay it"  # noqa: S101  # see __init__
-        return self._relayed
 
     def start(self) -> None:
         """See to what earlier processes left, until `leave`."""
@@ -211,7 +185,7 @@ class AgentLine:
         await self.pipeline.drained()
 
     async def close_turns(self, timeout_s: float) -> None:
-        """No more requests come: close the turns that no other line or process continues."""
+        """No more requests come: close the turns that no other line continues."""
         if self.has_reports:
             await self.reports.close_turns(timeout_s, self._keeps_reports)
 

@@ -14,7 +14,6 @@ from .agent_line import AgentLine, SharedParts
 from .errors import ConfigError
 from .net.file_watcher import FileWatch
 from .serving.local_serving import LocalServing
-from .serving.processes import ServingProcesses
 from .serving.reports import ScoringReports
 from .settings import Settings
 from .settings.settings import Agent
@@ -45,7 +44,7 @@ class AgentLines(Mapping[str, AgentLine]):
         failed: Exception | None = None
         for name, agent in settings.each_agent.items():
             try:
-                self._lines[name] = self._new(agent, name)
+                self._lines[name] = self._new(agent)
             except _NOT_SERVED as error:
                 if settings.agents_dir is None:
                     if name:
@@ -56,10 +55,9 @@ class AgentLines(Mapping[str, AgentLine]):
         if failed and not self._lines:
             raise failed
         self._leaving: dict[asyncio.Task[None], AgentLine] = {}
-        self._numbers = itertools.count(2)
         self._changing = asyncio.Lock()
         self._unknown: set[str | None] = set()
-        self.serving: LocalServing | ServingProcesses
+        self.serving: LocalServing
         """Set before anything is changed."""
 
     def __getitem__(self, name: str) -> AgentLine:
@@ -117,7 +115,7 @@ class AgentLines(Mapping[str, AgentLine]):
                 try:
                     scoring = await asyncio.to_thread(self._shared.scorings.of, agent.settings)
                     earlier = self._before(name)
-                    line = AgentLine(agent, self._shared, scoring, f"{name}.{next(self._numbers)}", earlier)
+                    line = AgentLine(agent, self._shared, scoring, earlier)
                 except _NOT_SERVED as error:
                     kept = "the earlier one stays in use" if name in before else "it is not served"
                     self._refuse(agent, kept, error)
@@ -126,7 +124,6 @@ class AgentLines(Mapping[str, AgentLine]):
                     self._accept(name)
             for name in before.keys() - wanted.keys():
                 del self._lines[name]
-            await self.serving.announce([line.reported for line in self._lines.values()])
             self._look_for_unknown_agents()
             for name in self._lines.keys() - before.keys():
                 logger.info("agent %s: added", name)
@@ -138,8 +135,8 @@ class AgentLines(Mapping[str, AgentLine]):
                     task.add_done_callback(self._leaving.pop)
                     logger.info("agent %s: %s", name, "changed" if name in self._lines else "removed")
 
-    def _new(self, agent: Agent, key: str) -> AgentLine:
-        return AgentLine(agent, self._shared, self._shared.scorings.of(agent.settings), key)
+    def _new(self, agent: Agent) -> AgentLine:
+        return AgentLine(agent, self._shared, self._shared.scorings.of(agent.settings))
 
     def _refuse(self, agent: Agent, kept: str, error: Exception) -> None:
         """Say why, and try again once a file changes that the settings name: one of a Secret may come later."""
@@ -173,13 +170,13 @@ class AgentLines(Mapping[str, AgentLine]):
         return next((line for line in self.all if line.agent.name == name and line.has_reports and not line.ends), None)
 
     async def _add(self, line: AgentLine) -> None:
-        await self.serving.add(line.served)
+        await self.serving.add(line.traffic)
         self._lines[line.agent.name] = line
         line.start()
 
     async def _end(self, line: AgentLine) -> None:
         """Once its last response has ended, store and score what is left."""
-        await self.serving.remove(line.served)
+        await self.serving.remove(line.traffic)
         await line.leave()
         while line.has_reports and (earlier := self._others(line)):
             await asyncio.wait(earlier)

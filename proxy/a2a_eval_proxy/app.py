@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -35,7 +34,6 @@ from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
 from .serving.pools import SharedPools
-from .serving.processes import ServingProcesses
 from .settings import Settings
 from .settings.agent_files import AgentFiles
 from .settings.agents import OWN
@@ -74,7 +72,6 @@ async def run_proxy(
     privacy: Privacy | None = None,
     of_all: PrivacyOfAll | None = None,
     agents: AgentFiles[Settings] | None = None,
-    serving_processes: socket.socket | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
 
@@ -82,7 +79,6 @@ async def run_proxy(
     later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
     `of_all`: gets the rules of all agents.
     `agents`: the files to watch for agents that are added, changed or removed; None: those of the settings.
-    `serving_processes`: sends the connections to the processes that serve clients; None: this process serves them.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
@@ -126,17 +122,14 @@ async def run_proxy(
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             pools=SharedPools.of(settings),
-            relays_here=serving_processes is None,
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,
         )
         common = shared.scorings.of(settings, privacy)
         lines = AgentLines(settings, shared)
         stack.push_async_callback(lines.leave)
-        serving = lines.serving = (
-            LocalServing(settings, names, files, metrics, [line.traffic for line in lines.values()])
-            if serving_processes is None
-            else ServingProcesses(settings, metrics, [line.reported for line in lines.values()], serving_processes)
+        serving = lines.serving = LocalServing(
+            settings, names, files, metrics, [line.traffic for line in lines.values()]
         )
         proxy = RunningProxy(
             settings=settings,
@@ -210,7 +203,7 @@ class RunningProxy(Control):
     lines: AgentLines
     agents: AgentFiles[Settings]
     tracing: Tracing | None
-    serving: LocalServing | ServingProcesses
+    serving: LocalServing
     scoring_times: ScoringTimes
     recent_turns: RecentTurns
     live_runs: LiveRuns

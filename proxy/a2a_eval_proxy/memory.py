@@ -84,9 +84,9 @@ class ContainerMemory:
 _BOUND = bound()
 
 
-def share(part: int, processes: int = 1) -> int:
-    """Bytes of one holder: the given part of the bound, divided among processes that each have such a holder."""
-    return _BOUND // part // processes
+def share(part: int) -> int:
+    """Bytes of one holder: the given part of the bound."""
+    return _BOUND // part
 
 
 class MemoryPool:

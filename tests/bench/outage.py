@@ -1,7 +1,7 @@
 """Memory of a proxy while its PostgreSQL store is away, and when it comes back: run by hand, some minutes.
 
 `python -m bench.outage` in tests/, with the text of the messages (`ascii`, `emoji`), how many, and further flags of
-`serve`. The agent answers with the text that it gets, so a turn holds it twice. Memory is that of all processes of the
+`serve`. The agent answers with the text that it gets, so a turn holds it twice. Memory is that of the
 proxy together.
 """
 
@@ -21,7 +21,6 @@ from typing import Any
 
 import httpx
 from support.postgres_server import running_postgres
-from support.processes import children
 
 TEXTS = {
     "ascii": lambda size: "a" * size,
@@ -70,7 +69,7 @@ class _Memory:
 
     def now(self) -> float:
         found = 0.0
-        for pid in [self._pid, *children(self._pid)]:
+        for pid in [self._pid]:
             with suppress(OSError):
                 pss = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
                 found += int(pss.group(1)) / 1024 if pss else 0

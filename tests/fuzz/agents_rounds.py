@@ -4,7 +4,7 @@ Nothing crosses.
 Each message, answer, tool call, span, notification, grade and credential names its agent. Agents inspect what they get,
 clients and their webhooks what they are answered, and at the end the round inspects turns, trees, runs, the wire, the
 metrics, the list of agents, budgets of judges, and commands for one agent. Meanwhile agents are changed, removed and
-added, and in every other round two processes serve.
+added.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ class AgentsRound:
     clients: int = 24
     requests: int = 7
     timed: bool = False
-
-    @property
-    def processes(self) -> int:
-        return 1 + self.index % 2
 
 
 class _Round:
@@ -210,7 +206,7 @@ class _Round:
                 (self.folder / f"{last.name}.yaml").unlink()
             else:
                 self.put(last, generation)
-            kill(proxy.children()[0] if self.plan.processes > 1 else proxy.process_id, signal.SIGHUP)
+            kill(proxy.process_id, signal.SIGHUP)
             await asyncio.sleep(0.2)
 
     def reckon(self, proxy: Proxy) -> None:
@@ -256,7 +252,7 @@ class _Round:
                 self.report(f"the wire of a turn of {turn['agent_name']} has what is of another: {wire.text}")
         kept = {agent.name: self.sent[agent.name] for agent in self.agents[:-1]}
         until = time.monotonic() + _PATIENCE_S
-        while (counted := self._counted(proxy)) != kept:  # processes report what they count each second
+        while (counted := self._counted(proxy)) != kept:
             if time.monotonic() > until:
                 self.report(f"requests by agent: {kept}; counted: {counted}")
                 return
@@ -320,7 +316,7 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
         (folder / "suite.json").write_text(json.dumps({"suite": "s", "judge": judge, "evaluators": ["helpfulness"]}))
         (port,) = stack.enter_context(held_ports(1))
         push = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
-        ports = ("--grpc", "127.0.0.1:0", *push, "--push-allow", "127.0.0.1", "--processes", str(plan.processes))
+        ports = ("--grpc", "127.0.0.1:0", *push, "--push-allow", "127.0.0.1")
         options = ("--negotiate", "always", "--suite", str(folder / "suite.json"), "--trace-wait", "1")
         proxy = Proxy(
             str(one.folder),

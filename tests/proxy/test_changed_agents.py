@@ -37,7 +37,7 @@ from support.certificates import Authority
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
-from support.processes import ChildProcess, children
+from support.processes import ChildProcess
 
 
 @pytest.fixture(scope="module")
@@ -357,55 +357,6 @@ def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
         with gate.open("w"):
             os.kill(serve.process.pid, signal.SIGHUP)
         serve.wait_for(r"ready: proxy \S+ -> 1 agent at")
-
-
-def test_all_processes_learn_of_agents_by_signal(agents: tuple[str, str], tmp_path: Path) -> None:
-    folder, authority = Folder(tmp_path / "agents"), Authority(tmp_path)
-    folder.put("orders", agents[0])
-    folder.put("secure", "https://127.0.0.1:9", upstream_ca=str(authority.ca))
-    command = [COMMAND, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp", "--processes", "2"]
-    command += ["--agents-dir", str(folder.path), "--store", str(tmp_path / "turns.db"), "--run", "day"]
-    with ChildProcess(command, cwd=tmp_path) as serve:
-        found = serve.wait_for(r"ready: proxy (\S+) -> 2 agents at /agents/NAME: orders secure, admin (\S+),")
-        while "orders: agent Stepwise agent: " not in serve.stderr():
-            pass
-        url, admin = found[1], found[2]
-        for _ in range(8):  # each on a connection of its own, which any process may get
-            assert answers(url, "orders", "done") == 200
-        folder.put("refunds", agents[1])
-        os.kill(serve.process.pid, signal.SIGHUP)
-        while "refunds" not in httpx.get(f"{url}/agents", trust_env=False).text:
-            pass
-        while "agent refunds: added" not in serve.stderr():
-            pass
-        for _ in range(8):
-            assert answers(url, "refunds", "done") == 200
-        task_id = asked(url, message("done"), {"a2a-extensions": URI})["task"]["id"]
-        folder.put("refunds", agents[1], turn_timeout=100)
-        folder.remove("orders")
-        folder.remove("secure")
-        authority.ca.unlink()  # with its agent, so that a new process does not miss it
-        os.kill(serve.process.pid, signal.SIGHUP)
-        while "agent orders: removed" not in serve.stderr():
-            pass
-        for _ in range(8):
-            assert answers(url, "orders", "done") == 404
-            assert answers(url, "refunds", "done") == 200
-        before = children(serve.process.pid)
-        os.kill(before[-1], signal.SIGKILL)
-        while before[-1] in children(serve.process.pid) or len(children(serve.process.pid)) < len(before):
-            pass
-        while httpx.get(f"{admin}/readyz", trust_env=False).status_code != 200:
-            pass
-        get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task_id}}
-        for _ in range(8):  # the new process serves what is in force, not what was at the start
-            assert answers(url, "orders", "done") == 404
-            assert answers(url, "refunds", "done") == 200
-            assert METADATA_KEY in asked(url, get)["artifacts"][0]["metadata"]
-        httpx.post(f"{admin}/api/flush", trust_env=False, timeout=PATIENCE_S)
-        turns = httpx.get(f"{admin}/api/turns", trust_env=False).json()["items"]
-    assert [turn["agent_name"] for turn in turns] == ["orders"] * 8 + ["refunds"] * 25
-    assert {(turn["status"], turn["run"] == f"day-{turn['agent_name']}") for turn in turns} == {("done", True)}
 
 
 async def test_a_task_without_an_exchange_has_one_owner_while_an_earlier_stream_runs(

@@ -162,41 +162,6 @@ async def test_an_agent_that_hangs_has_half_of_the_requests_at_most(good: str, t
     assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
 
 
-async def test_in_each_of_several_processes_an_agent_has_half_of_the_requests_at_most(
-    good: str, tmp_path: Path
-) -> None:
-    came: list[bytes] = []
-
-    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.append(await reader.readuntil(b"\r\n\r\n"))
-        await hang(reader, writer)
-
-    async with hostile(count) as bad:
-        options = ("--processes", "2", "--max-client-connections", str(2 * SHARE), "--negotiate", "never")
-        every = ",".join([*(f"{name}={good}" for name in GOOD), f"bad={bad}"])
-        proxy = await asyncio.to_thread(Proxy(every, tmp_path / "turns.db", *options).__enter__)
-        try:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-            async with httpx.AsyncClient(trust_env=False, limits=limits, timeout=PATIENCE_S) as client:
-                agents = Forty(proxy, client)
-                asked = {asyncio.create_task(agents.ask("bad")) for _ in range(3 * SHARE // 2)}
-                while len(refused := {one for one in asked if one.done()}) + posts(came) < len(asked):
-                    await asyncio.sleep(0.01)
-                assert posts(came) <= SHARE
-                assert {one.result().status_code for one in refused} == {503}
-                for name in GOOD:
-                    assert (await agents.ask(name)).status_code == 200
-                for one in asked:
-                    one.cancel()
-                await asyncio.gather(*asked, return_exceptions=True)
-            await asyncio.to_thread(proxy.flush)
-            turns = await asyncio.to_thread(proxy.get, "/api/turns", limit=500)
-        finally:
-            await asyncio.to_thread(proxy.__exit__, None, None, None)
-    found = Counter(turn["agent_name"] for turn in turns["items"] if turn["status"] == "done")
-    assert {name: found[name] for name in GOOD} == dict.fromkeys(GOOD, 1)
-
-
 def posts(heads: list[bytes]) -> int:
     return sum(head.startswith(b"POST") for head in heads)
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.memory import MIB, ContainerMemory, HeldBytes, MemoryPool, bound, return_large_blocks, share
+from a2a_eval_proxy.memory import MIB, ContainerMemory, HeldBytes, MemoryPool, bound, return_large_blocks
 from a2a_eval_proxy.relay.body_memory import BodyMemory
 
 
@@ -28,10 +28,6 @@ def test_the_bound_is_the_limit_of_the_container(limit: str, expected: int, tmp_
 
 def test_without_control_groups_there_is_a_usual_bound(tmp_path: Path) -> None:
     assert bound((str(tmp_path / "none"),)) == 512 * MIB
-
-
-def test_processes_divide_a_share() -> None:
-    assert share(8) // 4 == share(8, 4)
 
 
 def test_blocks_are_returned_where_the_c_library_can() -> None:

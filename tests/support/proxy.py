@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 from support.prefork import COMMAND
-from support.processes import ChildProcess, children
+from support.processes import ChildProcess
 
 READY = (
     r"ready: proxy (?P<proxy>https?://\S+) -> "
@@ -80,10 +80,6 @@ class Proxy:
     @property
     def process_id(self) -> int:
         return self._child.process.pid
-
-    def children(self) -> list[int]:
-        """With `--processes`: the process ids of the main process, then of the serving ones."""
-        return children(self.process_id)
 
     def kill(self) -> None:
         """Ends the process as a crash would."""

@@ -24,7 +24,6 @@ from .output import guarded, unguarded
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
-    from ..serving.supervisor import Role
 
 
 @command(Settings)
@@ -43,31 +42,16 @@ def serve(settings: Settings) -> None:
     agents = AgentFiles(settings, config_path(click.get_current_context()))
     _outlast_hangup(agents)
     settings = agents.read()
-    if settings.processes == 1:
-        run_async(_serve_until_stopped(settings, privacy, agents))
-        return
-    from .. import app  # noqa: F401  # before the fork, so that its children start sooner and share the memory
-    from ..serving import serving_process  # noqa: F401  # likewise
-    from ..serving.supervisor import fork_processes
-
-    role = fork_processes(settings)
-    if isinstance(role, int):
-        sys.exit(role)
-    if not role.is_main:
-        run_async(_serve_for(role, privacy))
-        return
-    run_async(_serve_until_stopped(role.settings, privacy, agents.with_settings(role.settings), role))
+    run_async(_serve_until_stopped(settings, privacy, agents))
 
 
 def _outlast_hangup(agents: AgentFiles[Any]) -> None:
     """Where SIGHUP has the files of agents read, it does not end the process before that is set up."""
     if agents.paths and hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda *_: None)  # not ignored: the supervisor of processes waits for it
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
-async def _serve_until_stopped(
-    settings: Settings, privacy: Privacy, agents: AgentFiles[Settings], role: Role | None = None
-) -> None:
+async def _serve_until_stopped(settings: Settings, privacy: Privacy, agents: AgentFiles[Settings]) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
     SIGHUP has it read the files of the agents, where these changed."""
     from ..app import run_proxy
@@ -77,16 +61,11 @@ async def _serve_until_stopped(
 
     loop = asyncio.get_running_loop()
     stop = stop_signal()
-    if role is not None:
-        loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
-        loop.add_reader(role.supervised, stop.set)
     of_all = PrivacyOfAll(privacy)
     start_logging(settings.log_level, LOG_LINE, of_all)
     lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
-    serving = None if role is None else role.link
-    running = run_proxy(settings, *listeners, privacy=privacy, of_all=of_all, agents=agents, serving_processes=serving)
-    async with running as proxy:
+    async with run_proxy(settings, *listeners, privacy=privacy, of_all=of_all, agents=agents) as proxy:
         if agents.paths and hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, proxy.read_changed_files)
         _tune_interpreter()
@@ -105,8 +84,6 @@ async def _serve_until_stopped(
         await stop.wait()
         for watch in watches:
             watch.cancel()
-        if role is not None:
-            loop.remove_reader(role.supervised)
         limit = f"{settings.shutdown_timeout:g} s"
         click.echo(
             f"a2a-eval-proxy stopping: waiting up to {limit} for open responses, then up to {limit} for scoring",
@@ -124,20 +101,6 @@ def _behind(settings: Settings, names: list[str]) -> str:
 
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{counted(len(names), 'agent')} at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
-
-
-async def _serve_for(role: Role, privacy: Privacy) -> None:
-    from ..privacy.policy import PrivacyOfAll
-    from ..serving.link import Link
-    from ..serving.serving_process import ServingProcess
-    from ..telemetry.logs import LOG_LINE, start_logging
-
-    settings = role.settings
-    of_all = PrivacyOfAll(privacy)
-    start_logging(settings.log_level, LOG_LINE, of_all)
-    link = await Link.over(role.link)
-    _tune_interpreter()
-    await ServingProcess(settings, privacy, of_all, link, role.caller_key, role.push).run()
 
 
 _MOST_NAMES = 10

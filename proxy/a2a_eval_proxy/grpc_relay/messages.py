@@ -101,9 +101,6 @@ def _class(descriptor: Descriptor) -> type[Message]:
 METHODS = _methods(with_later_fields(a2a_pb2.DESCRIPTOR))
 """By the path of the call, `/PACKAGE.SERVICE/METHOD`."""
 
-SDK_METHODS = _methods(a2a_pb2.DESCRIPTOR)
-"""The same with the classes of a2a-sdk, for messages that it gets."""
-
 
 def decoded(message_type: type[Message], data: bytes | None) -> Message:
     """The message that `data` encodes. Raises ValueError.

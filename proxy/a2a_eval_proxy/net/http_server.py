@@ -25,10 +25,6 @@ BACKLOG = 2048
 logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the proxy itself logs that a server started
 
 
-Address = str | socket.socket
-"""HOST:PORT, or a bound socket."""
-
-
 class HttpServer(uvicorn.Server):
     """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
@@ -38,12 +34,11 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         app: Any,
-        address: Address,
+        address: str,
         *,
         shutdown_timeout_s: float,
         limits: ClientLimits | None = None,
         tls: ssl.SSLContext | None = None,
-        shared: bool = False,
         speaks: Callable[[Any, Clients], ClientConnection] = Http1Connection,
     ) -> None:
         """`speaks` makes the protocol of a connection, which gives what arrives to `app`."""
@@ -64,7 +59,7 @@ class HttpServer(uvicorn.Server):
         self._speaks = speaks
         self._limits = limits or ClientLimits()
         self._clients = Clients(self._limits, self.server_state.connections, self.server_state.tasks)
-        self._socket = bound(address, shared=shared) if isinstance(address, str) else address
+        self._socket = bound(address)
         self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
         self._ready = asyncio.Event()
@@ -148,16 +143,13 @@ def reachable(url: str) -> str:
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
-def bound(address: str, *, shared: bool) -> socket.socket:
-    """A socket that is bound to `address`. `shared`: other processes of ours may listen there too; the operating system
-    gives each new connection to one of them. Raises ListenError."""
+def bound(address: str) -> socket.socket:
+    """A socket that is bound to `address`. Raises ListenError."""
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only on such
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
     except OSError as error:
         listener.close()

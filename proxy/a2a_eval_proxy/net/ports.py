@@ -41,10 +41,9 @@ _Server = TypeVar("_Server", bound=Server)
 class Ports:
     """The servers of one process."""
 
-    def __init__(self, stack: AsyncExitStack, on_change: Callable[[list[str]], None] | None = None) -> None:
-        """`stack` stops the servers. `on_change` is called with the new `problems`."""
+    def __init__(self, stack: AsyncExitStack) -> None:
+        """`stack` stops the servers."""
         self.stack = stack
-        self._on_change = on_change
         self._down: set[str] = set()
         self._watches: list[asyncio.Task[None]] = []
 
@@ -81,7 +80,7 @@ class Ports:
             if serving.cancelled() or serving.exception() is None:
                 return
             logger.error("%s: the server ended unexpectedly and is started again: %r", name, serving.exception())
-            self._set_down({*self._down, name})
+            self._down.add(name)
             if loop.time() - began > _MAX_PAUSE_S:
                 pause_s = _PAUSE_S
             problem = ""
@@ -94,10 +93,5 @@ class Ports:
                     if (again := repr(error)) != problem:
                         problem = again
                         logger.error("%s: the server does not start: %s", name, problem)
-            self._set_down(self._down - {name})
+            self._down.discard(name)
             logger.warning("%s: the server runs again", name)
-
-    def _set_down(self, down: set[str]) -> None:
-        self._down = down
-        if self._on_change is not None:
-            self._on_change(self.problems())

@@ -75,9 +75,8 @@ class Request(NamedTuple):
 class Callers:
     """Distinguishes callers by their credentials; keeps no secret, only a hash under a random key."""
 
-    def __init__(self, hash_key: bytes | None = None) -> None:
-        """`hash_key`: of all processes that share callers; None: a new one."""
-        self._hash_key = hash_key or secrets.token_bytes(32)
+    def __init__(self) -> None:
+        self._hash_key = secrets.token_bytes(32)
 
     def key(self, request: Request, declared: Iterable[ApiKey] = ()) -> bytes | None:
         """The caller's key; None for a caller that cannot be recognized again.

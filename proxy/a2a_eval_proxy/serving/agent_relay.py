@@ -1,4 +1,4 @@
-"""What relays the traffic of one agent, in a process that serves clients."""
+"""What relays the traffic of one agent."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class AgentRelay:
         callers: Callers,
     ) -> None:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. Other processes, and an earlier relay of this agent, may share `opted_in` and `callers`.
+        are not relayed. An earlier relay of this agent may share `opted_in` and `callers`.
 
         Reads the files of TLS. Raises ConfigError.
         """
@@ -153,15 +153,15 @@ class AgentRelay:
         found = self._wire_log.of_turn(turn_id, tasks, began, ended)
         return [exchange_json(one) | {"agent_name": self.agent.name or None} for one in found]
 
-    def open(self, *, notified_here: bool) -> None:
-        """Requests may come, until `close`. `notified_here`: notifications are received in this process."""
+    def open(self) -> None:
+        """Requests may come, until `close`."""
         stack = self._stack
         stack.callback(self._relay.upstream.http.close)
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
             stack.callback(self._grpc_agent.close)
         if self.push is not None:
-            self.push.open(stack, receives=notified_here)
+            self.push.open(stack)
         self._negotiation.refresh(asyncio.get_running_loop().time())
 
     async def close(self) -> None:

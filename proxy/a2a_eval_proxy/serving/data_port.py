@@ -1,10 +1,10 @@
-"""The data port of one process: relays requests to the agents and captures turns."""
+"""The data port: relays requests to the agents and captures turns."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus
 from ..net.http2_exchange import HttpStreams
 from ..net.http2_server import Http2Connection, StreamHandler
-from ..net.http_server import Address, HttpServer, reachable
+from ..net.http_server import HttpServer, reachable
 from ..net.negotiated_connection import NegotiatedConnection
 from ..net.ports import Ports
 from ..net.server_exchange import Application
@@ -42,27 +42,17 @@ class DataPort:
         files: FileWatch,
         metrics: Metrics,
         relays: Sequence[AgentRelay],
-        push: Address | None,
-        *,
-        shared: bool = False,
-        on_problems: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """`push`: where notifications are received, if in this process. `shared`: other processes listen on the same
-        address. `on_problems`: see `Ports`.
-
-        Reads the files of TLS. Raises ConfigError.
-        """
+        """Reads the files of TLS. Raises ConfigError."""
         self.files = files
         self.metrics = metrics
         self._settings = settings
         self._names = names
         self._routes_of: dict[AgentRelay, AgentRoute] = {}
         self._first = relays
-        self._shared = shared
-        self._on_problems = on_problems
         self._push = None
-        if settings.push_mode == "relay" and push is not None:
-            self._push = PushPort(settings, files, push)
+        if settings.push_mode == "relay":
+            self._push = PushPort(settings, files, settings.push_listen)
         self._routes = AgentRoutes(metrics, self._limits().max_connections)
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
@@ -97,7 +87,7 @@ class DataPort:
         stack.push_async_callback(self._close)
         for relay in self._first:
             self._add(relay)
-        self._ports = Ports(stack, self._on_problems)
+        self._ports = Ports(stack)
         if self._push is not None:
             await self._push.open(self._ports, self._limits(), RoutedNotifications(self._routes))
         stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
@@ -119,7 +109,6 @@ class DataPort:
                 shutdown_timeout_s=settings.shutdown_timeout,
                 limits=limits,
                 tls=self._tls,
-                shared=self._shared,
                 speaks=partial(NegotiatedConnection, streams),
             ),
             "--listen",
@@ -135,7 +124,7 @@ class DataPort:
             await relay.close()
 
     def _add(self, relay: AgentRelay) -> None:
-        relay.open(notified_here=self._push is not None)
+        relay.open()
         route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls), self._routes)
         self._routes_of[relay] = route
         self._routes.put(route)
@@ -162,7 +151,6 @@ class DataPort:
                 shutdown_timeout_s=self._settings.shutdown_timeout,
                 limits=limits,
                 tls=self._grpc_tls,
-                shared=self._shared,
                 speaks=Http2Connection,
             ),
             "--grpc",

@@ -86,7 +86,7 @@ class LocalServing(DataPort):
     ) -> None:
         self._captured = [agent.captured for agent in agents]
         self._live = False
-        super().__init__(settings, names, files, metrics, [agent.relay for agent in agents], settings.push_listen)
+        super().__init__(settings, names, files, metrics, [agent.relay for agent in agents])
 
     def watch(self, live: bool) -> None:
         """Start or stop to report changes of open turns."""
@@ -118,9 +118,6 @@ class LocalServing(DataPort):
         await self.take_out(agent.relay)
         await agent.captured.close()
         self._captured.remove(agent.captured)
-
-    async def announce(self, agents: object) -> None:
-        """No other process has to know."""
 
     async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the latest open turns, at most `most` of each agent and process, or of the one with this id, as far

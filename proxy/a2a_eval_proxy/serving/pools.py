@@ -17,25 +17,22 @@ class SharedPools(NamedTuple):
     bodies: int | MemoryPool
     """Of several agents: room for the largest body, though another agent has its half."""
     wire: int | MemoryPool
-    reports: int | MemoryPool
-    """What the main process has not read yet of what serving ones report."""
     queues: QueueMemory
     """Of turns until they are scored."""
     loop_time: LoopTime
 
     @classmethod
     def of(cls, settings: Settings) -> SharedPools:
-        part, small = share(8, settings.processes), share(32, settings.processes)
+        part, small = share(8), share(32)
         if settings.upstream:
             largest = max(part, 2 * settings.max_body_bytes)
-            return cls(part, largest, small, small, QueueMemory.of_one(), LoopTime(is_shared=False))
+            return cls(part, largest, small, QueueMemory.of_one(), LoopTime(is_shared=False))
         agents = settings.each_agent.values()
         largest = max((agent.settings.max_body_bytes for agent in agents), default=settings.max_body_bytes)
         bodies = MemoryPool(max(part, 4 * largest))
         return cls(
             MemoryPool(part),
             bodies,
-            MemoryPool(small),
             MemoryPool(small),
             QueueMemory.of_several(),
             LoopTime(is_shared=True),

@@ -12,7 +12,7 @@ from ..clock import CLOCK
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.http_client import RequestHead
-from ..net.http_server import Address, HttpServer
+from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..net.server_exchange import Application
 from ..net.tls import TlsFiles, server_tls
@@ -48,13 +48,13 @@ class AgentPush:
         )
         self.listener = PushListener(self.relay, settings.max_body_bytes, self._keep)
 
-    def open(self, stack: AsyncExitStack, *, receives: bool) -> None:
-        """Relay webhooks until the stack ends, and with `receives` their notifications."""
+    def open(self, stack: AsyncExitStack) -> None:
+        """Relay webhooks and their notifications until the stack ends."""
         relay, loop = self.relay, asyncio.get_running_loop()
         stack.push_async_callback(relay.registry.close)
         stack.callback(loop.create_task(relay.watch()).cancel)
         stack.callback(self.listener.close)
-        if receives and relay.retry is not None:
+        if relay.retry is not None:
             stack.push_async_callback(relay.retry.close)
             stack.callback(loop.create_task(relay.retry.watch()).cancel)
 
@@ -81,7 +81,7 @@ class AgentPush:
 class PushPort:
     """Where the notifications of all agents arrive."""
 
-    def __init__(self, settings: TrafficSettings, files: FileWatch, address: Address) -> None:
+    def __init__(self, settings: TrafficSettings, files: FileWatch, address: str) -> None:
         """Reads the files of TLS; raises ConfigError."""
         self._address = address
         self._shutdown_timeout_s = settings.shutdown_timeout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ..capture.records import incomplete_because
 from ..capture.turn_changes import TurnChanges
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
@@ -26,7 +25,7 @@ _LOOK_EVERY_S = 0.1
 class ScoringReports:
     """Folds the turns of this proxy, and passes them on to be stored and scored.
 
-    A serving process folds those that need no other process itself: they are only announced here.
+    Those that need no other proxy are folded apart (`CapturedHere`): they are only announced here.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class ScoringReports:
 
     @property
     def open_turns(self) -> list[Turn]:
-        """The open turns, those in serving processes as they were opened."""
+        """The open turns; those that are folded apart as they were opened."""
         return [*self._announced.values(), *self.capture.book.open_turns]
 
     @property
@@ -109,7 +108,7 @@ class ScoringReports:
         self._visibility.judge(turn)
         self._pipeline.take(turn)
 
-    # ── turns that serving processes fold themselves ────────────────────────────────────────────────────
+    # ── turns that need no other proxy ─────────────────────────────────────────────────────
 
     def announced(self, turn: Turn) -> None:
         self._announced[turn.turn_id] = turn
@@ -120,14 +119,5 @@ class ScoringReports:
             self.closed(turn)
 
     def lost(self, turn_id: str) -> None:
-        """An announced turn ends elsewhere, or a process could not report its end."""
+        """An announced turn ends elsewhere."""
         self._announced.pop(turn_id, None)
-
-    def process_ended(self, turn_ids: set[str], now: float) -> None:
-        """Close the announced turns of a process as incomplete."""
-        for turn_id in turn_ids:
-            turn = self._announced.get(turn_id)
-            if turn is not None:
-                turn.findings.append(incomplete_because("the process that relayed it ended"))
-                turn.ended_at, turn.status = max(now, turn.started_at), "pending"
-                self.closed_elsewhere(turn)

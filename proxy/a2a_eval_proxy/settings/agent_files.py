@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -95,12 +94,6 @@ class AgentFiles(Generic[T]):
             raise ConfigError(f"{path}: {mistake}")
         self._former, self._mistakes = used, mistakes
         return settings
-
-    def with_settings(self, settings: T) -> AgentFiles[T]:
-        """The same files, for these settings of the proxy."""
-        files = copy(self)
-        files._settings = replace(settings, agents=self._settings.agents)
-        return files
 
     def _in_config(self, path: str) -> tuple[tuple[str, str], ...]:
         file = read_config_file(path, None)

@@ -401,7 +401,6 @@ NUMBER = _number_type("NUMBER", "a number, 0 or more", lambda number: 0 <= numbe
 WHOLE_NUMBER = _number_type("N", "a whole number", lambda number: not math.isnan(number), _whole)
 COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1, _whole)
 PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <= number <= 65_535, _whole)
-PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")
 REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 RATE = ValueType(_rate, "N/PERIOD")

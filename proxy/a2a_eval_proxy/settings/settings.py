@@ -202,9 +202,6 @@ class AgentSettings(Options):
     response_timeout: float | None = _limit(
         types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
     )
-    processes: int = _limit(
-        types.PROCESSES, "Number of processes that serve clients. With more than 1, another one stores and scores.", 1
-    )
     max_connections: int = _limit(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
     max_body_bytes: int = _limit(
         types.COUNT,

@@ -4,8 +4,7 @@
 turn waits to be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
@@ -23,9 +22,7 @@ from .base import (
     StoreUnreachableError,
     TurnQuery,
 )
-from .reads import StoreReads
 from .sqlite.file import file_marked_in_use, is_read_only
-from .sqlite.reads import SqliteReads
 from .sqlite.store import CopiedSqliteStore, SqliteStore
 from .store import Store, every_turn
 
@@ -46,7 +43,6 @@ __all__ = [
     "judge_cache_at",
     "marked_in_use",
     "open_store",
-    "push_tables_at",
 ]
 
 
@@ -84,19 +80,6 @@ def marked_in_use(location: str) -> AbstractContextManager[bool]:
     closed.
     """
     return nullcontext(False) if is_postgres(location) else file_marked_in_use(file_path(location))
-
-
-@contextmanager
-def push_tables_at(location: str) -> Iterator[StoreReads]:
-    """The push relay's tables of a store that another process opens."""
-    if is_postgres(location):
-        from .postgres.database import Database
-        from .postgres.reads import PostgresReads
-
-        with closing(Database(location)) as database:
-            yield PostgresReads(database)
-    else:
-        yield SqliteReads(file_path(location))
 
 
 def judge_cache_at(location: str) -> JudgeCache:

@@ -1,13 +1,13 @@
 """Counters of this process, and the instruments that expose them to Prometheus and to OpenTelemetry.
 
-Counters are plain numbers that the byte path increments, also in serving processes.
+Counters are plain numbers that the byte path increments.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from operator import attrgetter
@@ -107,46 +107,6 @@ class Metrics:
         for counter in counters:
             for key in [key for key in counter if key == name or key[:1] == (name,)]:
                 del counter[key]
-
-
-_NUMBERS = ("requests", "upstream_errors", "turns_evicted", "turns_dropped")
-_OF_AGENTS = ("agent_requests", "agent_refusals")
-_COUNTERS = ("responses", "client_errors", *_OF_AGENTS)
-_DURATIONS = ("request_s", "first_byte_s", "loop_delay_s")
-
-
-def take_counts(metrics: Metrics) -> dict[str, Any]:
-    """What was counted since the last call, in JSON form; `metrics` begins at zero again."""
-    counts: dict[str, Any] = {}
-    for name in _NUMBERS:
-        counts[name] = getattr(metrics, name)
-        setattr(metrics, name, 0)
-    for name in _COUNTERS:
-        counter: Counter[int | str] = getattr(metrics, name)
-        counts[name] = [[key, number] for key, number in counter.items()]
-        counter.clear()
-    for name in _DURATIONS:
-        durations: Durations = getattr(metrics, name)
-        counts[name] = [durations.total_s, *durations.counts]
-        durations.total_s = 0.0
-        durations.counts = [0] * len(durations.counts)
-    return counts
-
-
-def add_counts(metrics: Metrics, counts: dict[str, Any], agent_names: Container[str]) -> None:
-    """Add what `take_counts` returned in another process, without that of an agent that was removed."""
-    for name in _NUMBERS:
-        setattr(metrics, name, getattr(metrics, name) + counts[name])
-    for name in _COUNTERS:
-        for key, number in counts[name]:
-            if name in _OF_AGENTS and key not in agent_names:
-                continue
-            getattr(metrics, name)[key] += number
-    for name in _DURATIONS:
-        durations: Durations = getattr(metrics, name)
-        total_s, *numbers = counts[name]
-        durations.total_s += total_s
-        durations.counts = [sum(pair) for pair in zip(durations.counts, numbers, strict=True)]
 
 
 Reading = float | Durations | Mapping[Any, int] | None

@@ -14,7 +14,6 @@ import httpx
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire
 from support.patience import PATIENCE_S
-from support.processes import children
 from support.proxy import Proxy
 
 CLIENTS, ROUNDS, SIZE = 8, 8, 4_000_000
@@ -34,13 +33,9 @@ async def repeat(wire: Wire, request: Request) -> None:
 
 
 def memory_mb(proxy: Proxy) -> float:
-    """Of all processes of the proxy, shared pages counted once."""
-    kilobytes = 0
-    for pid in (proxy.process_id, *children(proxy.process_id)):
-        found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-        assert found is not None
-        kilobytes += int(found[1])
-    return kilobytes / 1024
+    found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{proxy.process_id}/smaps_rollup").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux shows the memory of a process")
@@ -49,7 +44,7 @@ async def test_large_messages_while_the_store_is_away_fit_into_the_container(tmp
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     content, taken = json.dumps(request).encode(), []
     store = tmp_path / "turns.db"
-    with H11Agent(repeat) as agent, Proxy(agent.url, store, "--processes", "2", "--quiet") as proxy:
+    with H11Agent(repeat) as agent, Proxy(agent.url, store, "--quiet") as proxy:
         with closing(sqlite3.connect(store, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
 

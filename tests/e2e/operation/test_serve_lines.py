@@ -45,9 +45,8 @@ def printed(proxy: Proxy) -> str:
     return text
 
 
-@pytest.mark.parametrize("processes", ["1", "3"])
-def test_each_turn_is_printed_once(agent: str, tmp_path: Path, processes: str) -> None:
-    with Proxy(agent, tmp_path / "turns.db", "--processes", processes) as proxy:
+def test_each_turn_is_printed_once(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db") as proxy:
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(lambda number: say(proxy, f"case-{number}"), range(TURNS)))
         text = printed(proxy)

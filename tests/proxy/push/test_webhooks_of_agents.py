@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-import pytest
 from proxy.push.conftest import Endpoint, message
 from support.patience import PATIENCE_S
 from support.ports import held_ports
@@ -23,15 +22,12 @@ def addresses(path: Path) -> list[tuple[str, str]]:
         return connection.execute("SELECT webhook_id, agent_name FROM webhooks ORDER BY rowid").fetchall()
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_notifications_are_in_the_turns_of_their_agents(
-    pushing_agent: str, endpoint: Endpoint, tmp_path: Path, processes: str
-) -> None:
+def test_notifications_are_in_the_turns_of_their_agents(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
     names = ("orders", "refunds")
     agents = ",".join(f"{name}={pushing_agent}" for name in names)
     with held_ports(1) as (port,):
         options = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
-        allowed = ("--push-allow", "127.0.0.1", "--processes", processes, "--run", "day")
+        allowed = ("--push-allow", "127.0.0.1", "--run", "day")
         with Proxy(agents, tmp_path / "turns.db", *options, *allowed) as proxy:
             texts = {name: f"chunks {name} {uuid.uuid4()}" for name in names}
             for name, text in texts.items():

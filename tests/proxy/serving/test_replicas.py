@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, closing
-from typing import Any, cast
+from contextlib import closing
+from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.forwarding import ForwardingBook
-from a2a_eval_proxy.capture.observations import Observation, encoded
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.clock import CLOCK
-from a2a_eval_proxy.serving import processes, replicas
-from a2a_eval_proxy.serving.link import Link
-from a2a_eval_proxy.serving.processes import ReportedAgent, ServingProcesses
+from a2a_eval_proxy.serving import replicas
 from a2a_eval_proxy.serving.replicas import Replicas
-from a2a_eval_proxy.serving.reports import ScoringReports
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.settings import Agent
 from a2a_eval_proxy.store import Store, StoreError, open_store
-from a2a_eval_proxy.store.shared_tasks import LeftObservation, SharedTasks, task_key
-from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.store.shared_tasks import SharedTasks, task_key
 from a2a_eval_proxy.turn import Turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
@@ -211,68 +204,3 @@ async def test_an_observation_that_cannot_be_read_costs_itself(store: Store) -> 
         await proxy.killed()
     assert [(turn.turn_id, turn.state) for turn in owner.closed] == [("turn", "TASK_STATE_COMPLETED")]
     assert [finding.code for finding in owner.closed[0].findings] == ["capture_error"]
-
-
-class HeldBack:
-    """A serving process of a proxy, the part that speaks with the main process: it is far behind."""
-
-    def __init__(self) -> None:
-        self.sees = ForwardingBook(TurnBook(lambda turn: None), self._forward, "process")
-        self._held: list[tuple[float, bytes]] = []
-
-    def _forward(self, at: float, observation: Observation) -> None:
-        self._held.append((CLOCK.steady(at), encoded({**observation, "at": CLOCK.steady(observation["at"])})))
-
-    async def joins(self, proxy: Proxy, stack: AsyncExitStack) -> None:
-        supervisor, links = socket.socketpair()
-        ours, theirs = socket.socketpair()
-        stack.enter_context(supervisor)
-        with theirs:
-            socket.send_fds(supervisor, [b"1"], [theirs.fileno()])
-        self._link = await Link.over(ours)
-        self._link.send("hello", pid=1, source=self.sees.source, at=CLOCK.steady(CLOCK.now()) - 2)
-        self._link.send("ready")
-        settings, reports = Settings(upstream="http://agent"), cast("ScoringReports", proxy)
-        agent = ReportedAgent("", AGENT, reports, proxy.replicas)
-        serving = ServingProcesses(settings, Metrics(), [agent], stack.enter_context(links))
-        await serving.open(stack)
-        stack.push_async_callback(self._link.close)
-
-    def catches_up(self) -> None:
-        for at, observation in self._held:
-            self._link.send("observed", agent="", at=at, observation=observation.decode())
-        self._link.send("mark", at=CLOCK.steady(CLOCK.now()))
-
-
-async def test_proxies_wait_for_a_serving_process_of_another_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_MAX_WAIT_S", PATIENCE_S)
-    monkeypatch.setattr(replicas, "MAX_WAIT_S", PATIENCE_S)
-    exchanges: Counter[str] = Counter()
-    receive = SharedTasks.receive
-
-    async def counted(table: SharedTasks, proxy: str) -> list[LeftObservation]:
-        exchanges[proxy] += 1
-        return await receive(table, proxy)
-
-    monkeypatch.setattr(SharedTasks, "receive", counted)
-    owner, other, process = await Proxy(store).started(), Proxy(store), HeldBack()
-    owner.polls(WORKING)
-    await until(lambda: owner.replicas._tasks and not owner.replicas._unowned())
-    async with AsyncExitStack() as stack:
-        await process.joins(other, stack)
-        now = CLOCK.now() - 1  # the clocks of two proxies are not compared exactly
-        exchange = process.sees.open(Turn("turn", "run", "agent", "JSONRPC", "1.0", now), now, returns_at_once=True)
-        process.sees.feed(exchange, WORKING, now, live=False, size=100)
-        process.sees.end(exchange, now)
-        owner.polls(DONE)
-        settled = asyncio.create_task(owner.replicas.settled())
-        for proxy in (other, owner):
-            enough = exchanges[proxy.replicas.proxy] + 3
-            await until(lambda proxy=proxy, enough=enough: exchanges[proxy.replicas.proxy] >= enough)
-        assert owner.replicas.waiting
-        assert not settled.done()
-        process.catches_up()
-        await settled
-        owner.book.expire(CLOCK.now() + 10)
-    await owner.killed()
-    assert [(turn.turn_id, turn.state) for turn in owner.closed] == [("turn", "TASK_STATE_COMPLETED")]

@@ -27,12 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make trees", description="Random trees of agents with an oracle.")
     parser.add_argument("--conversations", type=int, default=500, help="at the same time; default 500")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of what users ask")
-    parser.add_argument("--processes", type=int, default=1, help="of each proxy")
     parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; each agent has one of them")
     parser.add_argument("--named", action="store_true", help="the agents have names (--agents of serve)")
     options = parser.parse_args(arguments)
     logging.disable()  # agents of a2a-sdk say a lot about those that break
-    setup = Setup(options.proxies, options.processes, options.named)
+    setup = Setup(options.proxies, options.named)
     print(f"seed {options.seed}, {setup}", flush=True)
     planned = list(conversations(options.seed, options.conversations, traced_users=setup.names_turns))
     with TemporaryDirectory() as folder:

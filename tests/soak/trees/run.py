@@ -30,11 +30,10 @@ ROWS = (*HOW, UNNAMED, UNSEEN)
 
 @dataclass(frozen=True)
 class Setup:
-    """`proxies` of `processes` processes each; more than one share a PostgreSQL, and each agent has one of them.
+    """More than one of `proxies` share a PostgreSQL, and each agent has one of them.
     `named`: each proxy knows the agents by name (`--agents`), else as paths of one."""
 
     proxies: int = 1
-    processes: int = 1
     named: bool = False
 
     @property
@@ -113,7 +112,7 @@ async def soak(planned: Sequence[Message], setup: Setup, folder: Path, seed: int
 
 
 def _proxy(upstream: str, store: Any, folder: Path, setup: Setup) -> Proxy:
-    options = ("--store", str(store), "--processes", str(setup.processes), "--quiet", "--log-level", "warning")
+    options = ("--store", str(store), "--quiet", "--log-level", "warning")
     if setup.named:
         upstream = ",".join(f"{name}={upstream}/{name}" for name in AGENTS)
     return Proxy(upstream, folder / "turns.db", *options)

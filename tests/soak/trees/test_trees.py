@@ -16,7 +16,6 @@ SEED = 3
     "setup",
     [
         pytest.param(Setup(), id="one proxy"),
-        pytest.param(Setup(processes=2), id="two processes"),
         pytest.param(Setup(named=True), id="four agents of one proxy"),
         pytest.param(Setup(proxies=3), id="three proxies", marks=pytest.mark.database),
     ],

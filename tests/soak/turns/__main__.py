@@ -1,4 +1,4 @@
-"""Random turns with an oracle: `make turns`, or `make turns ARGS="--turns 1000 --seed 7 --processes 3"`.
+"""Random turns with an oracle: `make turns`, or `make turns ARGS="--turns 1000 --seed 7"`.
 
 Clients of a2a-sdk talk through `serve` to agents of a2a-sdk that log what they executed. Afterwards every stored turn
 is held against that log. Exit code 0 where each turn is there once, ended as its client was shown, with its own calls
@@ -34,13 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=400, help="least number; default 400")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of what clients send")
     parser.add_argument("--clients", type=int, default=20, help="conversations at once; default 20")
-    parser.add_argument("--processes", type=int, default=1, help="of each proxy")
     parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; clients choose at random")
     parser.add_argument("--kill", action="store_true", help=f"a proxy, or a serving process of one, {KILLS} times")
     parser.add_argument("--only", type=int, metavar="N", help="only conversation N of the seed, and all about it")
     parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     options = parser.parse_args(arguments)
-    setup = Setup(options.proxies, options.processes, options.proxy)
+    setup = Setup(options.proxies, options.proxy)
     print(f"seed {options.seed}, {options.clients} clients, {setup}", flush=True)
     planned = list(conversations(options.seed, options.turns))
     if options.only is not None:

@@ -73,12 +73,11 @@ class Truth:
 
 @dataclass(frozen=True)
 class Kill:
-    """Of a proxy, or of one of its serving processes if not `whole`, between two moments."""
+    """Of a proxy, between two moments."""
 
     since: float
     until: float
     proxy: int
-    whole: bool
 
 
 WRITTEN_WITHIN_S = 0.5
@@ -95,12 +94,12 @@ def excuses(
     """Whether a turn may be lost, and whether its end may. `follows`: it is not the first of its conversation.
 
     What storage.md lets a killed proxy lose are turns in progress, from `began` until the exchange of the message was
-    `sent`, and what `ended` since the last write. A killed serving process loses neither: its turns are closed.
+    `sent`, and what `ended` since the last write.
     """
     within = WRITTEN_AFTER_OTHERS_WITHIN_S if follows else WRITTEN_WITHIN_S
 
     def meets(kill: Kill, start: float, end: float) -> bool:
-        return kill.whole and start <= kill.until and kill.since <= end + within
+        return start <= kill.until and kill.since <= end + within
 
     kills = list(kills)
     return (

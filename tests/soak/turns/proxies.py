@@ -1,13 +1,10 @@
-"""The proxies of the turns: one, one of several processes, or several on one PostgreSQL; and what receives at the
+"""The proxies of the turns: one, or several on one PostgreSQL; and what receives at the
 clients' side."""
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -45,16 +42,14 @@ def running_agent() -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Setup:
-    """`proxies` of `processes` processes each; more than one share a PostgreSQL.
+    """More than one of `proxies` share a PostgreSQL.
     `command` is the program."""
 
     proxies: int = 1
-    processes: int = 1
     command: Path = COMMAND
 
     def __str__(self) -> str:
-        how = f"{self.proxies} proxies, {self.processes} processes"
-        return f"{how}, {self.command}"
+        return f"{self.proxies} proxies, {self.command}"
 
 
 class Proxies:
@@ -69,8 +64,6 @@ class Proxies:
         self._proxies: list[Proxy] = []
         self._past: list[str] = []
         """What killed ones had logged."""
-        self._killed = 0
-        """The serving process that was killed last."""
 
     def before(self, agent_url: str, agent_grpc: str, *, push_url: str) -> None:
         """Names the agent, and the address that it notifies."""
@@ -103,7 +96,6 @@ class Proxies:
             "--log-level": "warning",
             "--push-url": self._push_url,
             "--push-allow": "127.0.0.1",
-            "--processes": str(self._setup.processes),
         }
         flags = ["--quiet"]
         words = [word for option in options.items() for word in option]
@@ -117,33 +109,17 @@ class Proxies:
     def push_ports(self) -> list[int]:
         return [ports[_PORTS.index("--push-listen")] for ports in self._ports]
 
-    def kill(self, dice: Random) -> tuple[int, bool]:
-        """Kills a proxy, or one of the serving processes of one that has several. Its number; whether all."""
+    def kill(self, dice: Random) -> int:
+        """Kills a proxy; its number."""
         number = dice.randrange(len(self._proxies))
-        proxy = self._proxies[number]
-        if self._setup.processes > 1:
-            _, *serving = proxy.children()
-            self._killed = dice.choice(serving)
-            os.kill(self._killed, signal.SIGKILL)
-            return number, False
-        proxy.kill()
-        return number, True
+        self._proxies[number].kill()
+        return number
 
     def restore(self, number: int) -> None:
-        """Starts a killed proxy again, or waits until it serves with all its processes."""
-        if self._setup.processes == 1:
-            self._past.append(self._proxies[number].stderr())
-            self._proxies[number].__exit__(None, None, None)
-            self._proxies[number] = self._started(number)
-            return
-        proxy, until = self._proxies[number], time.monotonic() + PATIENCE_S
-        while True:
-            there = proxy.children()  # zombies, too
-            if self._killed not in there and len(there) > self._setup.processes and proxy.readiness() == 200:
-                return
-            if time.monotonic() > until:
-                raise AssertionError("a killed serving process is not replaced")
-            time.sleep(0.05)
+        """Starts a killed proxy again."""
+        self._past.append(self._proxies[number].stderr())
+        self._proxies[number].__exit__(None, None, None)
+        self._proxies[number] = self._started(number)
 
     def turns(self) -> list[dict[str, Any]]:
         """The stored turns of the run."""

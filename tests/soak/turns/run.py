@@ -55,7 +55,7 @@ async def soak(
 ) -> Outcome:
     """Carries out the conversations, several at once, and judges. `folder` is an empty one for stores.
 
-    `kill`: a proxy, or one of its serving processes, is killed a few times in the middle.
+    `kill`: a proxy is killed a few times in the middle.
     """
     async with AsyncExitStack() as stack:
         agent = stack.enter_context(running_agent())
@@ -116,8 +116,8 @@ class _Killing:
         async with self._one_at_a_time:
             self._world.serving.clear()
             since = self._world.last_kill = time.monotonic()
-            number, whole = await asyncio.to_thread(self._proxies.kill, self._dice)
-            self.kills.append(Kill(since, time.monotonic(), number, whole))
+            number = await asyncio.to_thread(self._proxies.kill, self._dice)
+            self.kills.append(Kill(since, time.monotonic(), number))
             await asyncio.to_thread(self._proxies.restore, number)
             self._world.last_kill = time.monotonic()
             self._world.connections.forget()

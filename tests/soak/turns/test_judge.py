@@ -147,7 +147,7 @@ def test_a_turn_that_never_reached_the_agent_need_not_be_stored() -> None:
     assert [charge.fault for charge in judge(truths, content).charges] == [Fault.REFUSED]
 
 
-KILL = Kill(10.0, 10.1, 0, whole=True)
+KILL = Kill(10.0, 10.1, 0)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,6 @@ def test_a_kill_explains_what_was_in_progress_and_what_was_not_written(
 ) -> None:
     assert excuses(began, sent, ended, 0, [KILL], follows=False) == excused
     assert excuses(began, sent, ended, 0, [], follows=False) == (False, False)
-    assert excuses(began, sent, ended, 0, [replace(KILL, whole=False)], follows=False) == (False, False)
     assert not excuses(began, sent, ended, 1, [KILL], follows=False)[0]
 
 
