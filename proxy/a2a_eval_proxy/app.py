@@ -16,12 +16,10 @@ from .admin.agent_report import AgentReport, RecentTurns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
-from .admin.trusted_proxies import TrustedProxies
 from .agent_line import AgentLine, SharedParts, resume, run_in
 from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
-from .net.certificate_ends import CertificateEnds, CertificateOf
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
 from .net.ports import Ports
@@ -36,11 +34,9 @@ from .serving.local_serving import LocalServing
 from .serving.pools import SharedPools
 from .settings import Settings
 from .settings.agent_files import AgentFiles
-from .settings.agents import OWN
-from .settings.options import options_of
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .store.retention import Limits
-from .telemetry.counters import CERTIFICATES, COUNTED, OPEN, STORE, Metrics, Source
+from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
@@ -164,14 +160,12 @@ async def run_proxy(
         sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
         if telemetry is not None:
             telemetry.observe(*sources)
-        ends = CertificateEnds(lambda: _certificates(settings, lines))
-        sources += [Source(STORE, lambda: store.health), Source(CERTIFICATES, lambda: ends)]
+        sources.append(Source(STORE, lambda: store.health))
         if store.work is not None:
             backlog = BacklogWatch(store.work.backlog)
             sources.append(backlog.source)
             run_in(stack, backlog.watch())
-        users = TrustedProxies(settings) if settings.admin_user_header else None
-        admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access, users)
+        admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access)
         tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
         server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0, tls=tls), "--admin")
         proxy.open_ports(ports, server.url, site)
@@ -401,17 +395,6 @@ class RunningProxy(Control):
         """In what `finish` left of the time for turns to be scored."""
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
-
-
-def _certificates(settings: Settings, lines: AgentLines) -> dict[CertificateOf, str | None]:
-    """The files of certificates: of the ports, and of the agents that are served now."""
-    names = {name for name in options_of(Settings) if name.endswith("_cert")}
-    of_agents = {
-        CertificateOf(name, agent): getattr(line.agent.settings, name)
-        for agent, line in lines.items()
-        for name in names & OWN
-    }
-    return {CertificateOf(name): getattr(settings, name) for name in names - OWN} | of_agents
 
 
 async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitStack) -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from a2a_eval_proxy.store import StoreHealth
 from a2a_eval_proxy.store.postgres.work import Backlog
-from a2a_eval_proxy.telemetry.counters import CERTIFICATES, CONTAINER, COUNTED, OPEN, STORE, Metrics, Source
+from a2a_eval_proxy.telemetry.counters import CONTAINER, COUNTED, OPEN, STORE, Metrics, Source
 from a2a_eval_proxy.telemetry.prometheus import BacklogWatch, process_registry
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
@@ -56,9 +56,8 @@ def exposed() -> str:
         asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
     of_agents = {"agent_queue_depth": {"orders": 0}, "agent_open_turns": {"orders": 0}}
     proxy = SimpleNamespace(queue_depth=0, open_turns=0, agents_refused=0, **of_agents)
-    ends = SimpleNamespace(ends={"tls_cert": 1.0})
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)]
-    sources += [Source(CERTIFICATES, lambda: ends), Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]
+    sources += [Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]
     return generate_latest(process_registry(*sources, backlog.source)).decode()
 
 

@@ -30,7 +30,6 @@ from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, PageAccess
 from .runs_api import RunsApi
 from .schemas import SCHEMAS, named
 from .tokens import AdminTokens
-from .trusted_proxies import TrustedProxies
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
@@ -107,7 +106,6 @@ def admin_app(
     names: HostNames,
     pages: Sequence[Route] = (),
     access: PageAccess | None = None,
-    proxies: TrustedProxies | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
     apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
@@ -126,7 +124,7 @@ def admin_app(
         },
     )
     app.router.redirect_slashes = False
-    return AdminGuard(app, tokens, names, access, proxies)
+    return AdminGuard(app, tokens, names, access)
 
 
 def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], tokens: AdminTokens | None) -> ASGIApp:

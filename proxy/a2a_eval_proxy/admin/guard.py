@@ -1,5 +1,4 @@
-"""Who may use the admin port: holders of a token, page sessions, and users whom a trusted proxy names; without a token
-all but pages of other sites."""
+"""Who may use the admin port: holders of a token, and page sessions; without a token all but pages of other sites."""
 
 from __future__ import annotations
 
@@ -14,10 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .. import audit
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
 from .tokens import AdminTokens, TooManyGuessesError
-from .trusted_proxies import TrustedProxies, User
 
-SENDER = "a2a_eval_proxy.sender"
-"""Key in the scope of an admitted request: the `User` who sends it."""
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 METRICS_PATH = "/metrics"
 _NOT_PAGES = ("/api/", METRICS_PATH)
@@ -35,19 +31,18 @@ class PageAccess:
 
 
 class _Admitted(NamedTuple):
-    """What answers a request, and who sends it; None for a request that is refused."""
+    """What answers a request, and by what its sender is known; "" for a request that is refused."""
 
     answer: ASGIApp
-    user: User | None = None
+    by: str = ""
 
 
 class AdminGuard:
     """An ASGI application that refuses requests before they reach `app`.
 
-    Users whom one of `proxies` names may do what their groups may. Then, requests with the admin token pass, and those
-    with the metrics token to the metrics. All others are refused if they name a foreign host or come from a page of
-    another site, and changes if they come from a page of another origin, those of named users too. Where there is a
-    token, they need the session of a page. Changes and logins are written to the audit log.
+    Requests with the admin token pass, and those with the metrics token to the metrics. All others are refused if they
+    name a foreign host or come from a page of another site, and changes if they come from a page of another origin.
+    Where there is a token, they need the session of a page. Changes and logins are written to the audit log.
     """
 
     def __init__(
@@ -56,33 +51,25 @@ class AdminGuard:
         tokens: AdminTokens | None,
         names: HostNames,
         pages: PageAccess | None = None,
-        proxies: TrustedProxies | None = None,
     ) -> None:
         self._app = app
         self._tokens = tokens
         self._names = names
         self._pages = pages
-        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
         peer = peer_of(scope)
-        answer, user = self._admitted(scope, peer)
-        if user is not None:
-            scope[SENDER] = user
-            audit.enter(entry := _entry(scope, user, peer))
+        answer, by = self._admitted(scope, peer)
+        if by:
+            audit.enter(entry := _entry(scope, by, peer))
             if _is_change(scope) or self._is_login(scope):
                 send = _audited(entry, send)
         await answer(scope, receive, send)
 
     def _admitted(self, scope: Scope, peer: str) -> _Admitted:
-        user = None if self._proxies is None else self._proxies.user(scope, peer)
-        if isinstance(user, Refusal):
-            return _Admitted(_refused(user))
-        if user is not None:
-            return self._named(scope, user, peer)
         token = _bearer(scope["headers"])
         if self._tokens is None or token is None:
             return self._without_token(scope)
@@ -91,21 +78,12 @@ class AdminGuard:
         except TooManyGuessesError as error:
             return _Admitted(_wait(error))
         if which == "admin":
-            return _Admitted(self._app, _ADMIN)
+            return _Admitted(self._app, "admin token")
         if which is None:
             return self._without_token(scope)
         if scope["path"] == METRICS_PATH and scope["method"] in READS:
-            return _Admitted(self._app, _METRICS)
+            return _Admitted(self._app, "metrics token")
         return _Admitted(_refused(Refusal(403, f"this token reads {METRICS_PATH} only")))
-
-    def _named(self, scope: Scope, user: User, peer: str) -> _Admitted:
-        """For a request of a user whom a proxy in front names: in a browser, any page can make one."""
-        if refused := self._of_another_site(scope, of_browser=True):
-            return _Admitted(_refused(refused))
-        if not user.may_change and _is_change(scope):
-            _entry(scope, user, peer).log(status=403)
-            return _Admitted(_refused(Refusal(403, "you may read only; a group of admin_write_groups may change this")))
-        return _Admitted(self._app, user)
 
     def _without_token(self, scope: Scope) -> _Admitted:
         headers, path = scope["headers"], scope["path"]
@@ -116,8 +94,8 @@ class AdminGuard:
         if refused := self._of_another_site(scope, of_browser=self._tokens is not None):
             return _Admitted(_refused(refused))
         if has_session or pages is None or pages.is_open(path):
-            user = _ANYONE if self._tokens is None else _SESSION if has_session else _VISITOR
-            return _Admitted(self._app, user)
+            by = "no login" if self._tokens is None else "session" if has_session else "login"
+            return _Admitted(self._app, by)
         return _Admitted(pages.login if _wants_page(headers) else _needs_token)
 
     def _of_another_site(self, scope: Scope, *, of_browser: bool) -> Refusal | None:
@@ -130,22 +108,15 @@ class AdminGuard:
         return self._pages is not None and self._pages.is_login(scope)
 
 
-_ADMIN, _METRICS, _SESSION = User("admin token"), User("metrics token"), User("session")
-_ANYONE = User("no login")  # where there is no token
-_VISITOR = User("login")  # who logs in
-
-
 def peer_of(scope: Scope) -> str:
     """The address of who sends the request; "" where it is not known."""
     client: Any = scope.get("client")
     return client[0] if client else ""
 
 
-def _entry(scope: Scope, user: User, peer: str) -> audit.Entry:
+def _entry(scope: Scope, by: str, peer: str) -> audit.Entry:
     """Of the audit log, without the query, which may have a login code."""
-    facts = {"user": user.name, "by": user.by, "from": peer, "for": user.forwarded_for}
-    did = f"{scope['method']} {scope['path']}"
-    return audit.Entry({**{name: value for name, value in facts.items() if value or name == "from"}, "did": did})
+    return audit.Entry({"by": by, "from": peer, "did": f"{scope['method']} {scope['path']}"})
 
 
 def _audited(entry: audit.Entry, send: Send) -> Send:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -210,22 +210,6 @@ def _webhook_targets(value: Any) -> tuple[str, ...]:
     return targets
 
 
-def _networks(value: Any) -> tuple[IPv4Network | IPv6Network, ...]:
-    try:
-        return tuple(ip_network(name) for name in _names(value))
-    except ValueError as error:
-        raise ValueError(
-            f"expected addresses and networks such as 10.1.0.0/16, separated by commas ({error})"
-        ) from None
-
-
-def _header_name(value: Any) -> str:
-    text = parse_text(value)
-    if not _HEADER_NAME.fullmatch(text):
-        raise ValueError("expected the name of a header, such as X-Forwarded-User")
-    return text
-
-
 class Rate(NamedTuple):
     """A number for each period of `period_s` seconds."""
 
@@ -406,8 +390,6 @@ REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 
 RATE = ValueType(_rate, "N/PERIOD")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
-NETWORKS = ValueType(_networks, "NETWORK,...", unset=())
-HEADER_NAME = ValueType(_header_name, "NAME")
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
 DIALECT_NAMES = some_of("NAME,...", tuple(DIALECTS))
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())

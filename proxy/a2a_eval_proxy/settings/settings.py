@@ -6,7 +6,6 @@ import json
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -327,42 +326,6 @@ class AdminPortOptions(Options):
             raise ConfigError("metrics_token: is the admin_token, which may change cases; choose another")
 
 
-class AdminUsers(Options):
-    """People whom a proxy in front of the admin port has authenticated."""
-
-    admin_user_header: str | None = _admin(
-        types.HEADER_NAME,
-        "Header in which a proxy that authenticates people names the user, such as X-Forwarded-User. Accepted from "
-        "--admin-proxies only.",
-    )
-    admin_groups_header: str | None = _admin(
-        types.HEADER_NAME, "Header in which that proxy names the user's groups, separated by commas."
-    )
-    admin_proxies: tuple[IPv4Network | IPv6Network, ...] = _admin(
-        types.NETWORKS, "Addresses and networks of that proxy. Everyone there can name any user."
-    )
-    admin_read_groups: tuple[str, ...] = _admin(types.NAMES, "Groups whose users may read; *: every user.")
-    admin_write_groups: tuple[str, ...] = _admin(
-        types.NAMES, "Groups whose users may also change cases, annotations and the suite; *: every user."
-    )
-
-    def check_users(self, admin_token: str | None) -> None:
-        """Raises ConfigError."""
-        groups = {*self.admin_read_groups, *self.admin_write_groups}
-        if not self.admin_user_header:
-            for name in ("admin_groups_header", "admin_proxies", "admin_read_groups", "admin_write_groups"):
-                if getattr(self, name):
-                    raise ConfigError(f"{name}: is for users that a proxy names; set admin_user_header")
-        elif not admin_token:
-            raise ConfigError("admin_user_header: set admin_token, or who comes past that proxy needs no login")
-        elif not self.admin_proxies:
-            raise ConfigError("admin_user_header: set admin_proxies, the addresses from which it is accepted")
-        elif not groups:
-            raise ConfigError("admin_user_header: who may do what? Set admin_read_groups, admin_write_groups or both")
-        elif groups != {"*"} and not self.admin_groups_header:
-            raise ConfigError("admin_user_header: set admin_groups_header, the header with the groups of the user")
-
-
 class ClientSettings(Options):
     """Where clients connect, and within which limits."""
 
@@ -437,7 +400,6 @@ class Settings(
     TraceUrlOption,
     PrivacyOptions,
     ScoringOptions,
-    AdminUsers,
     AdminPortOptions,
     TraceSettings,
     TrafficSettings,
@@ -469,7 +431,6 @@ class Settings(
                 "address such as 127.0.0.1:8081"
             )
         self.check_admin()
-        self.check_users(self.admin_token)
         self._check_addresses()
         self._check_tls()
         self._check_push()

@@ -218,16 +218,6 @@ STORE = (
 )
 """Of `StoreHealth`: how the store does."""
 
-CERTIFICATES = (
-    Gauge(
-        "certificate_not_after_timestamp_seconds",
-        "When the certificate in the file of a setting ends",
-        labels=("setting", "agent"),
-        attribute="ends",
-    ),
-)
-"""Of `CertificateEnds`."""
-
 CONTAINER = (
     Gauge("memory_used_bytes", "Memory of the container that cannot be reclaimed", attribute="used"),
     Gauge("memory_limit_bytes", "Limit of the container's memory, beyond which it is killed", attribute="limit"),

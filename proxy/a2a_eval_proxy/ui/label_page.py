@@ -21,7 +21,6 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 from ..admin.api_operation import form_of
 from ..admin.control import Control
-from ..admin.guard import SENDER
 from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
 from ..store import TurnQuery
 from ..store.base import TurnJson
@@ -70,11 +69,11 @@ async def _judges(view: View) -> Values:
 async def _label(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
     metric, who, run = query.get("metric", ""), query.get("who", "").strip()[:MAX_WHO], query.get("run") or None
-    sender, agent = view.request.scope.get(SENDER), query.get("agent") or None
+    agent = query.get("agent") or None
     values = {"metric": metric, "who": who, "run": run, "agent": agent, "max_who": MAX_WHO, "max_note": MAX_NOTE}
     values |= {"turn": None, "kind": "turn"}
     if not metric or not who:
-        return {**values, "who": who or getattr(sender, "name", ""), "metrics": await judged_metrics(view.control)}
+        return {**values, "who": who, "metrics": await judged_metrics(view.control)}
     offered = await store.turns_with_result(metric, run, MAX_TO_LABEL, agent)
     kind = "turn" if offered else "conversation"
     if not offered:

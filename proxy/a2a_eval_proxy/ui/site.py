@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..admin.api_operation import form_of
 from ..admin.control import Control
-from ..admin.guard import SENDER, PageAccess, peer_of
+from ..admin.guard import PageAccess, peer_of
 from ..admin.tokens import AdminTokens, TooManyGuessesError
 from ..long_computations import seen
 from ..net.browser_guard import Headers
@@ -262,7 +262,6 @@ class Site:
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,
             "with_login": self._login is not None and self._login.has_session(request.headers.raw),
-            "reads_only": not getattr(request.scope.get(SENDER), "may_change", True),
         }
         context = {**own, **values}
         if fragments is None:

@@ -26,7 +26,6 @@ from tool_call_evaluators.texts import counted, one_line
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
 from ..children import stop_signal
-from ..net.certificate_ends import CertificateEnds, CertificateOf
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.ports import Ports
@@ -40,7 +39,7 @@ from ..store import StoreError
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import WorkStore
 from ..store.postgres.writes import QUEUE, TASK
-from ..telemetry.counters import CERTIFICATES, SCORED, Metrics, Source
+from ..telemetry.counters import SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
 from .agents import WorkerAgents
@@ -292,8 +291,7 @@ async def _admin(
     """The URL of the worker's port, which `stack` closes. Raises ConfigError or ListenError."""
     backlog = BacklogWatch(store.work.backlog)
     stack.callback(asyncio.create_task(backlog.watch()).cancel)
-    ends = CertificateEnds(lambda: {CertificateOf("admin_tls_cert"): options.admin_tls_cert})
-    registry = process_registry(Source(SCORED, lambda: metrics), backlog.source, Source(CERTIFICATES, lambda: ends))
+    registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)
     tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")

@@ -65,11 +65,8 @@ async def test_admin_and_traces_over_tls_with_files_that_change(
         async with httpx.AsyncClient(verify=authority.client()) as client:
             bearer = {"authorization": f"Bearer {TOKEN}"}
             assert (await client.get(f"{urls[0]}/api/turns", headers=bearer)).status_code == 200
-            metrics = (await client.get(f"{urls[0]}/metrics", headers=bearer)).text
-            for setting in ("admin_tls_cert", "otlp_tls_cert"):
-                series = f'a2a_eval_proxy_certificate_not_after_timestamp_seconds{{agent="",setting="{setting}"}} '
-                assert series in metrics
-            assert "a2a_eval_proxy_loop_delay_seconds_bucket" in metrics
+            metrics = await client.get(f"{urls[0]}/metrics", headers=bearer)
+            assert "a2a_eval_proxy_loop_delay_seconds_bucket" in metrics.text
             cookie = (await client.get(proxy.page_address())).headers["set-cookie"]
             assert "Secure" in cookie.split("; ")
             exported = await client.post(

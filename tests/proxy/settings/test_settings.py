@@ -410,7 +410,6 @@ def test_a_token_may_come_from_a_file_and_is_as_long_as_what_is_there(tmp_path: 
 
 
 ADMIN_TOKEN = {"admin_token": "0123456789abcdef"}
-USERS = {**ADMIN_TOKEN, "admin_user_header": "X-Forwarded-User", "admin_groups_header": "X-Forwarded-Groups"}
 
 
 @pytest.mark.parametrize(
@@ -421,27 +420,10 @@ USERS = {**ADMIN_TOKEN, "admin_user_header": "X-Forwarded-User", "admin_groups_h
         ({"admin_tls_cert": "c"}, "admin_tls_cert: requires admin_tls_key"),
         ({"otlp_tls_key": "c"}, "otlp_tls_key: requires otlp_tls_cert"),
         ({"otlp": "off", "otlp_tls_cert": "c", "otlp_tls_key": "c"}, "otlp_tls_cert: no traces are received"),
-        ({"admin_proxies": "10.0.0.1"}, "admin_proxies: is for users that a proxy names"),
-        ({"admin_write_groups": "a"}, "admin_write_groups: is for users that a proxy names"),
-        ({"admin_user_header": "X-User"}, "admin_user_header: set admin_token"),
-        (USERS, "admin_user_header: set admin_proxies"),
-        ({**USERS, "admin_proxies": "10.0.0.1"}, "admin_user_header: who may do what?"),
-        ({**USERS, "admin_proxies": "10.0.0.0/33"}, "--admin-proxies: expected addresses and networks"),
-        ({**USERS, "admin_proxies": "10.0.0.1/8"}, "--admin-proxies: expected addresses and networks"),
-        ({**USERS, "admin_user_header": "X User"}, "--admin-user-header: expected the name of a header"),
-        (
-            {**USERS, "admin_groups_header": None, "admin_proxies": "::1", "admin_read_groups": "a"},
-            "admin_user_header: set admin_groups_header",
-        ),
     ],
 )
 def test_settings_of_the_admin_port_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
     assert problem(given).startswith(message)
-
-
-def test_every_user_of_a_proxy_needs_no_groups() -> None:
-    given = {**USERS, "admin_groups_header": None, "admin_proxies": "10.0.0.0/8,::1", "admin_write_groups": "*"}
-    assert [str(network) for network in load(given).admin_proxies] == ["10.0.0.0/8", "::1/128"]
 
 
 # ── headers for the collector ───────────────────────────────────────────────────────────────────────────────
