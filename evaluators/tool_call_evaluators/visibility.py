@@ -23,7 +23,7 @@ UNEXPECTED_STATE = "unexpected_state"
 AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
 AGENT_UNREACHABLE = "agent_unreachable"
-"""The finding of a turn of `run` that broke off since the agent could not be reached any more."""
+"""The finding of a turn that something else than the agent answered, or nothing: a gateway, a login, a web page."""
 
 
 def calls_in(turn: Mapping[str, Any]) -> list[ToolCall]:

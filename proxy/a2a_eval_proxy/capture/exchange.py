@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialects import DialectMark
+from a2a_tool_capture.errors import is_web_page, not_of_the_agent
 from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import (
@@ -22,6 +23,7 @@ from a2a_tool_capture.wire import (
     rpc_error,
     unread_event,
 )
+from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
 from ..memory import of_json
 from ..protocol.operations import (
@@ -273,12 +275,14 @@ class Exchange:
         if self._watcher is None and self._conditional is None:
             return
         if status >= 400:
-            self.refused(f"HTTP status {status}{_error_message(body)}", now, mismatch=status in _MISMATCHES)
+            not_its = not_of_the_agent(status, {}, body.decode("utf-8", "replace"))
+            what = f"HTTP status {status}{_error_message(body)}"
+            self.refused(what, now, mismatch=status in _MISMATCHES, by=AGENT_UNREACHABLE if not_its else "agent_error")
         else:
             self._take(body, payload, now, live=False, size=size)
 
-    def refused(self, status: str, now: float, *, mismatch: bool) -> None:
-        """The agent ended the exchange with an error, whose `status` says what it is.
+    def refused(self, status: str, now: float, *, mismatch: bool, by: str = "agent_error") -> None:
+        """The exchange ended with an error, whose `status` says what it is; `by`: the finding that says whose it is.
 
         `mismatch`: it is that of a message whose task has another generation than the message requires, if it requires
         one: the client reads the task again and repeats the message. That is no failure, and no turn.
@@ -288,7 +292,7 @@ class Exchange:
             return
         self._accepted(now)
         self._understood = self._final = True
-        self.report("agent_error", f"the agent answered with {status}", Severity.ERROR)
+        self.report(by, f"the agent answered with {status}", Severity.ERROR)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
@@ -332,6 +336,12 @@ class Exchange:
             try:
                 payload = decode_json(data)
             except ValueError as error:
+                if is_web_page({}, data[:1_000].decode("utf-8", "replace")):
+                    self._understood = self._final = True
+                    self.report(
+                        AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR
+                    )
+                    return
                 unread = unread_event("malformed_response", f"not JSON: {error}")
                 self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
                 return

@@ -302,9 +302,20 @@ def test_an_error_status(proxied: Proxied) -> None:
     assert proxied.turn.findings[0].message.endswith("400: bad parts")
 
 
-def test_an_error_that_is_not_json(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), b"<h1>Bad Gateway</h1>", 502)
-    assert proxied.codes == ["agent_error"]
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (502, b"<h1>Bad Gateway</h1>", "agent_unreachable"),
+        (401, b"", "agent_unreachable"),
+        (500, b"boom", "agent_unreachable"),
+        (200, b"<!DOCTYPE html><title>Log in</title>", "agent_unreachable"),
+        (400, b"which message?", "agent_error"),
+        (500, b'{"error": {"code": 500, "status": "INTERNAL", "message": "a bug"}}', "agent_error"),
+    ],
+)
+def test_an_answer_that_is_not_of_the_agent(status: int, body: bytes, code: str, proxied: Proxied) -> None:
+    proxied.answer(proxied.request(send()), body, status)
+    assert proxied.codes == [code]
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
@@ -330,10 +341,10 @@ def test_long_errors_are_cut(proxied: Proxied) -> None:
     assert len(proxied.turn.findings[0].message) < 1_000
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_deep_errors_harm_nobody(status: int, proxied: Proxied) -> None:
+@pytest.mark.parametrize(("status", "code"), [(200, "agent_error"), (500, "agent_unreachable")])
+def test_deep_errors_harm_nobody(status: int, code: str, proxied: Proxied) -> None:
     proxied.answer(proxied.request(send()), b'{"error":{"message":%b}}' % (b"[" * 1000 + b"]" * 1000), status)
-    assert proxied.codes == ["agent_error"]
+    assert proxied.codes == [code]
 
 
 def test_a_response_without_events(proxied: Proxied) -> None:
