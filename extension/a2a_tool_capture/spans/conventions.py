@@ -291,7 +291,7 @@ def asks_for_tools(span: Span) -> bool:
     """Whether the model stopped because it asked for a tool."""
     said = (span.attributes.get(attribute) for attribute in _FINISH_REASONS)
     return any(
-        reason in CALLS_TOOLS
+        CALLS_TOOLS(reason)
         for reasons in said
         for reason in (reasons if isinstance(reasons, list) else [reasons])
         if isinstance(reason, str)

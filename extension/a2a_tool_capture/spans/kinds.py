@@ -182,8 +182,8 @@ MESSAGE_TYPES: Mapping[str, str] = {
 SPEAKS_OF_TOOLS = re.compile(r"tool|func|call|action|invo[ck]|command|plugin|skill|mcp", re.IGNORECASE).search
 """What is of an unknown kind and has such a word in its name may be a call."""
 
-CALLS_TOOLS = frozenset({"tool_call", "tool_calls", "tool_use", "tool-calls", "function_call"})
-"""Reasons for which a model stopped: it asked for a tool."""
+CALLS_TOOLS = re.compile(r"(?<!malformed.)(tool.?(call|use)|function.?call)|pause_turn", re.IGNORECASE).search
+"""Reasons for which a model stopped: it asked for a tool, or waits for one that its provider runs."""
 
 
 class SpanRole(StrEnum):

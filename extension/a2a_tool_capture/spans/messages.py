@@ -214,8 +214,12 @@ def _message(message: Mapping[str, Any]) -> Iterator[Item]:
     if not message.keys() & {*CONTENT_OF_MESSAGE, *READ_OF_MESSAGE} and any(map(_holds_more, message.values())):
         yield Unread.unknown(f"a message with {_keys(message)}")
     asks = any(isinstance(item, Asked | Unread) for item in (*items, *calls))
-    if _word(message.get("finish_reason")) in CALLS_TOOLS and not asks:
+    if not asks and any(CALLS_TOOLS(_word(message.get(key))) for key in _REASONS):
         yield Unread.withheld("a message ends with a call that is not in it")
+
+
+_REASONS = ("finish_reason", "finishReason", "stop_reason", "stopReason")
+"""Members of messages and choices: why the model stopped."""
 
 
 def _further_calls(message: Mapping[str, Any]) -> list[Item]:
@@ -304,7 +308,7 @@ def _bare(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(inner := message.get("data"), Mapping) and _word(message.get("type")) in MESSAGE_TYPES:
         return {"type": message["type"], **inner}
     if isinstance(inner := message.get("message"), Mapping):
-        around = {key: value for key, value in message.items() if key == "finish_reason" or SPEAKS_OF_TOOLS(key)}
+        around = {key: value for key, value in message.items() if key in _REASONS or SPEAKS_OF_TOOLS(key)}
         return _bare({**around, **inner})
     return message
 
@@ -479,6 +483,7 @@ _FLATTENED_FIRST = ("llm.", "gen_ai.p", "gen_ai.c")
 _DOCUMENTS = (
     ("openinference.span.kind", "LLM", "input.value", "output.value"),
     ("langsmith.span.kind", "llm", "gen_ai.prompt", "gen_ai.completion"),
+    ("gen_ai.operation.name", "chat", "gen_ai.prompt", "gen_ai.completion"),
 )
 """Attribute and value of a model call's span; where its request and its response are as a whole."""
 
@@ -489,7 +494,7 @@ _MESSAGE_EVENTS = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-_CHOICE = "gen_ai.choice"
+_CHOICE, _COMPLETION = "gen_ai.choice", "gen_ai.content.completion"
 
 ANSWER_TOOLS: tuple[tuple[str, str], ...] = (
     ("pydantic-ai", "final_result"),
@@ -603,6 +608,8 @@ def _events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[_Source, _
             outputs += (read_messages(attributes.get(key)) for key in _OUTPUT)
         elif name in _MESSAGE_EVENTS:
             inputs.append(read_messages([{"role": _MESSAGE_EVENTS[name], **attributes}]))
+        elif name == _COMPLETION:
+            outputs.append(_document(attributes.get("gen_ai.completion")))
         elif name == _CHOICE:
             outputs += (read_messages([_choice(attributes)]), read_messages(attributes.get("tool.result")))
     return _joined(inputs), _joined(outputs)

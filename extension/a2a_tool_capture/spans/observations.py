@@ -150,6 +150,10 @@ def read_span(span: Span) -> Observation | None:
     )
 
 
+_TOOL_SPANS = ("execute_tool ", "tools/call ")
+"""Beginnings of the names that conventions give to calls of tools, and to nothing else."""
+
+
 def unread_of(span: Span) -> Unread | None:
     """What may be a call in a span of which `read_span` makes none; None for a span that is known to be no call."""
     if is_look_alike(span.attributes):
@@ -165,6 +169,8 @@ def unread_of(span: Span) -> Unread | None:
     known = any(role is not None for role in roles.values())
     if not known and any(attribute.startswith(TOOL_ATTRIBUTES) for attribute in span.attributes):
         return Unread.unknown(f"the span {shown} with attributes of a tool call")
+    if not roles and span.name.startswith(_TOOL_SPANS):
+        return Unread.unknown(f"the span {shown} without attributes")
     return (
         Unread.withheld(f"the span {shown} has lost attributes or events", certain=not known) if span.dropped else None
     )
