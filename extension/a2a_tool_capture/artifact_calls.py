@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from .canonical import EXACT, with_whole_numbers
-from .extension_positions import HOLDERS, METADATA
+from .extension_positions import METADATA
 from .json_limits import READ, too_deep
 from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
@@ -27,7 +27,9 @@ from .spec import (
     STARTED_AT,
     ExtensionVersion,
     is_capture_uri,
+    names_extension,
 )
+from .wire import is_from_user
 
 _ABSENT: Any = object()
 _TEXTS = frozenset({str, type(None)})
@@ -39,8 +41,12 @@ _OTHER_VERSION = re.compile(re.escape(BASE_URI) + r"/v[0-9]+/tool_calls")
 _Place: TypeAlias = tuple[str | int, ...]
 """Names and numbers that lead to a value."""
 
-_CONTENT = frozenset({METADATA, "data"})
-"""Members in which an agent may have put calls."""
+_HOLDS = frozenset({dict, list})
+_SHORTEST = len("toolcallcapture")
+"""Characters that a name of the extension has at least."""
+
+_OF_PAST = frozenset({"history", "timeline"})
+"""Members with messages of both sides."""
 
 _MAX_REASONS, _MAX_REASON = 5, 300
 """Maximum number and length of the reasons that a finding repeats."""
@@ -114,7 +120,7 @@ def read_tool_calls(
     if len(already_listed) < len(versions):
         listed = listed_uris(artifact).union(already_listed)
     if not isinstance(metadata, dict):
-        if metadata and any(version.uri in listed for version in versions):
+        if metadata and any(map(names_extension, listed)):
             findings.append(_unknown(f"'metadata' is {_kind(metadata)}", where))
         return ToolCallReading([], findings)
     if NOT_RECORDED_KEY in metadata:
@@ -141,7 +147,7 @@ def read_tool_calls(
         break
     if not calls or len(metadata) > 1:
         known = {version.metadata_key: version.uri for version in versions}
-        lists = any(uri in listed for uri in known.values())
+        lists = any(map(names_extension, listed))
         for key, value in metadata.items():
             if value and key not in known and (code := _unread(key, lists=lists)):
                 findings.append(_unknown(f"metadata has {key!r}", where, code))
@@ -151,7 +157,7 @@ def read_tool_calls(
 def _unread(key: str, *, lists: bool) -> str:
     """The code of the finding about what has this name, if it may be tool calls; "" if not. In an artifact that `lists`
     the extension, they may be under a name that only looks like its name."""
-    if is_capture_uri(key):
+    if names_extension(key):
         return UNKNOWN_VERSION if _OTHER_VERSION.fullmatch(key) else "" if key == NOT_RECORDED_KEY else "unknown_kind"
     is_alike = lists and re.sub(r"[^a-z]", "", key.rpartition("/")[2].lower()) == "toolcalls"
     return "unknown_kind" if is_alike else ""
@@ -172,26 +178,27 @@ def not_recorded(metadata: Mapping[str, Any], where: str) -> Finding:
 
 def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
     """What an event (v1.0 StreamResponse) says of calls outside of the metadata of an artifact, as findings: there they
-    do not count (A2A 1.0, section 3.7). The user's messages are not the agent's."""
+    do not count (A2A 1.0, section 3.7). The user's messages in a history are not the agent's."""
     findings: list[Finding] = []
     pending: list[tuple[Any, _Place]] = [(event, ())]
     while pending:
         holder, place = pending.pop()
-        if isinstance(holder, list):
+        if type(holder) is list:
             for number, entry in enumerate(holder):
-                if isinstance(entry, dict):
+                if entry and type(entry) in _HOLDS:
                     pending.append((entry, (*place, number)))
-        elif holder.get("role") not in ("ROLE_USER", "user"):
-            is_artifact = place[-1:] == ("artifact",) or place[-2:-1] == ("artifacts",)
+        elif "role" not in holder or _OF_PAST.isdisjoint(place) or not is_from_user(holder):
             for key, value in holder.items():
-                if key in HOLDERS:
-                    if isinstance(value, dict | list):
-                        pending.append((value, (*place, key)))
-                elif key.startswith(BASE_URI):
-                    findings += _misplaced({key: value}, place)
-                elif key in _CONTENT and isinstance(value, dict) and not (is_artifact and key == METADATA):
-                    findings += _misplaced(value, place if key == METADATA else (*place, key))
+                if len(key) >= _SHORTEST and names_extension(key):
+                    if value and not (place[-1:] == (METADATA,) and _is_artifact(place[:-1])):
+                        findings.append(_misplaced(holder, key, place))
+                elif value and type(value) in _HOLDS:
+                    pending.append((value, (*place, key)))
     return findings[::-1]
+
+
+def _is_artifact(place: _Place) -> bool:
+    return place == ("artifactUpdate", "artifact") or (len(place) == 3 and place[:2] == ("task", "artifacts"))
 
 
 def calls_anywhere(value: Any) -> ToolCallReading:
@@ -210,19 +217,17 @@ def calls_anywhere(value: Any) -> ToolCallReading:
     return reading
 
 
-def _misplaced(metadata: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
-    for key, value in metadata.items():
-        if not is_capture_uri(key) or not value:
-            continue
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
-        if key == NOT_RECORDED_KEY:
-            yield not_recorded(metadata, where)
-            continue
-        message = (
-            f"{len(value) if isinstance(value, list) else 1} tool call(s) in {where or 'an event'} were ignored; put "
-            f"them into the metadata of an artifact that lists the extension, under {METADATA_KEY!r}"
-        )
-        yield Finding("calls_not_on_artifact", message, where=where)
+def _misplaced(holder: Mapping[str, Any], key: str, place: _Place) -> Finding:
+    place = place[:-1] if place[-1:] == (METADATA,) else place
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
+    if key == NOT_RECORDED_KEY:
+        return not_recorded(holder, where)
+    value = holder[key]
+    message = (
+        f"{len(value) if isinstance(value, list) else 1} tool call(s) in {where or 'an event'} were ignored; put "
+        f"them into the metadata of an artifact that lists the extension, under {METADATA_KEY!r}"
+    )
+    return Finding("calls_not_on_artifact", message, where=where)
 
 
 def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], seen: SeenCalls) -> ToolCall | None:

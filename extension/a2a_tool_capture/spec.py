@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
@@ -84,6 +85,14 @@ def agent_extension(description: str = DESCRIPTION) -> AgentExtension:
 def is_capture_uri(uri: object) -> TypeGuard[str]:
     """Whether this is a URI or a metadata key of the extension, in any version."""
     return isinstance(uri, str) and uri.startswith(BASE_URI) and uri[len(BASE_URI) :][:1] in ("", "/")
+
+
+def names_extension(text: object) -> bool:
+    """Whether this is such a name, or one that an agent may have written for it: of other case, scheme or host."""
+    return isinstance(text, str) and _alike(text) is not None
+
+
+_alike = re.compile(r"tool[-_ ]?call[-_ ]?capture", re.IGNORECASE).search
 
 
 def requested_uris(header_values: list[str]) -> list[str]:

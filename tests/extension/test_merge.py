@@ -761,6 +761,7 @@ def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
 
 REPORT = {METADATA_KEY: [call("one"), call("two")]}
 SPELLINGS = [REPORT, {METADATA_KEY: call("one")}, {URI: [call("one")]}, {f"{URI}/toolCalls": [call("one")]}]
+SPELLINGS += [{key: [call("one")]} for key in (METADATA_KEY.upper(), METADATA_KEY.replace("https", "http"))]
 MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
 
 
@@ -787,6 +788,11 @@ def misplaced(metadata: Any) -> list[tuple[str, Event]]:
         ("artifactUpdate", {"artifactUpdate": {**plain, "metadata": metadata}}),
         ("artifactUpdate.artifact", {"artifactUpdate": {**plain, "artifact": {**plain["artifact"], **metadata}}}),
         ("artifactUpdate.artifact.parts[0]", {"artifactUpdate": {**plain, "artifact": in_part}}),
+        ("message", {"message": {**marked, "role": "ROLE_USER"}}),
+        ("task.metadata.x", {"task": {"id": "t", "status": done, "metadata": {"x": metadata}}}),
+        ("task.timeline[0].artifact", {"task": {"id": "t", "status": done, "timeline": [{"artifact": marked}]}}),
+        ("task.subtasks[0].artifacts[0]", {"task": {"id": "t", "status": done, "subtasks": [{"artifacts": [marked]}]}}),
+        ("metadata.x", {"artifactUpdate": {**plain, "artifact": {**plain["artifact"], "metadata": {"x": metadata}}}}),
         ("artifactUpdate.artifact.parts[0].data", {"artifactUpdate": {**plain, "artifact": in_data}}),
     ]
 
