@@ -16,7 +16,7 @@ import pytest
 from a2a.client import A2ACardResolver, ClientConfig, create_client
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.check import ProbeClient, check_agent
+from a2a_eval_proxy.check import ProbeClient
 from a2a_eval_proxy.check.probe.grpc_trials import card_over_grpc
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
@@ -25,6 +25,7 @@ from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
+from support.checking import check_proxy
 from support.prefork import run
 from support.raw_http2 import RawClient, deliver
 
@@ -249,8 +250,7 @@ async def test_a_path_leads_calls_to_their_agent(tmp_path: Path) -> None:
 async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_header_host(tmp_path: Path) -> None:
     own: dict[str, dict[str, Any]] = {"orders": {"hosts": "localhost"}, "refunds": {}}
     async with many_agents(tmp_path, own=own) as many:
-        async with ProbeClient({}, 60.0) as client:
-            report = await check_agent(client, f"{many.proxy.url}/agents/orders", ["chunks please"])
+        report = await check_proxy(f"{many.proxy.url}/agents/orders", "chunks please")
         checked = {str(one.interface) for one in report.record.conversations}
         assert {"JSONRPC 1.0", "HTTP+JSON 1.0", "GRPC 1.0", "GRPC 0.3"} <= checked
         seen = {name: len(agent.seen) for name, agent in many.agents.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from a2a_eval_proxy.check import CheckReport, ProbeClient, PushOptions, check_agent
+from a2a_eval_proxy.check.probe.dialogue import probe_agent
+from a2a_eval_proxy.check.report.report import apply_rules
 from a2a_eval_proxy.check.rules.base import RuleStatus
 from support.patience import PATIENCE_S
 
@@ -13,6 +15,12 @@ async def check(
     """What `a2a-eval-proxy check` finds out about the agent at `url`."""
     async with ProbeClient({}, timeout_s) as client:
         return await check_agent(client, url, messages, push=push)
+
+
+async def check_proxy(url: str, *messages: str) -> CheckReport:
+    """The same rules for what a proxy at `url` shows, which the command refuses to take for an agent."""
+    async with ProbeClient({}, PATIENCE_S) as client:
+        return apply_rules(await probe_agent(client, url, messages, lambda step: None))
 
 
 def rules_with(report: CheckReport, status: RuleStatus) -> set[str]:

@@ -168,7 +168,7 @@ class InterfaceComparison:
             self.unreachable = direct.ending or (direct.end.message if direct.end else "")
             return
         await self._each("unknown method", lambda side: requests.unknown_method(side.interface))
-        await self._each("malformed body", lambda side: requests.malformed(side.interface))
+        await self._each(MALFORMED, lambda side: requests.malformed(side.interface))
         await self._each("wrong version", lambda side: requests.wrong_version(side.interface))
         await self._each("wrong content type", lambda side: requests.wrong_content_type(side.interface))
 
@@ -194,7 +194,7 @@ class InterfaceComparison:
         self.calls_seen = self.calls_seen or (asked and names_calls(direct))
         noise = {delta.what for delta in compare(direct, again, self._again, asked=asked)}
         deltas = compare(direct, proxied, self._proxied, asked=asked)
-        if name.endswith("push configuration"):
+        if name.endswith("push configuration") or (name == MALFORMED and refuses_push(proxied)):
             self.push_refused = self.push_refused or refuses_push(proxied)
             deltas = [replace(delta, design=PUSH_REFUSED) for delta in deltas] if self.push_refused else deltas
         if card:
@@ -227,6 +227,7 @@ def _cards_in(answer: WireAnswer) -> list[Any]:
 
 
 CARD = "agent card"
+MALFORMED = "malformed body"  # may set a webhook for all that a proxy can tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> Check
     value = masking(header_values)
     return replace(
         report,
-        record=replace(report.record, card=value(report.record.card)),
+        record=value(report.record),
         results=tuple(
             replace(result, problems=value(result.problems), reason=value(result.reason)) for result in report.results
         ),

@@ -230,7 +230,7 @@ async def test_what_the_real_proxy_documents_differs_by_design(tmp_path) -> None
     }
     refused = {one.operation for one in report.comparisons for delta in one.designed if "--push refuse" in delta.design}
     operations = {f"{verb} push configuration" for verb in ("create", "get", "list")}
-    assert refused == {*operations, CARD, OLD_CARD, "extended card"}
+    assert refused == {*operations, CARD, OLD_CARD, "extended card", "malformed body"}
 
 
 async def test_an_agent_that_has_only_grpc_behind_the_real_proxy(tmp_path) -> None:
