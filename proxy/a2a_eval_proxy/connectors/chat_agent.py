@@ -14,7 +14,13 @@ from typing import Any
 import httpx
 from a2a_tool_capture.connector import recorder
 from a2a_tool_capture.environment_proxies import EnvironmentTransport, UnusableProxyError
-from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError, connection_problem
+from a2a_tool_capture.errors import (
+    AgentUnreachableError,
+    ConfigurationError,
+    connection_problem,
+    is_web_page,
+    not_of_the_agent,
+)
 from a2a_tool_capture.json_values import describe, plain_text
 from a2a_tool_capture.secret_references import resolve_header
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -24,7 +30,7 @@ from tool_call_evaluators.judge.answers import content_text, shortened
 from tool_call_evaluators.judge.transport import RefusedError, backoff
 
 from ..errors import ConfigError
-from .conversations import called
+from .conversations import ModelUnreachableError, called
 from .loading import load_module
 
 
@@ -132,21 +138,26 @@ class ChatApi:
                 raise AgentUnreachableError(self._problem(client, connection_problem(error))) from error
 
     async def complete(self, client: httpx.AsyncClient, members: Mapping[str, Any]) -> dict[str, Any]:
-        """The message of a completion. Raises ChatApiError."""
+        """The message of a completion. Raises ChatApiError, and ModelUnreachableError."""
         request = {**self.body, **members}
         attempt = 0
+        kind: type[Exception]
         wait: float | None
         while True:
             try:
                 response = await client.post(self._url, json=request)
             except httpx.RequestError as error:
-                problem, wait = f"{type(error).__name__}: {error}".rstrip(": "), backoff(attempt)
+                kind, problem, wait = ModelUnreachableError, connection_problem(error), backoff(attempt)
             else:
                 if response.is_success:
                     return self._message(client, response)
+                is_others = not_of_the_agent(response.status_code, response.headers)
+                kind = ModelUnreachableError if is_others else ChatApiError
                 problem, wait = RefusedError.of(response).retry(attempt)
+                if response.status_code in (401, 403):
+                    problem += f"; give the key in {' or '.join(KEY_VARIABLES)}, or a --header"
             if wait is None or attempt >= RETRIES:
-                raise ChatApiError(self._problem(client, problem))
+                raise kind(self._problem(client, problem))
             await asyncio.sleep(wait)
             attempt += 1
 
@@ -157,6 +168,8 @@ class ChatApi:
                 return message
         except (ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
             pass
+        if is_web_page(response.headers, response.text):
+            raise ModelUnreachableError(self._problem(client, "a web page; is it a chat-completions API?"))
         raise ChatApiError(self._problem(client, f"not a chat completion: {shortened(response.text)}"))
 
     def _problem(self, client: httpx.AsyncClient, problem: str) -> str:

@@ -32,6 +32,10 @@ class AnswerError(Exception):
     """An agent returned what is no answer; the message says what was expected."""
 
 
+class ModelUnreachableError(Exception):
+    """Not an agent's model answered: no connection, a gateway, a login, a web page, an API that failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
     """The text of a turn, and the tool calls that the agent returned with it."""
@@ -49,6 +53,8 @@ class _AgentConversation:
     turns: int = 0
     sources: tuple[ToolCallSource, ...] = ()
     """Where the calls of its last turn were seen, in order."""
+    unreachable: str = ""
+    """Why the agent's model could not be reached, in its last turn."""
 
 
 class AgentConversations:
@@ -70,6 +76,11 @@ class AgentConversations:
         conversation = self._open.get(context_id)
         return (conversation.chat_id, conversation.sources) if conversation else ("", ())
 
+    def unreachable(self, context_id: str) -> str:
+        """Why the last turn says nothing about the agent; "" if it does."""
+        conversation = self._open.get(context_id)
+        return conversation.unreachable if conversation else ""
+
     async def say(self, context_id: str, text: str, seed: int | None = None) -> AgentAnswer:
         """The agent's answer to a message, which gets the `seed` of the attempt if it takes one.
 
@@ -81,7 +92,12 @@ class AgentConversations:
             conversation = self._open[context_id] = _AgentConversation(agent)
         self._open.move_to_end(context_id)
         async with conversation.turn:
-            answer = await _ask(conversation, context_id, text, seed)
+            conversation.unreachable = ""
+            try:
+                answer = await _ask(conversation, context_id, text, seed)
+            except ModelUnreachableError as error:
+                conversation.unreachable = str(error)
+                raise
         await self._end_idle()
         return answer
 

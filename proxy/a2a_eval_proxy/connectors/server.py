@@ -34,7 +34,7 @@ from ..threads import LoopThread
 from ..turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
 from .chat_agent import ChatAgent, ChatApi, ChatOptions, ToolModule
-from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError
+from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
 from .loading import ChatReference, failure, python_agents, read_reference
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class ConnectedAgent(AgentExecutor):
                 returned = answer.tool_calls
             except TimeoutError as error:
                 return f"no answer within {self._timeout_s:g} s" if limit.expired() else failure(error)
-            except AnswerError as error:
+            except (AnswerError, ModelUnreachableError) as error:
                 return str(error)
             except FAILURES as error:
                 logger.debug("the agent failed", exc_info=error)
@@ -145,6 +145,10 @@ class ServedAgent:
             turn.tool_calls = [
                 replace(call, source=source) for call, source in zip(turn.tool_calls, sources, strict=True)
             ]
+
+    def unreachable(self, conversation_id: str) -> str:
+        """Why the last turn of the conversation says nothing about the agent; "" if it does."""
+        return self._conversations.unreachable(conversation_id)
 
     async def end(self, conversation_id: str) -> None:
         try:

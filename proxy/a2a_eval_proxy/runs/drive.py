@@ -257,6 +257,20 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
     return todo
 
 
+class _Client(CaptureClient):
+    """Knows of an agent that this process serves whether its model was reached, as is known of an A2A agent."""
+
+    server: ServedAgent | None = None
+
+    async def send(self, text: str, **options: Any) -> CapturedTurn:
+        turn = await super().send(text, **options)
+        if self.server and (why := self.server.unreachable(turn.context_id)):
+            error = AgentUnreachableError(why)
+            error.turn = turn if turn.tool_calls else replace(turn, first_event_at=None)  # the task is ours
+            raise error
+        return turn
+
+
 @asynccontextmanager
 async def agent_client(
     options: AgentOptions, name: str | None = None
@@ -270,7 +284,7 @@ async def agent_client(
         connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
         AsyncExitStack() as stack,
     ):
-        client = CaptureClient(
+        client = _Client(
             server.url if server else agent.url,
             headers={} if server else agent.headers,
             tls=None if server else agent.tls,
@@ -281,6 +295,7 @@ async def agent_client(
             trust_env=server is None,
             card_path=None if name is None else WELL_KNOWN_PATHS[0],  # at the origin may be that of another
         )
+        client.server = server
         try:
             await stack.enter_async_context(client)
         except AgentError as error:

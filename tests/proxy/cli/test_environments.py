@@ -359,7 +359,10 @@ def _run_as(
             ["/bin/bash", "-c", f"trap - PIPE; {script}"], capture_output=True, timeout=PATIENCE_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        texts = [
+            bytes(out).replace(b"\0", b"").decode(errors="replace") for out in (done.stdout, done.stderr)
+        ]  # UTF-16
+        return done.returncode, texts[0], texts[1]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)

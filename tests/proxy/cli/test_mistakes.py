@@ -131,6 +131,7 @@ class Mistake:
 DEAD_PROXY = {"HTTP_PROXY": NOBODY}
 KEY = {"OPENAI_API_KEY": "sk-of-nobody"}
 RUN = "run suite.yaml --agent {agent}"
+MODEL = "run suite.yaml --agent openai:{strange}"
 MISTAKES = {
     # the agent
     "agent down": Mistake(f"run suite.yaml --agent {NOBODY}", f"{NOBODY} cannot be reached: {REFUSED}", 3),
@@ -208,6 +209,16 @@ MISTAKES = {
     "messages that fail: run": Mistake("run suite.yaml --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
     "messages that fail: check": Mistake("check {strange}/answers-500", "/rpc answered HTTP 500: ", 3),
     "messages that fail: init": Mistake("init --dir new --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
+    "model without credentials": Mistake(f"{MODEL}/401", "HTTP 401: who?; give the key in A2A_EVAL_PROXY_AGENT_A", 3),
+    "model without credentials: send": Mistake("send hi --agent openai:{strange}/401", "HTTP 401: who?; give the", 3),
+    "model without credentials: init": Mistake("init --dir new --agent openai:{strange}/401", "HTTP 401: who?;", 3),
+    "model without credentials: check": Mistake("check openai:{strange}/401", "HTTP 401: who?; give the key in", 3),
+    "model without credentials: doctor": Mistake(
+        "doctor openai:{strange}/403 --otlp 127.0.0.1:0", "HTTP 403: who?; give the key in", 3
+    ),
+    "web page for a model": Mistake(f"{MODEL}/html", "a web page; is it a chat-completions API?", 3),
+    "model behind a login": Mistake(f"{MODEL}/login", "HTTP 307", 3),
+    "model at a wrong path": Mistake(f"{MODEL}/404", "HTTP 404: who?", 3),
     "extension that the agent requires": Mistake(
         "run suite.yaml --agent {strange}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
     ),

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from a2a_eval_proxy.connectors import chat_agent
 from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.runs.drive import AgentOptions, agent_client
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.models import CapturedTurn
 from agents.chat_server import KEY, calls, chat_server
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from support.prefork import run
 
 TOOLS = '''
@@ -256,7 +258,7 @@ async def test_a_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch, caplog: p
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key")
     with chat_server() as api, caplog.at_level("DEBUG"):  # of the libraries, too
         (turn,) = await said(f"{api.url}?sig=s3cret-signature", "Hi")
-    assert turn.text.startswith(f"ChatApiError: {api.url}/chat/completions: HTTP 401: Incorrect API key provided: ***.")
+    assert turn.text.startswith(f"{api.url}/chat/completions: HTTP 401: Incorrect API key provided: ***.")
     assert "sk-wrong-key" not in caplog.text
     assert "s3cret" not in turn.text + caplog.text
 
@@ -281,7 +283,8 @@ async def test_a_rate_limit_is_waited_for() -> None:
     [
         (limited(**{"Retry-After": "900"}), "HTTP 429: slow down; the server asks to wait 900 s"),
         (JSONResponse({"error": {"message": "no such model"}}, 404), "HTTP 404: no such model"),
-        (PlainTextResponse("<html>"), "not a chat completion: <html>"),
+        (PlainTextResponse("<html>"), "a web page; is it a chat-completions API?"),
+        (PlainTextResponse("hello"), "not a chat completion: hello"),
         (JSONResponse({"choices": []}), 'not a chat completion: {"choices":[]}'),
         (JSONResponse({"choices": [{"message": "text"}]}), "not a chat completion: "),
         ({"content": None, "tool_calls": [{"id": "c"}]}, "the model's message has a tool call without a function"),
@@ -294,6 +297,35 @@ async def test_what_is_no_completion_fails_the_turn(said_by_api: Any, problem: s
     assert turn.state == "TASK_STATE_FAILED"
     assert problem in turn.text
     assert "Traceback" not in turn.text
+
+
+def fails(status: int) -> Response:
+    error = {"message": "an error of ours", "type": "server_error", "code": "internal"}
+    return JSONResponse({"error": error}, status, {"retry-after-ms": "1"})
+
+
+@pytest.mark.parametrize(
+    ("script", "unreachable"),
+    [
+        ([fails(500)] * 5, True),
+        ([fails(503)] * 5, True),
+        ([fails(401)], True),
+        ([RedirectResponse("https://login.example/")], True),
+        ([HTMLResponse("<p>Log in</p>")], True),
+        ([fails(400)], False),
+        ([JSONResponse({"choices": []})], False),
+        (["Hello."], False),
+    ],
+)
+async def test_an_api_that_is_not_the_model_says_nothing_about_the_agent(
+    script: list[Response | str], unreachable: bool
+) -> None:
+    with chat_server(*script, "Again.") as api:
+        async with agent_client(AgentOptions(f"openai:{api.url}")) as (client, _):
+            conversation = client.conversation()
+            with pytest.raises(AgentUnreachableError) if unreachable else nullcontext():
+                await conversation.send("Hi")
+            assert (await conversation.send("Hi again")).text == "Again."
 
 
 @pytest.mark.parametrize(
@@ -325,7 +357,7 @@ async def test_an_api_that_went_away_fails_the_turn(monkeypatch: pytest.MonkeyPa
         ):
             api.stop()
             turn = await client.conversation().send("Hi")
-    assert turn.text.startswith(f"ChatApiError: {api.url}/chat/completions: ConnectError: ")
+    assert turn.text.startswith(f"{api.url}/chat/completions: connection refused")
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
