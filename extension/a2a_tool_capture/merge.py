@@ -19,7 +19,7 @@ from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
-from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, new_calls, unite
+from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
 from .spec import KNOWN_VERSIONS
 from .token_usage import TokenUsage, states_tokens
 from .wire import (
@@ -545,7 +545,7 @@ class TaskMerger:
 
     def _note_dropped(self, before: list[ToolCall]) -> None:
         """Remember the calls that were there `before` a report, if it lacks one."""
-        if before and (self._shown or new_calls(before, self.tool_calls)):
+        if before and (self._shown or missing_calls(before, self.tool_calls)):
             self._shown = [*before, *new_calls(self._shown, before)][:MAX_CALLS]
 
     def _identify(self, task_id: Any, context_id: Any) -> None:
@@ -587,7 +587,7 @@ class TaskMerger:
                 self._add(placed, call, artifact_id)
         self._add_text(placed, artifact, generation)
         self._artifacts[artifact_id] = placed
-        if replaced is not None and new_calls(replaced.calls, placed.calls):
+        if replaced is not None and missing_calls(replaced.calls, placed.calls):
             self._note_dropped(before)
 
     def _extend(self, artifact_id: str, known: MergedArtifact, artifact: Mapping[str, Any], generation: int) -> None:

@@ -170,6 +170,22 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
     return new
 
 
+def missing_calls(calls: Sequence[ToolCall], later: Sequence[ToolCall]) -> list[ToolCall]:
+    """Those of `calls` that a later report does not have. Of calls that share an id it needs to have as many."""
+    missing = new_calls(calls, later)
+    if not missing:
+        return []
+    index = CallIndex()
+    for position, call in enumerate(later):
+        index.put(call, position, later)
+    before, after = (Counter((call.id, call.name) for call in those) for those in (calls, later))
+    return [
+        call
+        for call in missing
+        if not call.id or after[call.id, call.name] < before[call.id, call.name] or index.find(call, later) is None
+    ]
+
+
 class CallIndex:
     """Finds the position of a repeated call in a list of calls. A look-up takes the same time however often an id
     is used."""

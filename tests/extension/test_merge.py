@@ -676,6 +676,20 @@ def test_ids_that_start_again_in_each_turn_hide_nothing(made: dict[str, Any], to
         merger.feed(task(*known)) if told != "stream" else None
 
 
+def test_a_task_that_has_what_was_streamed_drops_nothing_though_ids_start_again() -> None:
+    merger, known = merged(), []
+    for turn in range(4):
+        known.append(artifact(f"a{turn}", PAID))
+        merger.feed(update(known[-1]))
+        merger.feed(task(*known))
+        assert [item.name for item in merger.turn_tool_calls] == ["pay"]
+        assert unknown_by(merger) is None
+        if turn == 3:
+            merger.feed(task(*known[:-1]))
+            assert unknown_by(merger) == "dropped_by_snapshot"
+        merger.begin_turn()
+
+
 def test_the_end_of_a_call_of_an_earlier_turn_is_no_call_of_this_one() -> None:
     merger = merged(update(artifact("a", call("pay", "1"))), status("INPUT_REQUIRED", "Sure?"))
     merger.begin_turn()
