@@ -159,8 +159,11 @@ def _unread(key: str, *, lists: bool) -> str:
     the extension, they may be under a name that only looks like its name."""
     if names_extension(key):
         return UNKNOWN_VERSION if _OTHER_VERSION.fullmatch(key) else "" if key == NOT_RECORDED_KEY else "unknown_kind"
-    is_alike = lists and re.sub(r"[^a-z]", "", key.rpartition("/")[2].lower()) == "toolcalls"
-    return "unknown_kind" if is_alike else ""
+    return "unknown_kind" if lists and _is_alike(key) else ""
+
+
+def _is_alike(key: str) -> bool:
+    return re.sub(r"[^a-z]", "", key.rpartition("/")[2].lower()) == "toolcalls"
 
 
 def _unknown(what: str, where: str, code: str = "unknown_kind") -> Finding:
@@ -180,21 +183,30 @@ def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
     """What an event (v1.0 StreamResponse) says of calls outside of the metadata of an artifact, as findings: there they
     do not count (A2A 1.0, section 3.7). The user's messages in a history are not the agent's."""
     findings: list[Finding] = []
-    pending: list[tuple[Any, _Place]] = [(event, ())]
+    pending: list[tuple[Any, _Place, bool]] = [(event, (), False)]
     while pending:
-        holder, place = pending.pop()
+        holder, place, lists = pending.pop()
         if type(holder) is list:
             for number, entry in enumerate(holder):
                 if entry and type(entry) in _HOLDS:
-                    pending.append((entry, (*place, number)))
+                    pending.append((entry, (*place, number), lists))
         elif "role" not in holder or _OF_PAST.isdisjoint(place) or not is_from_user(holder):
+            lists = lists or ("extensions" in holder and _is_artifact(place) and _lists_in_vain(holder))
             for key, value in holder.items():
-                if len(key) >= _SHORTEST and names_extension(key):
+                if (len(key) >= _SHORTEST and names_extension(key)) or (lists and _is_alike(key)):
                     if value and not (place[-1:] == (METADATA,) and _is_artifact(place[:-1])):
                         findings.append(_misplaced(holder, key, place))
                 elif value and type(value) in _HOLDS:
-                    pending.append((value, (*place, key)))
+                    pending.append((value, (*place, key), lists))
     return findings[::-1]
+
+
+def _lists_in_vain(artifact: Mapping[str, Any]) -> bool:
+    """Whether an artifact lists the extension, and has nothing where calls are read."""
+    metadata = artifact.get(METADATA)
+    return any(map(names_extension, listed_uris(artifact))) and not (
+        isinstance(metadata, dict) and METADATA_KEY in metadata
+    )
 
 
 def _is_artifact(place: _Place) -> bool:

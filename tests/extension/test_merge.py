@@ -834,6 +834,13 @@ def test_a_report_under_another_key_leaves_the_calls_unknown(metadata: Any) -> N
         assert METADATA_KEY in merger.findings[0].message, "which says what to do"
 
 
+@pytest.mark.parametrize("content", [{"tool_calls": [1]}, {"parts": [{"data": {"x": {"toolCalls": [call("one")]}}}]}])
+def test_an_artifact_that_lists_the_extension_may_have_its_calls_elsewhere(content: Event) -> None:
+    assert unknown_by(merged(update({**artifact("a"), "extensions": [URI], **content}))) == "calls_not_on_artifact"
+    assert unknown_by(merged(update({**artifact("a"), "extensions": [], **content}))) is None
+    assert unknown_by(merged(update({**artifact("a", call("one")), **content}))) is None
+
+
 @pytest.mark.parametrize("metadata", [None, {}, [], {METADATA_KEY: []}, {URI: []}, {URI: None}, {"trace": "x"}])
 def test_an_artifact_that_lists_the_extension_may_have_no_calls(metadata: Any) -> None:
     told = {**artifact("a", text="x"), "metadata": metadata}
