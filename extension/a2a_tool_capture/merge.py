@@ -358,11 +358,6 @@ class TaskMerger:
         return calls
 
     @property
-    def earlier_calls(self) -> int:
-        """Number of calls that are known of earlier turns."""
-        return len(self._turn.calls)
-
-    @property
     def turn_tool_calls(self) -> list[ToolCall]:
         """The calls that first appeared since `begin_turn` (all of them, if it was never called)."""
         return new_calls(self.tool_calls, self._turn.calls) if self._turn.calls else self.tool_calls

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, ToolCall
 
 
 @dataclass
@@ -23,5 +23,5 @@ class AskedStore:
     def keep_open(self, turn: Turn) -> bool:
         return self.keeps(turn)
 
-    def found_late(self, task_id: str, finding: Finding) -> None:
+    def found_late(self, task_id: str, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
         self.late.append((task_id, finding.code))

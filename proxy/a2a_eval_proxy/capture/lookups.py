@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.recent import Recent
 
 from ..turn import Turn
@@ -24,8 +24,8 @@ _MAX_WATCHED = 10_000
 _UNCLAIMED_S = 30.0
 """Time for which a queue stays that no turn has claimed."""
 
-_NOT_OPEN_S, _NOT_OPEN_ANY_MORE_S = 2.0, 600.0
-"""Time before the store is asked again about a task without an open turn; the second, if the task has ended."""
+_NOT_OPEN_S = 2.0
+"""Time before the store is asked again about a task without an open turn, if the book has forgotten it by then."""
 
 _MAX_NOT_OPEN = 10_000
 
@@ -40,8 +40,8 @@ class TaskStore(Protocol):
         """Take a copy of a turn that is open when its exchange ends, and again when it has changed; returns whether it
         was taken, so that another process can continue the turn."""
 
-    def found_late(self, task_id: str, finding: Finding) -> None:
-        """Add a finding to the last turn of a task that has no open turn."""
+    def found_late(self, task_id: str, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
+        """Add a finding to the last turn of a task that has no open turn; with `calls`, if its turns lack any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,6 @@ class Lookup:
     turns: list[Turn] = field(default_factory=list)
     """Turns that continue the task."""
     waiting: list[Callable[[], object]] = field(default_factory=list)
-    over: bool = False
-    """Whether a watcher has seen the end of the task."""
     answered: bool = False
     """Whether nothing waits any more."""
     unclaimed_at: float | None = None
@@ -97,11 +95,11 @@ class Lookups:
         lookup.turns.append(turn)
         return lookup
 
-    def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
-        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
+    def of_watcher(self, task_id: str, now: float) -> Lookup | None:
+        """The question about a task that a client reads; None where it need not be asked."""
         if self.store is None or self._not_open.get(task_id, 0.0) > now or len(self.pending) >= _MAX_WATCHED:
             return None
-        lookup = self.pending[task_id] = Lookup(task_id, over=over)
+        lookup = self.pending[task_id] = Lookup(task_id)
         self.store.look_up(task_id)
         return lookup
 
@@ -117,7 +115,7 @@ class Lookups:
         found = ((one.task_id, one.unclaimed_at) for one in self.pending.values())
         return [task_id for task_id, since in found if since is not None and now - since > _UNCLAIMED_S]
 
-    def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
+    def is_not_open(self, task_id: str, now: float) -> None:
         """The store has no open turn of the task: do not ask again for a while."""
         if self.store is not None:
-            self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)
+            self._not_open[task_id] = now + _NOT_OPEN_S

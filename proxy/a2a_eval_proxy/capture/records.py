@@ -192,7 +192,7 @@ class TaskRecord:
     """Ids of the turns whose calls `merger` knows."""
     forgotten: bool = False
     rested: tuple[str, int] | None = None
-    """State and number of calls with which the last turn ended, if the task then waited for its user."""
+    """State and number of calls with which the last turn ended, if the task then had ended or waited for its user."""
     foreign_messages: int | None = None
     """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
     earlier_unknown: bool = False
@@ -254,6 +254,8 @@ class TaskRecord:
         calls = [call for turn in elsewhere for call in turn.tool_calls]
         self.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
         self.captured += [turn.turn_id for turn in elsewhere]
+        if history.closed and history.closed[-1].state in TERMINAL_STATES:
+            self.rested = history.closed[-1].state or "", 0
         for turn in elsewhere:
             self.earlier_unknown = _leaves_unknown(turn, self.earlier_unknown)
         if history.open is not None and self.open is None and history.open.turn_id not in self.captured:
@@ -400,7 +402,7 @@ class TaskRecord:
         fill(turn, self.merger)
         if self.status_before.state and self.end_is_repeated and not self._shows_news(turn):
             turn.findings.append(END_REPEATED)
-        if turn.state in INTERRUPTED_STATES:
+        if turn.state in SETTLED_STATES:
             self.rested = turn.state, len(turn.tool_calls)
         if turn.findings:
             unknown = EARLIER_UNKNOWN in turn.findings
@@ -417,20 +419,22 @@ class TaskRecord:
         news = turn.tool_calls or (turn.response_text and not told_apart)
         return turn.state not in INTERRUPTED_STATES and bool(news)
 
-    def continued_alone(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
-        """Whether the task, which has no open turn and waited for its user, shows that it continued without; True once.
+    def found_late(self, event: Mapping[str, Any], mark: StatusMark | None) -> Finding | None:
+        """What the last turn, which is closed, gets as a finding, once: its task, which waited for its user, has
+        continued without, or shows calls that the turn lacks.
 
         `event`, with its `mark`, was merged, or comes from a webhook. Only settled statuses count: others may come
         late.
         """
         if self.rested is None:
-            return False
+            return None
         state, calls = self.rested
-        settled = mark is not None and mark.state in SETTLED_STATES and mark.state != state
+        asks = state in INTERRUPTED_STATES
+        settled = asks and mark is not None and mark.state in SETTLED_STATES and mark.state != state
         if (settled and not self.is_past(event, mark)) or len(self.merger.turn_tool_calls) > calls:
             self.rested = None
-            return True
-        return False
+            return CONTINUED_ALONE if asks else SHOWN_LATE
+        return None
 
     def finished_by(self, view: TaskMerger, now: float) -> None:
         """Take note that a stream that does not lead shows the end of the task, if it does."""
@@ -511,6 +515,13 @@ END_REPEATED = Finding(
 TAKEN_EARLIER = Finding(
     "calls_missed",
     "the task continued before the agent was seen to take the message: what it did meanwhile is not in this turn",
+    Severity.WARNING,
+    "capture",
+)
+
+SHOWN_LATE = Finding(
+    "calls_missed",
+    "after this turn was closed, its task showed tool calls that it lacks",
     Severity.WARNING,
     "capture",
 )

@@ -6,14 +6,13 @@ and a task may span several turns. The book joins them by task id. `phases.TRANS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture import Finding, TaskMerger
+from a2a_tool_capture import Finding, TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_MARKS
-from a2a_tool_capture.recent import Recent
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
 from ..memory import MemoryPool
@@ -22,7 +21,6 @@ from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
     ASKED_KEY,
-    CONTINUED_ALONE,
     EARLIER_UNKNOWN,
     SHOWN_LATE,
     OpenTurn,
@@ -31,7 +29,6 @@ from .records import (
     TaskWatcher,
     incomplete_because,
     kept_of,
-    shows_end,
     task_id_of,
 )
 from .task_table import MAX_OPEN_BYTES, TaskTable
@@ -39,8 +36,6 @@ from .turn_changes import ChangeTracker
 
 MAX_WAITING_BYTES = 128 * 1024
 """Maximum size of an event that waits in a queue that no turn has claimed; larger ones are left out."""
-
-_MAX_ENDED = 10_000
 
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
@@ -81,8 +76,6 @@ class TurnBook:
         self._on_opened = on_opened
         self.lookups = Lookups(store)
         self._on_evicted, self._notified = on_evicted, notified
-        self._ended: Recent[str, int] = Recent(_MAX_ENDED)
-        """The number of calls of each task that has ended."""
         self._evicting = False
         self._tasks = TaskTable(TaskMerger, max_open_bytes, max_open)
         self.live: ChangeTracker | None = None
@@ -214,7 +207,7 @@ class TurnBook:
         lookup = self.lookups.pending.get(task_id)
         if lookup is not None or ours or not task_id or task_id in self._tasks.named:
             return lookup
-        return self.lookups.of_watcher(task_id, shows_end(event), now)
+        return self.lookups.of_watcher(task_id, now)
 
     def _feed(
         self, watcher: TaskWatcher, event: Mapping[str, Any], now: float, live: bool, size: int, task_id: str
@@ -235,8 +228,6 @@ class TurnBook:
             if watcher.waits:
                 self._feed(watcher, event, now, live, size, task_id)
                 return
-        if "task" in event and task_id in self._ended and (record is None or record.open is None):
-            self._shown_late(task_id, event)
         if record is None:
             return
         record.touched_at = now
@@ -277,8 +268,8 @@ class TurnBook:
                 record.update_answered(event, mark, now, conclusive=False)
             else:
                 record.finished_by(watcher.merger, now)
-        if record.open is None and record.continued_alone(event, mark):
-            self._found_late(record.task_id, CONTINUED_ALONE)
+        if record.open is None and (late := record.found_late(event, mark)) is not None:
+            self._found_late(record.task_id, late, record.merger.turn_tool_calls if late is SHOWN_LATE else ())
         elif record.next is not None and record.answered:
             self._advance(record, TurnEvent.NEXT_MESSAGE, now)
         if self.live is not None:
@@ -364,9 +355,12 @@ class TurnBook:
         if not history.known:
             for turn in lookup.turns:
                 turn.findings.append(EARLIER_UNKNOWN)
+        elif history.closed and task_id not in self._tasks.named:  # it may show calls that these turns lack
+            self._learn(task_id, history, now)
+            self._tasks.ended(self._tasks.named[task_id])
         if lookup.turns or task_id in self._tasks.named or history.closed:
             if history.open is None:
-                self.lookups.is_not_open(task_id, now, over=lookup.over)
+                self.lookups.is_not_open(task_id, now)
             self._release(task_id)
         else:
             lookup.unclaimed_at = now
@@ -389,17 +383,9 @@ class TurnBook:
         elif finding not in record.open.turn.findings:
             record.open.turn.findings.append(finding)
 
-    def _shown_late(self, task_id: str, event: Mapping[str, Any]) -> None:
-        """Take a Task that shows itself after its end: it may have calls that nothing showed before."""
-        view = self._new_merger()
-        view.feed(event)
-        if len(view.tool_calls) > self._ended[task_id]:
-            del self._ended[task_id]
-            self._found_late(task_id, SHOWN_LATE)
-
-    def _found_late(self, task_id: str, finding: Finding) -> None:
+    def _found_late(self, task_id: str, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
         if self._store is not None:
-            self._store.found_late(task_id, finding)
+            self._store.found_late(task_id, finding, calls)
 
     def _learn(self, task_id: str, history: TaskHistory, now: float) -> None:
         """Take over what the store has of a task that a message continues, or that has an open turn."""
@@ -580,8 +566,6 @@ class TurnBook:
             del self._tasks.unnamed[open_turn.turn.turn_id]
         turn = record.finish(open_turn, incomplete, self.unread)
         self._over(turn, now)
-        if record.task_id and record.merger.state in TERMINAL_STATES:
-            self._ended[record.task_id] = record.merger.earlier_calls + len(turn.tool_calls)
         if not record.task_id:
             self._tasks.forget(record)
         elif record.merger.state in TERMINAL_STATES:

@@ -33,8 +33,8 @@ class Job:
 
     `turn` is the turn as captured, evaluators see it `redacted`, and it is `stored` as the privacy settings ask.
     `late`: it was scored before. `kept` are results of evaluators of another suite, which stay. `conversation` is
-    scored when all its turns are. `bound`: its case was changed after it was stored, and it left the conversation
-    `left`.
+    scored when all its turns are. `bound`: it is as the store has it, with what traces show; another case may have been
+    given to it, for which it left the conversation `left`.
     """
 
     turn: Turn
@@ -57,6 +57,11 @@ class Job:
         if self.turn is self.redacted is self.stored:
             return memory_of(self.turn)
         return sum(map(memory_of, {id(turn): turn for turn in (self.turn, self.redacted, self.stored)}.values()))
+
+    def found(self, findings: Iterable[Finding]) -> None:
+        """These were found after the turn was closed."""
+        for known in {id(turn.findings): turn.findings for turn in (self.turn, self.redacted, self.stored)}.values():
+            known += [finding for finding in findings if finding not in known]
 
     def stored_only(self) -> StoredJob:
         """The same without its turn, for one that was not scored before."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+from a2a_tool_capture import Finding
 
 from ..memory import MemoryPool
 from ..otlp.trace_service import Tracing
@@ -40,6 +42,10 @@ class NoSpans:
 
     def bind(self, turn_id: str, case_id: str) -> None:
         """The turn belongs to this case now: it is scored so when spans come late."""
+
+    def found_late(self, turn_id: str, findings: Sequence[Finding]) -> Job | None:
+        """The turn has these findings, too, when spans come late. Returns what is remembered of it."""
+        return None
 
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
@@ -105,6 +111,16 @@ class LateSpans(NoSpans):
             for turn in (job.turn, job.redacted, job.stored):
                 turn.case_id = case_id
             self._scored.put(job)
+
+    def found_late(self, turn_id: str, findings: Sequence[Finding]) -> Job | None:
+        waiting, _ = self._waiting.get(turn_id, (None, None))
+        if isinstance(waiting, Job):
+            waiting.found(findings)
+        job = self._scored.take(turn_id)
+        if job is not None:
+            job.found(findings)
+            self._scored.put(job)
+        return job
 
     def close(self) -> None:
         self._stop()

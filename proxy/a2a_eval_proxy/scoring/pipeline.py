@@ -20,6 +20,7 @@ from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from ..store.base import StoreUnreachableError
+from ..store.encoding import nothing
 from ..store.store import once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -134,6 +135,8 @@ class Pipeline:
         self._store_ended = partial(self._loop.call_soon_threadsafe, self._idle.set)
         store.on_ended.add(self._store_ended)
         self._positions = TurnPositions(_REMEMBERED)
+        self._again: set[str] = set()
+        """Turns that the store has as done, and that are being scored again."""
 
     @property
     def depth(self) -> int:
@@ -201,7 +204,34 @@ class Pipeline:
         job = self._job(TurnViews(turn, self._privacy.redacted(turn), turn), ended=True)
         if left is not None:
             self._conversations.leave(left)
+        self._again.add(turn.turn_id)
         self._score_again([replace(job, late=True, bound=True, left=left)])
+
+    async def found_late(self, item: TurnJson, findings: Sequence[Finding]) -> bool:
+        """Add findings to a closed turn of the store; whether what is known of its calls changes: then it is pending
+        until it is scored again. Nothing happens while it is being scored. Raises StoreError."""
+        turn = Turn.from_dict(dict(item))
+        place = turn.agent_of_conversation, turn.case_id
+        earlier = await self._store.earlier(turn, _REMEMBERED, *place) if turn.case_id and self._scores else ()
+        if turn.turn_id in self._again or (self._scores and turn.status == "pending"):
+            return False
+        known = turn.visibility
+        turn.findings += findings
+        self._metrics.findings += _codes(findings)
+        remembered = self._spans.found_late(turn.turn_id, findings)
+        if turn.visibility == known and turn.status == "done":
+            self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], nothing, self._agent_name)
+            return False
+        scored_again: Callable[[], object] = nothing
+        if self._scores:
+            conversation = self._conversations.key(turn, ended=True)
+            views = TurnViews(turn, self._privacy.redacted(turn), turn)
+            job = Job(*views, len(earlier), late=True, conversation=conversation, bound=True)
+            if remembered is not None and not self._readable:
+                job = replace(remembered, late=True)
+            scored_again = partial(self._loop.call_soon_threadsafe, self._jobs.put, [self._score_late(job)])
+        self._store.settle([turn], scored_again, self._agent_name)
+        return True
 
     @asynccontextmanager
     async def rescoring(
@@ -365,6 +395,7 @@ class Pipeline:
             turns = [self._privacy.stored(turn) for turn, _ in outcome]
             settled = partial(self._loop.call_soon_threadsafe, self._count_down, len(turns))
             self._store.settle(turns, settled, self._agent_name)
+            self._again.difference_update(job.turn_id for job in jobs)
             return
         scored: list[Scored] = []
         reported: list[ScoredTurn] = []
@@ -376,6 +407,7 @@ class Pipeline:
         conversations, left = [job.conversation for job in jobs], [job.left for job in jobs if job.left is not None]
         done = partial(self._loop.call_soon_threadsafe, self._done, conversations, left)
         self._store.finish(scored, done, self._agent_name)
+        self._again.difference_update(job.turn_id for job in jobs)
 
     async def _history(self, turn: Turn) -> list[TurnJson]:
         """The turns before it, where an evaluator may use them; cheap ones do not."""
@@ -434,6 +466,7 @@ class Pipeline:
     def _score_late(self, job: Job) -> Job | StoredJob:
         self._count_up(1)
         self._set_out([job])
+        self._again.add(job.turn_id)
         return self._jobs.at_rest(job)
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from a2a_tool_capture import Finding
+from a2a_tool_capture import Finding, ToolCall
+from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES
 
 from ..capture.lookups import TaskHistory
@@ -16,7 +17,7 @@ from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
 from ..settings.settings import Agent, TurnTimeouts
-from ..store import Scored, Store
+from ..store import Store
 from ..store.base import TurnJson
 from ..store.encoding import nothing
 from ..telemetry.problem_log import ProblemLog
@@ -74,8 +75,8 @@ class StoredTasks:
         self._loop = asyncio.get_running_loop()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
-        self._adding = asyncio.Lock()
-        """Held from reading a turn until the store has its change: of two changes at once, one would be lost."""
+        self._late: dict[str, list[tuple[Finding, Sequence[ToolCall]]]] = {}
+        """By task, what its last turn is going to get: of two changes at once, one would be lost."""
         self._asking: set[asyncio.Task[None]] = set()
         self._patient: set[asyncio.Task[None]] = set()
         self.book: TurnBook
@@ -98,10 +99,14 @@ class StoredTasks:
         """Keep a copy of an open turn in the store; whether it is taken."""
         return self._keeps_open_turns and self._pipeline.keep_open(turn)
 
-    def found_late(self, task_id: str, finding: Finding) -> None:
-        """Add a finding to the last turn of a task that is not open in this process."""
-        if len(self._asking) + len(self._patient) < _MOST_QUESTIONS:
-            self._start(self._add_late(task_id, finding))
+    def found_late(self, task_id: str, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
+        """Add a finding to the last turn of a task that is not open in this process (`capture.lookups.TaskStore`)."""
+        late = self._late.get(task_id)
+        if late is not None and len(late) < _MOST_QUESTIONS:
+            late.append((finding, calls))
+        elif late is None and len(self._asking) + len(self._patient) < _MOST_QUESTIONS:
+            self._late[task_id] = [(finding, calls)]
+            self._start(self._add_late(task_id))
 
     # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
 
@@ -165,47 +170,53 @@ class StoredTasks:
             self._listener.opened(history.open)
         self._answer(task_id, history)
 
-    async def _add_late(self, task_id: str, finding: Finding) -> None:
+    async def _add_late(self, task_id: str) -> None:
+        """Add what was found late, and read the turn again: another process may have changed it meanwhile."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  # it runs
+        late = self._late[task_id]
         for pause_s in (0.0, *_PAUSES_S, *_LONG_PAUSES_S):
             if pause_s in _LONG_PAUSES_S:
                 self._asking.discard(task)
                 self._patient.add(task)
             await asyncio.sleep(pause_s)
-            async with self._adding:
-                try:
-                    await self._pipeline.written()
-                    items = await self._of_task(task_id)
-                except Exception as error:  # noqa: BLE001  # error boundary: it is logged below
-                    logger.debug("the store could not be asked about a task or turn: %r", error)
-                    self._unread.seen()
-                    break
-                if items and items[-1]["status"] != "pending":  # its results would be lost
-                    self._store_with(finding, items[-1])
+            try:
+                await self._pipeline.written()
+                if (items := await self._of_task(task_id)) and not await self._lacks(items, late):
+                    del self._late[task_id]
                     return
-        logger.warning("a finding came too late for its turn, and is not stored: %s", finding.message)
+            except Exception as error:  # noqa: BLE001  # error boundary: it is logged, and tried again
+                logger.debug("the store could not be asked about a task or turn: %r", error)
+                self._unread.seen()
+        del self._late[task_id]
+        logger.warning("a finding came too late for its turn, and is not stored: %s", late[0][0].message)
 
-    def _store_with(self, finding: Finding, item: TurnJson) -> None:
-        turn = _turn(item)
-        if finding in turn.findings:
-            return
-        turn.findings.append(finding)
-        if turn.status == "open":
+    async def _lacks(self, items: Sequence[TurnJson], late: Sequence[tuple[Finding, Sequence[ToolCall]]]) -> bool:
+        """Whether the last of these turns of a task lacks a finding, which it then is to get."""
+        turn, known = _turn(items[-1]), [call for item in items for call in self._seen(item).tool_calls]
+        news = dict.fromkeys(one for one, calls in late if not calls or new_calls(calls, known))
+        findings = [finding for finding in news if finding not in turn.findings]
+        if findings and turn.status == "open":
+            turn.findings += findings
             self._store.add([turn], nothing, agent_name=self._agent.name or None)
-        else:
-            scored = Scored(turn.turn_id, item["evaluations"], turn)
-            self._store.finish([scored], nothing, self._agent.name or None)
+        elif findings and await self._pipeline.found_late(items[-1], findings):
+            said = await self._store.kept_verdict(turn.run)
+            if said is not None and not said.of and said.status == "passed":  # what a command said of the run
+                await self._store.keep_verdict(turn.run, replace(said, status="incomplete", verdict=None))
+        return bool(findings)
 
     async def _of_task(self, task_id: str) -> list[TurnJson]:
         """The last turns of the task, oldest first."""
         found = await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, MAX_TURNS)
         return [item for item in found if self._agent.owns(item)]
 
+    def _seen(self, item: TurnJson) -> Turn:
+        """A turn of the store, with nothing that cannot be compared with what agents show."""
+        turn = _turn(item)
+        return _as_seen_redacted(turn) if self._privacy.changes_turns else turn
+
     async def _history(self, task_id: str) -> TaskHistory:
-        turns = [_turn(item) for item in await self._of_task(task_id)]
-        if self._privacy.changes_turns:
-            turns = [_as_seen_redacted(turn) for turn in turns]
+        turns = [self._seen(item) for item in await self._of_task(task_id)]
         last = turns[-1] if turns else None
         open_turn = last if last is not None and last.status == "open" else None
         return TaskHistory([turn for turn in turns if turn is not open_turn], open_turn, known=bool(turns))

@@ -21,6 +21,7 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.settings import Settings
@@ -31,7 +32,7 @@ from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
 from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.job_scorer import JobScorer
-from a2a_tool_capture import METADATA_KEY, URI, ToolCall, agent_extension
+from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, ToolCall, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -349,6 +350,34 @@ async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, post
         (turn,) = await proxy.turns()
         assert called(turn) == CALLED
         assert await asyncio.to_thread(queued, url) == [[turn["turn_id"]]]
+
+
+@pytest.mark.parametrize("spans_first", [False, True])
+async def test_late_spans_and_late_findings_lose_nothing_of_each_other(tmp_path: Path, spans_first: bool) -> None:
+    agent = Agent(emits_extension=False, held_back=True)
+
+    async def spans() -> None:
+        assert agent.provider is not None
+        await asyncio.to_thread(agent.provider.force_flush)
+        async with asyncio.timeout(PATIENCE_S):
+            while not called((await proxy.turns())[0]):
+                await asyncio.sleep(0.02)
+
+    async def finding() -> None:
+        task_id = (await proxy.turns())[0]["task_id"]
+        missed = Finding("calls_missed", "It comes late.", Severity.WARNING, "capture")
+        proxy.lines[""].reports.capture.book.report(task_id, missed, CLOCK.now())
+        await proxy.flush(PATIENCE_S)
+
+    async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
+        await one_turn(proxy)
+        for comes in (spans, finding) if spans_first else (finding, spans):
+            await comes()
+        await proxy.flush(PATIENCE_S)
+        (turn,) = await proxy.turns()
+    assert called(turn) == CALLED
+    assert sorted(finding["code"] for finding in turn["findings"]) == ["calls_missed", "late_spans"]
+    assert (turn["calls"], {one["status"] for one in turn["evaluations"]}) == ("unknown", {"skipped"})
 
 
 async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(

@@ -376,6 +376,28 @@ def test_events_of_another_task_neither_end_a_turn_nor_are_its_calls(wire: Wire)
     assert wire.closed[0].task_id == "t"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("shown_to", ["poll", "subscription", "nobody"])
+def test_a_task_that_shows_calls_after_its_end_is_noticed_once(shown_to: str, restarted: bool) -> None:
+    shared = Shared()
+    wire = shared.process(1)
+    wire.answers(wire.sends(), at(task("COMPLETED", text="done"), 1))
+    if restarted:
+        wire = shared.process(2)
+    late: list[tuple[str, str]] = []
+    store = AskedStore(wire.asked, late=late)
+    wire.book.follow(store, turn_timeout_s=300, require_artifact_uri=True, dialects=())
+    shown = task("COMPLETED", artifact("a", "one")) if shown_to != "nobody" else task("COMPLETED")
+    for _ in range(2):
+        if shown_to == "subscription":
+            wire.streams(watch := wire.watches(), at(shown, 1))
+            wire.ends(watch)
+        else:
+            wire.answers(wire.watches(), at(shown, 1))
+        wire.answered()
+    assert late == ([] if shown_to == "nobody" else [("t", "calls_missed")])
+
+
 # ── generations (A2A 1.1) ───────────────────────────────────────────────────────────────────────────────────
 
 

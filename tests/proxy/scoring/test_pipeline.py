@@ -20,7 +20,7 @@ from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import Finding, ToolCall, ToolCallSource
+from a2a_tool_capture import Finding, Severity, ToolCall, ToolCallSource
 from support.live import heard
 from support.patience import PATIENCE_S
 from tool_call_evaluators import registry
@@ -172,6 +172,22 @@ async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None
             )
         await it.pipeline.drained()
         assert list((await it.outcomes()).values()) == [["passed"]] * 4 + [["failed"]]
+
+
+async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None:
+    suite = "suite: s\ncases: [{id: twice, turns: [{user: Again}, {user: Again, expect: {state: input-required}}]}]"
+    place = {"conversation_id": "c", "case_id": "twice", "user_text": "Again"}
+    async with running(path, parse_suite(suite)) as it:
+        for number, state in enumerate(["COMPLETED", "INPUT_REQUIRED"]):
+            it.pipeline.take(turn(number, "first", state=f"TASK_STATE_{state}", **place))
+        await it.pipeline.drained()
+        for number in range(2):
+            (_, second) = await it.stored()
+            await it.pipeline.found_late(second, [Finding("calls_missed", f"{number}", Severity.WARNING)])
+            await it.pipeline.drained()
+        (_, second) = await it.stored()
+        assert (second["calls"], len(second["findings"])) == ("unknown", 2)
+        assert [one["status"] for one in second["evaluations"] if one["evaluator"] == "turn_succeeded"] == ["passed"]
 
 
 # ── evaluators ──────────────────────────────────────────────────────────────────────────────────────────────
