@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -12,6 +15,8 @@ from .json_values import read_json
 WELL_KNOWN_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _OF_CARDS = frozenset({"supportedInterfaces", "url", "name", "skills", "capabilities"})
 
+
+_log = logging.getLogger(__name__)
 
 _NOTHING = "no agent card found; is it an A2A agent?"
 
@@ -52,6 +57,7 @@ async def find_card(urls: list[str], fetch: Callable[[str], Awaitable[CardAnswer
         answer = await fetch(url)
         found = _object(answer)
         if found is not None and _OF_CARDS & found.keys():
+            _remark(urls, url, found)
             return FoundCard(found, url, answer.body)
         if answer.status in (404, 410):
             text = answer.body.decode("utf-8", "replace")
@@ -68,6 +74,19 @@ async def find_card(urls: list[str], fetch: Callable[[str], Awaitable[CardAnswer
     (first, said), *others = missing
     elsewhere = f"there is no card at {', '.join(url for url, _ in others)}; " if others else ""
     raise AgentError(f"{elsewhere}{first} answered HTTP 404: {said}")
+
+
+def _remark(urls: list[str], url: str, card: dict[str, Any]) -> None:
+    """Say that the card was found at the origin only, unless it names the URL that was given: a path that is mistyped
+    would be that of another agent."""
+    given = urls[0].removesuffix(WELL_KNOWN_PATHS[0])
+    if url in urls[-len(WELL_KNOWN_PATHS) :] and len(urls) > len(WELL_KNOWN_PATHS) and given not in json.dumps(card):
+        _say_once(given, url, str(card.get("name"))[:100])
+
+
+@lru_cache
+def _say_once(given: str, url: str, name: str) -> None:
+    _log.warning("there is no agent card at %s; talking to the agent of %s (%r) instead", given, url, name)
 
 
 def _object(answer: CardAnswer) -> dict[str, Any] | None:

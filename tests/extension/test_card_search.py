@@ -43,6 +43,30 @@ async def test_the_card_is_found_whatever_is_elsewhere(place: str, others: tuple
     assert (found.url, found.body) == (place, CARD)
 
 
+@pytest.mark.parametrize(
+    ("given", "place", "interface", "remarks"),
+    [
+        ("http://h/typo", AT_ORIGIN[0], "http://h/rpc", 1),
+        ("http://h/old", AT_ORIGIN[1], "http://h/rpc", 1),
+        ("http://h/cards/orders.json", AT_ORIGIN[0], "http://h/rpc", 1),
+        ("http://h/a2a", AT_ORIGIN[0], "http://h/a2a/rpc", 0),
+        ("http://h/a2a", BELOW[1], "http://h/rpc", 0),
+        ("http://h", AT_ORIGIN[1], "http://h/rpc", 0),
+    ],
+)
+async def test_a_card_of_the_origin_that_does_not_name_the_url_is_remarked_once(
+    given: str, place: str, interface: str, remarks: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fetch(url: str) -> CardAnswer:
+        card = {"name": "a", "supportedInterfaces": [{"url": interface}]}
+        return CardAnswer(200, {}, json.dumps(card).encode()) if url == place else CardAnswer(404, {}, b"")
+
+    for _ in range(2):
+        await find_card(card_urls(given), fetch)
+    said = f"there is no agent card at {given}; talking to the agent of {place} ('a') instead"
+    assert caplog.messages == [said] * remarks
+
+
 async def test_without_a_card_the_most_telling_answer_is_named() -> None:
     async def fetch(url: str) -> CardAnswer:
         return CardAnswer(401 if url == BELOW[1] else 404, {}, b"who?")

@@ -82,6 +82,8 @@ def _failure(error: BaseException) -> tuple[str, int]:
         return f"{error.filename}: {error.strerror}", BAD_INPUT
     if isinstance(error, FileNotFoundError) and not error.filename and not _is_somewhere():
         return "the current directory does not exist any more; change to another one", BAD_INPUT
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):  # of `tempfile`
+        return f"{error.strerror}; make room in one, or name another in TMPDIR", UNREACHABLE
     said = " ".join(str(error).split())
     return f"unexpected {type(error).__name__}{said and f': {said}'} ({_kept_traceback(whole)})", UNREACHABLE
 
