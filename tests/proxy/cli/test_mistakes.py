@@ -131,7 +131,8 @@ class Mistake:
 DEAD_PROXY = {"HTTP_PROXY": NOBODY}
 KEY = {"OPENAI_API_KEY": "sk-of-nobody"}
 RUN = "run suite.yaml --agent {agent}"
-MODEL = "run suite.yaml --agent openai:{strange}"
+UNANSWERED = "run suite.yaml --store x.db --agent"
+MODEL = f"{UNANSWERED} openai:{{strange}}"
 MISTAKES = {
     # the agent
     "agent down": Mistake(f"run suite.yaml --agent {NOBODY}", f"{NOBODY} cannot be reached: {REFUSED}", 3),
@@ -194,7 +195,7 @@ MISTAKES = {
     ),
     "messages answered by a web page": Mistake("send hi --agent {strange}/answers-html", "is that the agent's URL?", 3),
     "messages without credentials: run": Mistake(
-        "run suite.yaml --agent {strange}/answers-401", "HTTP 401: who?; credentials are missing or not acc", 3
+        f"{UNANSWERED} {{strange}}/answers-401", "HTTP 401: who?; credentials are missing or not acc", 3
     ),
     "messages without credentials: check": Mistake(
         "check {strange}/answers-401", "/rpc answered HTTP 401: credentials are missing or not acc", 3
@@ -203,10 +204,10 @@ MISTAKES = {
         "doctor {strange}/answers-401 --otlp 127.0.0.1:0", "credentials are missing or not accepted: give", 3
     ),
     "messages answered by a web page: run": Mistake(
-        "run suite.yaml --agent {strange}/answers-html", "HTTP 200 with a web page; is that the agent's URL?", 3
+        f"{UNANSWERED} {{strange}}/answers-html", "HTTP 200 with a web page; is that the agent's URL?", 3
     ),
     "messages answered by a web page: check": Mistake("check {strange}/answers-html", "/rpc answered HTTP 200: a", 3),
-    "messages that fail: run": Mistake("run suite.yaml --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
+    "messages that fail: run": Mistake(f"{UNANSWERED} {{strange}}/answers-500", "answered HTTP 500: who?", 3),
     "messages that fail: check": Mistake("check {strange}/answers-500", "/rpc answered HTTP 500: ", 3),
     "messages that fail: init": Mistake("init --dir new --agent {strange}/answers-500", "answered HTTP 500: who?", 3),
     "model without credentials": Mistake(f"{MODEL}/401", "HTTP 401: who?; give the key in A2A_EVAL_PROXY_AGENT_A", 3),
@@ -220,7 +221,7 @@ MISTAKES = {
     "model behind a login": Mistake(f"{MODEL}/login", "HTTP 307", 3),
     "model at a wrong path": Mistake(f"{MODEL}/404", "HTTP 404: who?", 3),
     "extension that the agent requires": Mistake(
-        "run suite.yaml --agent {strange}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
+        f"{UNANSWERED} {{strange}}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
     ),
     "extension that the agent requires: send": Mistake(
         "send hi --agent {strange}/answers-required", "send it with --header 'A2A-Extensions: urn:other'", 3
