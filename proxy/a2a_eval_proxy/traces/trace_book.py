@@ -17,6 +17,7 @@ from itertools import takewhile
 from a2a_tool_capture import reconcile
 from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
+from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
@@ -106,9 +107,13 @@ class TraceBook:
         waiting, self._waiting = self._waiting, {}
         for trace in {**waiting, **{trace.trace_id: trace for trace in named}}.values():
             self._locate(trace)
+        self._tell_contesting(known)
+
+    def _tell_contesting(self, known: TurnEntry) -> None:
+        """More is known of a turn, and so of whose the calls are in the traces that may be of it or of others."""
         contested = (self._traces[trace_id] for trace_id in known.contested if trace_id in self._traces)
         for other in dict.fromkeys(other for trace in contested for other in trace.contested_by if other is not known):
-            self._on_changed(other.turn, True)  # the calls in these traces may be known to be of this turn
+            self._on_changed(other.turn, True)
 
     def lost(self, reason: str, now: float) -> None:
         """Spans did not arrive, of whichever turns: all that have them on their way."""
@@ -147,7 +152,17 @@ class TraceBook:
         candidates = {other for trace in traces for other in trace.contested_by}
         if not calls or len(candidates) > _MAX_CONTESTED:
             return bool(calls)
-        return reconcile([call for other in candidates for call in other.turn.tool_calls], calls).trace_only > 0
+        reported = [call for other in candidates for call in other.turn.tool_calls]
+        if reconcile(reported, calls).trace_only:
+            return True
+        own = list({trace.trace_id: trace for other in candidates for trace in other.traces}.values())
+        shown = [call for trace in own for call in trace.converted.tool_calls]
+        if not shown:
+            return False
+        together = [*own, *traces]  # a server may show in its own trace a call that the agent shows, too
+        spans = [span for trace in together for span in trace.spans.values()]
+        every = tool_calls(spans, [log for trace in together for log in trace.logs]).tool_calls
+        return reconcile(reported, every).trace_only > reconcile(reported, shown).trace_only
 
     def complete(self, turn_id: str) -> bool:
         """Whether the agent's root span of the turn has arrived, so that no more spans are expected."""
@@ -174,6 +189,8 @@ class TraceBook:
             self._locate(trace)
             for known in trace.turns:
                 self._on_changed(known.turn, shows)
+                if shows:
+                    self._tell_contesting(known)
         while self._bytes > self._max_bytes and self._drop_oldest():
             pass
 

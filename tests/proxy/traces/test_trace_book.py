@@ -364,6 +364,20 @@ def test_a_contested_trace_whose_calls_are_all_known_hides_nothing(book: Book) -
     assert [book.evidence(name).contested for name in ("one", "two")] == [1, 1]
 
 
+def test_a_call_that_a_turn_shows_in_its_own_trace_explains_no_other(book: Book) -> None:
+    one, two = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("one", "two"), 1))
+    one.tool_calls = [ToolCall("get_weather", {"city": "Paris"}, id="c1", result="Sunny")]
+    for turn in (one, two):
+        book.take(a_span(1, RUN, trace=turn.trace_id))
+        book.close(turn)
+    book.take(a_tool_span(3, arguments={"city": "Paris"}, trace=OTHER_TRACE))
+    assert book.evidence("two").contested == 0, "it may be that of the first"
+    book.changed.clear()
+    book.take(a_tool_span(2, arguments={"city": "Paris"}, trace=one.trace_id))
+    assert "two" in book.changed
+    assert merge_traces(two, book.evidence("two")).visibility.calls is Calls.UNKNOWN
+
+
 def test_a_contested_trace_without_calls_hides_none(book: Book) -> None:
     for name in ("one", "two"):
         book.open(name)
