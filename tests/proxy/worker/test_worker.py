@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from a2a_eval_proxy.worker import job_scorer
 from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
-from a2a_tool_capture import ToolCall
+from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
@@ -239,6 +239,18 @@ async def test_a_conversation_that_goes_on_is_scored_again(shared: Shared) -> No
     await shared.kept.add(said(3, "Please", "pay"))
     await shared.work(SUITE, "turn-0003")
     assert await shared.said() == {("c", "refund"): (3, ["passed"])}
+
+
+async def test_a_conversation_is_scored_again_with_a_turn_whose_calls_are_not_known_any_more(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Refund it", "find"), paid := said(2, "Really", "pay"))
+    await shared.work()
+    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
+    paid.findings.append(Finding("calls_missed", "It comes late.", Severity.WARNING))
+    shared.store.settle([replace(paid, case_id="refund")], lambda: None)
+    await shared.store.drained()
+    assert await shared.said() == {}
+    await shared.work(SUITE, "turn-0002")
+    assert await shared.said() == {("c", "refund"): (2, ["skipped"])}
 
 
 async def test_a_job_of_turns_that_are_gone(shared: Shared) -> None:

@@ -188,9 +188,12 @@ async def insert_wires(connection: Connection, wires: dict[str, str]) -> None:
 
 
 async def settle_turns(connection: Connection, turns: Sequence[EncodedTurn], *, for_workers: bool) -> None:
-    """Replace what is known of these turns, which makes them pending, and (`for_workers`) queue them."""
+    """Replace what is known of these turns, which makes them pending, and (`for_workers`) queue them: their
+    conversations are scored again, too."""
     if turns:
         latest = {turn.turn_id: turn for turn in turns}
+        if for_workers:
+            await connection.execute(_DISCARD_CONVERSATIONS, {"ids": list(latest)})
         jobs = await queue_jobs(connection, list(latest) if for_workers else [])
         rows = [turn.columns() | {"job_id": jobs.get(turn_id)} for turn_id, turn in latest.items()]
         await connection.execute(_SETTLE, by_column(rows, _SETTLED_COLUMNS))
