@@ -47,6 +47,8 @@ for _command in (*_RUNNING, *_STORED, *_SUITES):
 
 def run_command() -> None:
     """Run the command of `sys.argv` and exit: every failure is one sentence on stderr and an exit code."""
+    if os.environ.get("COLUMNS") == "0":  # as some programs say that they know no width; reports would be empty
+        del os.environ["COLUMNS"]
     try:
         code = cli(standalone_mode=False)
         sys.stdout.flush()

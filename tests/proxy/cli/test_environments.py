@@ -76,6 +76,10 @@ def test_what_goes_to_stderr_is_not_needed(redirection: str) -> None:
     assert shell(f"command evaluators > /dev/null {redirection}") == (0, "")
 
 
+def test_a_width_of_nothing_is_no_width(agent: str) -> None:
+    assert shell(f"COLUMNS=0 command check {agent} --message 'chunks please' | grep -q conforming") == (0, "")
+
+
 def test_an_unexpected_error_names_the_file_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
