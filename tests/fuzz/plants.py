@@ -502,8 +502,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.responses",
-                "        if tap.rest_size and (comments := tap.comments()):",
-                '        if False and (comments := b""):',
+                '        comments = tap.comments() if tap.rest_size else b""',
+                '        comments = b""',
             ),
         ),
         kind="differential",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
 import struct
@@ -218,14 +219,14 @@ async def test_in_a_round_of_the_event_loop_only_a_part_of_a_large_document_is_r
 ) -> None:
     """The client gets the whole text, without calls that it did not ask for, and the turn has both."""
     text, read, feed = "word " * (MB // 4), Counter[int](), LongTexts.feed
-    this_round = counted_rounds()
+    this_round, number = counted_rounds(), itertools.count()
 
     async def write_much(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         calls = {METADATA_KEY: [{"name": "look", "arguments": {"a": 1}}]}
         artifact = {"artifactId": "a", "parts": [{"text": text}], "extensions": [URI], "metadata": calls}
-        done = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": done}}).encode()
+        done = {"id": f"t-{next(number)}", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": done | {"artifacts": [artifact]}}}).encode()
         media_type = b"text/event-stream" if form == "event" else b"application/json"
         body = b"data: %b\n\n" % body if form == "event" else body
         length = b"content-length: %d\r\n" % len(body) if form == "whole" else b""
