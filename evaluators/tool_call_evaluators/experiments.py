@@ -232,7 +232,9 @@ async def _held(
             seen = _seen(plan.case, await _outcome(task, plan.case))
         except FAILURES as error:  # error boundary: the task may raise anything
             failed = EvalCase(user_text=plan.case.input, response_text=error_reason(error))
-            return [_turn(plan.case, failed, conversation_id, 0, begin) | {"state": "TASK_STATE_FAILED"}], []
+            turn = _turn(plan.case, failed, conversation_id, 0, begin)
+            reason = Finding("task_failed", error_reason(error)).to_dict()
+            return [turn | {"state": "TASK_STATE_FAILED", "findings": [*turn["findings"], reason]}], []
         whole = plan.case.conversation_case(seen)
         found = await evaluate_conversation(whole, plan.of_whole, turn_evaluators=plan.of_turns, name=plan.case.id)
         turns = []

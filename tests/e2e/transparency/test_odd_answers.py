@@ -96,7 +96,7 @@ def test_an_answer_without_body_is_reported_once(asking: bool, agent: H11Agent, 
     headers = {"A2A-Version": "1.0"} | ({"A2A-Extensions": URI} if asking else {})
     assert httpx.post(proxy.url, json=body, headers=headers, trust_env=False).status_code == 401
     proxy.flush()
-    assert [finding["code"] for finding in proxy.turn_of(text)["findings"]] == ["agent_error"]
+    assert [finding["code"] for finding in proxy.turn_of(text)["findings"]] == ["agent_unreachable"]
 
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"], ids=["CRLF", "LF"])

@@ -66,7 +66,8 @@ def test_a_verdict_names_what_decides_it() -> None:
     assert lines_of(turn("a"), failed, errored) == ["order-status  a  errored (judged)  166 ms"]
     assert lines_of(turn("a"), result("judged", None)) == ["order-status  a  unscored  166 ms"]
     assert lines_of(turn("a")) == ["order-status  a  unscored  166 ms"]
-    assert lines_of(turn(state="TASK_STATE_FAILED"), result("tool_error", 1.0)) == [
+    ended = result("turn_succeeded", 0.0) | {"label": "task_failed"}
+    assert lines_of(turn(state="TASK_STATE_FAILED"), ended, result("tool_error", 1.0)) == [
         "order-status  tool calls not visible  failed (task_failed)  166 ms"
     ]
 
