@@ -6,11 +6,13 @@ Each says whom what it gets is of: agents inspect what reaches them, and mark wh
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import secrets
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -24,6 +26,7 @@ from .ledger import Fault, Finding
 
 _MARK = re.compile(r"\bof-(a\d+)\b")
 _DONE = {"state": "TASK_STATE_COMPLETED"}
+_NUMBERS = itertools.count(1)
 
 
 def marks(text: str) -> set[str]:
@@ -32,12 +35,14 @@ def marks(text: str) -> set[str]:
 
 
 def task(name: str, task_id: str, *, with_calls: bool) -> dict[str, Any]:
-    """A completed task of the agent."""
-    artifact: dict[str, Any] = {"artifactId": "a", "parts": [{"text": f"answer of-{name}"}]}
+    """A completed task of the agent, whose answers of a task can be told apart by their ids and times."""
+    number = next(_NUMBERS)
+    artifact: dict[str, Any] = {"artifactId": f"a{number}", "parts": [{"text": f"answer of-{name}"}]}
     if with_calls:
-        call = {"id": "1", "name": "look", "arguments": {"what": f"of-{name}"}, "result": "found"}
+        call = {"id": str(number), "name": "look", "arguments": {"what": f"of-{name}"}, "result": "found"}
         artifact |= {"extensions": [URI], "metadata": {METADATA_KEY: [call]}}
-    return {"id": task_id, "contextId": "c", "status": _DONE, "artifacts": [artifact]}
+    status = {**_DONE, "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z")}
+    return {"id": task_id, "contextId": "c", "status": status, "artifacts": [artifact]}
 
 
 class RawServer:
@@ -96,7 +101,7 @@ class NamedAgent(RawServer):
             done = self.reply("SendMessage", head, params)["task"]
             about = {"taskId": done["id"], "contextId": "c"}
             update = {**about, "artifact": done["artifacts"][0]}
-            events = [{"artifactUpdate": update}, {"statusUpdate": {**about, "status": _DONE}}]
+            events = [{"artifactUpdate": update}, {"statusUpdate": {**about, "status": done["status"]}}]
             data = "".join(f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': one})}\n\n" for one in events)
             return b"text/event-stream", data.encode()
         result = self.reply(method, head, params)
