@@ -55,7 +55,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 class _Memory:
-    """MB of a process and its children, shared pages divided among them: now, and the most that was seen."""
+    """MB of a process: now, and the most that was seen."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -69,10 +69,9 @@ class _Memory:
 
     def now(self) -> float:
         found = 0.0
-        for pid in [self._pid]:
-            with suppress(OSError):
-                pss = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
-                found += int(pss.group(1)) / 1024 if pss else 0
+        with suppress(OSError):
+            pss = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{self._pid}/smaps_rollup").read_text())
+            found = int(pss.group(1)) / 1024 if pss else 0.0
         self.peak = max(self.peak, found)
         return found
 

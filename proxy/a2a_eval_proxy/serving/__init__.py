@@ -1,6 +1,5 @@
-"""The data port: where clients connect, in this process or in several *serving processes*.
+"""The data port: where clients connect.
 
-The *data port* relays requests and captures turns. It reports them: in one process directly to scoring; with
-`--processes N`, N serving processes report over a *link* to the *main process*, which stores and scores turns and has
-the admin port. The *supervisor* is their parent: it starts serving processes again when they end.
+It relays requests and captures turns, which it reports to be stored and scored. Of several proxies on one store, one
+owns each task and folds what all of them observe of it (`replicas`).
 """
