@@ -66,7 +66,6 @@ SANS_IO = [
     "a2a_eval_proxy.net.http1_requests",
     "a2a_eval_proxy.net.http1_responses",
     "a2a_eval_proxy.net.http_messages",
-    "a2a_eval_proxy.net.cached_head",
     "a2a_eval_proxy.protocol",
     "a2a_eval_proxy.push.capture",
     "a2a_eval_proxy.push.notifications",

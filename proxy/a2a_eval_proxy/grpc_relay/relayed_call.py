@@ -239,7 +239,7 @@ class RelayedCall:
         tap.request_body(request, body, True)
         if tap.is_logged:
             self._metadata = self._agent_metadata()
-            tap.sent(self._wire_head(self._metadata), b"")
+            tap.sent(self._wire_head(self._metadata))
         if self._webhooks is not None and self._webhooks.problem:
             tap.withheld("push_not_relayed", self._webhooks.problem)
         return message.frame

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import Any
 
-from .cached_head import KEPT
 from .client_connection import peers
 from .client_limits import Clients
 from .http1_requests import RequestError, RequestParser
@@ -91,7 +90,7 @@ class Http1Connection(SerialConnection):
         response = ResponseWriter(scope["method"], scope["http_version"], keep_alive=parser.keep_alive)
         exchange = ServerExchange(self, response, expects_continue=parser.expects_continue)
         self._exchange, self._head_since = exchange, None
-        scope["extensions"] = {CLIENT: exchange, KEPT: parser.kept}
+        scope["extensions"] = {CLIENT: exchange}
         exchange.work = task = self.loop.create_task(exchange.run(self._application, scope))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

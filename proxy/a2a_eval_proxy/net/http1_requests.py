@@ -8,15 +8,10 @@ from urllib.parse import unquote
 
 import httptools
 
-from .cached_head import CachedHead
-
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
 
 _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#]*)")
-
-_LESSONS = 5
-"""Headers that are remembered, each in place of the one before, before a connection has repeated one."""
 
 _INVALID = "Invalid HTTP request received."
 
@@ -40,7 +35,7 @@ class RequestParser:
     Only the bytes of the current request are parsed, so that requests that are sent ahead cost no more than their
     bytes. A line that never ends is not collected. Trailer fields are dropped: in the header (RFC 9110, section 6.5.1,
     forbids it) a client could change with them what the agent gets. An offer to upgrade is ignored (section 7.8), and
-    its field left out. A header that repeats the last one is not parsed (`CachedHead`).
+    its field left out.
 
     Methods named `on_*` are httptools' callbacks.
     """
@@ -51,20 +46,16 @@ class RequestParser:
         self._max_unread_bytes = max_unread_bytes
         self._scope = {**ASGI, **scope}
         self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
-        self._repeated: CachedHead | None = None
-        self._lessons = _LESSONS
         self._tail = b""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self.ahead = b""
         """Bytes of further requests."""
-        self.kept: dict[Any, Any] = {}
-        """See `KEPT`; this, and the two that follow, as soon as the header is complete."""
         self.keep_alive = False
-        """Whether another request may follow on the connection."""
+        """Whether another request may follow on the connection, once the header is complete."""
         self.expects_continue = False
-        """Whether the client waits for 100 Continue before it sends the body."""
+        """Whether the client waits for 100 Continue before it sends the body, once the header is complete."""
         self.begin()
 
     def begin(self) -> None:
@@ -84,16 +75,6 @@ class RequestParser:
         if self.ahead:
             data = self.ahead + data
             self.ahead = b""
-        if self._repeated is not None and not self.begun:
-            found = self._repeated.repeated(data)
-            if found is not None:
-                self.scope, body = found
-                self.kept = self._repeated.kept
-                self.keep_alive, self.expects_continue = True, False
-                self._lessons = _LESSONS
-                self._body.append(body)
-                self.begun = self.complete = True
-                return
         at, size = 0, len(data)
         while at < size and not self.complete:
             if self._left:
@@ -115,7 +96,7 @@ class RequestParser:
 
     def close(self) -> None:
         """Stop parsing. httptools' parser and this one reference each other, and the scope what uses this one."""
-        self._http = self._repeated = self.scope = None  # type: ignore[assignment]  # nothing is fed any more
+        self._http = self.scope = None  # type: ignore[assignment]  # nothing is fed any more
         self.ahead = b""
 
     # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +118,6 @@ class RequestParser:
 
     def _parse(self, piece: bytes) -> None:
         """Parse bytes of one section. Any exception but RequestError is a fault of ours."""
-        is_whole = not self.begun
         self.begun = True
         self._unread += len(piece)
         try:
@@ -153,9 +133,6 @@ class RequestParser:
             raise RequestError(431, "header_too_large", "The request's header fields are too large.")
         if self._header_ended and self.scope is None:
             self.scope = self._read_header()
-            if is_whole and self._left and self._lessons and self.keep_alive and not self.expects_continue:
-                self._lessons -= 1
-                self._repeated = CachedHead.of(piece, self._left, self.scope, self.kept)
 
     def _ignore_upgrade(self) -> None:
         """Parse the header again without its offer to upgrade, since the parser stops after such a header."""
@@ -171,7 +148,7 @@ class RequestParser:
         http = self._http
         version = http.get_http_version()
         hosts = 0
-        self.kept, self.expects_continue = {}, False
+        self.expects_continue = False
         for name, value in self._headers:
             if name == b"host":
                 hosts += 1

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from .cached_head import KEPT
 from .client_limits import ClientLimits
 from .header_compression import Fields
 from .http1_requests import ASGI, RequestError, target_of
@@ -93,7 +92,7 @@ class StreamExchange(ClientExchange):
         self._bodiless = scope["method"] == "HEAD"
         self._expects_continue = (b"expect", b"100-continue") in scope["headers"]
         self.work = asyncio.current_task()
-        scope["extensions"] = {CLIENT: self, KEPT: {}}
+        scope["extensions"] = {CLIENT: self}
         await self.run(application, scope)
         if not (self._ended or self.gone):
             await self._discard()

@@ -96,12 +96,11 @@ class HttpClient:
         body: Body = b"",
         *,
         length: int | None = None,
-        field: bytes = b"",
         waits: bool = False,
     ) -> HttpExchange:
         """Send a request; returns when the response's header has arrived.
 
-        `field` is one more line of the head. `waits`: the response may take any time.
+        `waits`: the response may take any time.
 
         The client frames the body: bytes by their length; an iterator by `length`, which it must then yield exactly,
         or else in chunks. Raises UpstreamError. A request that never got a response on a reused connection is sent
@@ -113,7 +112,7 @@ class HttpClient:
             connection = connection or await self._connect()
             exchange = HttpExchange(connection, head, None if waits else self._response_timeout_s, self._release)
             try:
-                await exchange.send(field, body, length)
+                await exchange.send(body, length)
                 return exchange
             except UpstreamCutError:
                 if not connection.used or not may_repeat:

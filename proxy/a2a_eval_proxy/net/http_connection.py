@@ -163,12 +163,12 @@ class HttpExchange:
         self._progress_at = 0.0
         self.write_paused = False
 
-    async def send(self, field: bytes, body: Body, length: int | None) -> None:
+    async def send(self, body: Body, length: int | None) -> None:
         """Send the request; returns once the header of the response has arrived. Raises UpstreamError."""
         head = self._head
         try:
             if isinstance(body, bytes):
-                framed = head.framed(field, length_field(head.method, len(body)))
+                framed = head.framed(length_field(head.method, len(body)))
                 if len(body) <= _SMALL:
                     self._write(framed + body)
                 else:
@@ -177,7 +177,7 @@ class HttpExchange:
                 self._sent = True
             else:
                 framing = CHUNKED if length is None else length_field(head.method, length)
-                self._write(head.framed(field, framing))
+                self._write(head.framed(framing))
                 self._upload = self._loop.create_task(self._send(body, length))
             parser = self._parser
             while not parser.status:

@@ -156,15 +156,12 @@ class ClientRequest:
         context: RelayContext,
         scope: Scope,
         head: ClientRequestHeaders,
-        kept: dict[Any, Any],
         receive: Receive,
         send: Send,
     ) -> None:
-        """`kept`: see `KEPT`."""
         self._context = context
         self.scope = scope
         self.head = head
-        self.kept = kept
         self.receive = receive
         self._send = send
         self.exchange: ClientExchange = scope["extensions"][CLIENT]
@@ -181,15 +178,9 @@ class ClientRequest:
 
     @cached_property
     def caller(self) -> bytes | None:
-        """See `RelayContext.caller`. Kept with a header that requests of a connection repeat: saves 12 Python calls."""
-        api_keys = self._context.negotiation.api_keys
-        known = self.kept.get("caller")
-        if known is None or known[0] is not api_keys:
-            client = self.scope.get("client")
-            key = self._context.caller(self.head, self.scope["query_string"], client[0] if client else None)
-            known = self.kept["caller"] = api_keys, key
-        caller: bytes | None = known[1]
-        return caller
+        """See `RelayContext.caller`."""
+        client = self.scope.get("client")
+        return self._context.caller(self.head, self.scope["query_string"], client[0] if client else None)
 
     @property
     def public_url(self) -> str:

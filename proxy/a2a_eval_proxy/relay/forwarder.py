@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
-from ..net.cached_head import KEPT
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
 from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
@@ -47,16 +46,13 @@ class Forwarder:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
-        kept = scope["extensions"][KEPT]
-        head = kept.get("head")
-        if head is None:
-            head = kept["head"] = read_request(scope["headers"])
+        head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
         if spans is not None:
             send = spans.watching(send)
             if spans.traceparent:
-                head, kept = head.with_parent(spans.traceparent), {}
-        client = ClientRequest(self._context, scope, head, kept, receive, send)
+                head = head.with_parent(spans.traceparent)
+        client = ClientRequest(self._context, scope, head, receive, send)
         relay = _RequestRelay(self._context, client, spans)
         try:
             if spans is None:
@@ -80,8 +76,8 @@ class _RequestRelay:
         """Whether the proxy asks the agent for the extension in this request."""
         self._webhooks: HttpWebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
-        self._traceparent = b""
-        """The line that starts a trace, where the client has none."""
+        self._traceparent = ""
+        """Starts a trace, where the client has none."""
         self._described: str | None = None
         """The operation of A2A by which its spans are named."""
         self._trace_state = ""
@@ -126,9 +122,7 @@ class _RequestRelay:
         """Relay the request, then its response; report both to capture."""
         client, context = self._client, self._context
         await context.negotiation.prepare(time.monotonic())
-        tap, traceparent, self._trace_state = context.open_tap(client.head, lambda: client.caller)
-        if traceparent:
-            self._traceparent = b"traceparent: " + traceparent.encode()
+        tap, self._traceparent, self._trace_state = context.open_tap(client.head, lambda: client.caller)
         message = await client.receive()
         if message.get("more_body") and self._may_be_read(message["body"]):
             message = await self._collect_body(message)
@@ -180,16 +174,13 @@ class _RequestRelay:
         is_message = tap.request is not None and tap.request.operation in SENDS_MESSAGE
         if self._trace_state and not is_message and not self._may_send_message(tap, whole=whole):
             self._trace_state = ""
-        head, lines = self._agent_head(), self._traceparent
-        if self._trace_state and not client.head.client_span_id:  # in no head: that would not be kept
-            line = b"tracestate: " + self._trace_state.encode()
-            lines = lines + b"\r\n" + line if lines else line
-        tap.sent(head, lines)
+        target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
+        head = RequestHead(client.method.encode(), target, self._upstream_headers())
+        tap.sent(head)
         response = await upstream.http.send(
             head,
             self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
             length=client.head.length,
-            field=lines,
             waits=whole and self._context.settings.response_timeout is not None and self._is_long_poll(tap),
         )
         try:
@@ -288,25 +279,14 @@ class _RequestRelay:
         request = tap.read_request(self._client.rest, self._client.body)
         return request is not None and request.is_long_poll
 
-    def _agent_head(self) -> RequestHead:
-        """The head for the agent, without trace context where `_traceparent` starts one."""
-        client, upstream = self._client, self._context.upstream
-        if self._trace_state and client.head.client_span_id:  # of this request alone
-            target = upstream.target(client.scope.get("raw_path") or b"/", client.scope["query_string"])
-            return RequestHead(client.method.encode(), target, self._upstream_headers())
-        known: tuple[RawHeaders, RequestHead] | None = client.kept.get(self._asks)
-        if known is None or known[0] is not upstream.own_headers:
-            target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
-            head = RequestHead(client.method.encode(), target, self._upstream_headers())
-            known = client.kept[self._asks] = upstream.own_headers, head
-        return known[1]
-
     def _upstream_headers(self) -> RawHeaders:
         client = self._client
         headers = negotiated(client.head) if self._asks else client.head.forward
-        if client.head.traceparent and self._traceparent:  # not valid (W3C Trace Context, section 4.3)
-            headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
-        if self._trace_state and client.head.client_span_id:
+        if self._traceparent:
+            if client.head.traceparent:  # not valid (W3C Trace Context, section 4.3)
+                headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
+            headers = [*headers, (b"traceparent", self._traceparent.encode())]
+        if self._trace_state:
             others = [item for item in headers if item[0] != b"tracestate"]
             headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:

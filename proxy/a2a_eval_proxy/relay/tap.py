@@ -59,7 +59,7 @@ class Tap:
         self.request: A2ARequest | None = None
         """The request, once it is read."""
         self._began = facts.started_at
-        self._head: tuple[RequestHead | None, bytes] = None, b""
+        self._head: RequestHead | None = None
         self._wire_log = wire_log
         self._wire: WireExchange | None = None
         """Set once the request is known to concern turns, if there is a log."""
@@ -181,12 +181,12 @@ class Tap:
         """Whether what agent and client see of the exchange is kept, once the request is reported: see `WireLog`."""
         return self._wire is not None
 
-    def sent(self, head: RequestHead, trace_lines: bytes) -> None:
-        """Report the head of the request, which goes to the agent with these further lines."""
-        self._head = head, trace_lines
+    def sent(self, head: RequestHead) -> None:
+        """Report the head of the request, which goes to the agent."""
+        self._head = head
         self._sent_at = CLOCK.now()
         if self._wire is not None:
-            self._wire.head, self._wire.trace_lines = self._head
+            self._wire.head = head
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool, *, sets_webhook: bool = False) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
@@ -211,7 +211,7 @@ class Tap:
             self.failed(error)
 
     def _begin_wire(self, log: WireLog, body: bytes, complete: bool) -> WireExchange:
-        exchange, wire = self._exchange, WireExchange(log, self._began, *self._head)
+        exchange, wire = self._exchange, WireExchange(log, self._began, self._head)
         if exchange.turn is not None:
             wire.turn_id = exchange.turn.turn_id
         elif self.request is not None:

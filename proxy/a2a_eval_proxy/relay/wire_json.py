@@ -33,7 +33,7 @@ def exchange_json(exchange: WireExchange) -> dict[str, Any]:
 
 
 def _request(exchange: WireExchange) -> dict[str, Any]:
-    head = exchange.head.framed(exchange.trace_lines) if exchange.head is not None else b""
+    head = exchange.head.framed() if exchange.head is not None else b""
     first, *lines = head.rstrip(b"\r\n").split(b"\r\n")
     method, _, target = first.decode("latin-1").removesuffix(" HTTP/1.1").partition(" ")
     headers = [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]

@@ -59,12 +59,11 @@ class WireExchange:
     size = 0
     forgotten = False
 
-    def __init__(self, log: WireLog, started_at: float, head: RequestHead | None, trace_lines: bytes) -> None:
+    def __init__(self, log: WireLog, started_at: float, head: RequestHead | None) -> None:
         self._log = log
         self.started_at = started_at
         self.head = head
-        """The head sent to the agent, without `trace_lines`; None where it was not sent."""
-        self.trace_lines = trace_lines
+        """The head sent to the agent; None where it was not sent."""
         self.parts: list[Part] = []
 
     def keep(self, body: bytes, *, complete: bool) -> None:

@@ -46,7 +46,7 @@ class TurnWire:
         if self._log.total >= MAX_TURN_BYTES:
             return None
         head = RequestHead(method.encode(), target.encode(), [*headers])
-        exchange = WireExchange(self._log, CLOCK.now(), head, b"")
+        exchange = WireExchange(self._log, CLOCK.now(), head)
         if not self._log.total:
             exchange.turn_id = self._turn_id
         exchange.keep(body, complete=True)

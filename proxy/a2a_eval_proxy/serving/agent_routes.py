@@ -13,7 +13,6 @@ from typing import Any
 
 from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
-from ..net.cached_head import KEPT
 from ..net.grpc_wire import GrpcStatus
 from ..net.header_compression import Fields
 from ..net.http2_connection import AsyncStream
@@ -90,15 +89,12 @@ class AgentRoutes:
         """Requests of all agents."""
         self._by_name: dict[bytes, AgentRoute] = {}
         self._by_host: dict[bytes, AgentRoute] = {}
-        self.changes = 0
-        """How often they changed."""
 
     def __iter__(self) -> Iterator[AgentRoute]:
         return iter(list(self._by_name.values()))
 
     def put(self, route: AgentRoute) -> None:
         """Requests for the agent lead here, from now on."""
-        self.changes += 1
         if (earlier := self._by_name.get(route.relay.agent.name.encode())) is not None:
             self.remove(earlier)
         self._by_name[route.relay.agent.name.encode()] = route
@@ -107,7 +103,6 @@ class AgentRoutes:
 
     def remove(self, route: AgentRoute) -> None:
         """No request leads here any more."""
-        self.changes += 1
         self._by_name = {name: other for name, other in self._by_name.items() if other is not route}
         self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
 
@@ -152,12 +147,8 @@ class RoutedRequests:
         self._guarded_list = BrowserGuard(self._list, names)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        path, kept = scope["raw_path"], scope["extensions"][KEPT]
-        known = kept.get("route")
-        if known is None or known[0] != self._routes.changes:
-            found = self._routes.find(dict(scope["headers"]).get(b"host", b""), path)
-            known = kept["route"] = self._routes.changes, *found
-        _, route, prefix = known
+        path = scope["raw_path"]
+        route, prefix = self._routes.find(dict(scope["headers"]).get(b"host", b""), path)
         if route is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
             adds_credentials = any(route.relay.settings.adds_credentials for route in self._routes)
             await (self._guarded_list if adds_credentials else self._list)(scope, receive, send)

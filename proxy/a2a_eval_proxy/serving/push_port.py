@@ -69,7 +69,7 @@ class AgentPush:
     def _keep_in(self, log: WireLog, record: NotificationRecord) -> None:
         path = f"{urlsplit(self.relay.push_url).path}/***"  # the rest is a secret
         head = RequestHead(record.method.encode(), path.encode(), record.headers)
-        wire = WireExchange(log, record.arrived_at, head, b"")
+        wire = WireExchange(log, record.arrived_at, head)
         wire.is_notification, wire.named_task = True, record.task_id
         wire.keep(record.body, complete=True)
         if record.answer is not None:

@@ -10,11 +10,12 @@ from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_B
 from hypothesis import given
 from hypothesis import strategies as st
 
-HEAD = RequestHead(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", [(b"authorization", b"Bearer s3cret")])
+FIELDS = [(b"authorization", b"Bearer s3cret"), (b"traceparent", b"00-1")]
+HEAD = RequestHead(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", FIELDS)
 
 
 def exchange(log: WireLog, turn_id: str = "", body: bytes = b"", *, at: float = 0.0, tasks: str = "") -> WireExchange:
-    one = WireExchange(log, at, HEAD, b"traceparent: 00-1")
+    one = WireExchange(log, at, HEAD)
     one.turn_id, one.task_ids = turn_id, list(tasks)
     one.keep(body, complete=True)
     return one
