@@ -135,7 +135,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "audit | children | clock | errors | files | ids | long_computations | loop_time | memory | threads | turn",
+        "audit | children | clock | errors | files | ids | long_computations | memory | threads | turn",
     ],
     f"{PROXY}.check": ["compare", "report", "rules", "probe", "signatures"],
     EVALUATORS: [

@@ -13,17 +13,19 @@ from tool_call_evaluators.judge import JudgeBudget
 
 from .admin.agent_status import AgentWatch
 from .capture.visibility import CallVisibility
+from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .privacy.policy import PrivacyOfAll
 from .push.registry import WebhookRegistry
+from .relay.body_memory import BodyMemory
 from .relay.opted_in_tasks import Callers, OptedInTasks
 from .scoring.agent_scoring import Scoring, Scorings, judge_budget
 from .scoring.pipeline import Pipeline
 from .scoring.stored_tasks import StoredTasks
+from .scoring.turn_memory import QUEUE_BYTES
 from .serving.agent_relay import AgentRelay
 from .serving.local_serving import CapturedHere, RelayedHere
-from .serving.pools import SharedPools
 from .serving.replicas import Replicas
 from .serving.reports import ScoringReports
 from .serving.turn_capture import CaptureRules
@@ -54,7 +56,9 @@ class SharedParts:
     traces_at: str | None
     """Where traces are received."""
     keeps_open_turns: bool
-    pools: SharedPools
+    bodies: BodyMemory
+    parts: int
+    """Into how many the other limits of memory are divided: that of one agent each."""
     scorings: Scorings
     of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
@@ -62,7 +66,6 @@ class SharedParts:
     def forget(self, name: str) -> None:
         """The agent was removed, and all that it began has ended."""
         self.metrics.forget_agent(name)
-        self.store.share_ends(name)
         if self.tracing is not None:
             self.tracing.forget(name)
 
@@ -92,8 +95,6 @@ class AgentLine:
         evaluations = None if telemetry is None else telemetry.evaluations
         heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
         name = agent.name or None
-        if name is not None:
-            store.share_with(name)
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(
@@ -105,7 +106,7 @@ class AgentLine:
             tracing,
             privacy,
             agent_name=name,
-            memory=shared.pools.queues,
+            memory=QUEUE_BYTES // shared.parts,
         )
         self._webhooks = None
         if settings.push_mode == "relay":
@@ -125,7 +126,7 @@ class AgentLine:
             keeps_open_turns=shared.keeps_open_turns,
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
-        rules = CaptureRules.of(settings, shared.pools.open_turns)
+        rules = CaptureRules.of(settings, share(8) // shared.parts)
         parts = (rules, self.pipeline, heard, visibility, self._stored_tasks)
         self.reports: ScoringReports = ScoringReports(*parts, metrics) if earlier is None else earlier.reports
         exchanged = store.shared and not privacy.changes_turns  # what replicas exchange is not redacted
@@ -144,7 +145,8 @@ class AgentLine:
             captured.book,
             captured.notified,
             self._webhooks,
-            shared.pools,
+            shared.bodies,
+            wire_bytes=share(32) // shared.parts,
             opted_in=self._opted_in,
             callers=shared.callers,
         )

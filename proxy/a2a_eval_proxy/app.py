@@ -19,6 +19,7 @@ from .admin.tokens import AdminTokens
 from .agent_line import AgentLine, SharedParts, resume, run_in
 from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
+from .memory import share
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
@@ -27,11 +28,11 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, PrivacyOfAll
+from .relay.body_memory import BodyMemory
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.local_serving import LocalServing
-from .serving.pools import SharedPools
 from .settings import Settings
 from .settings.agent_files import AgentFiles
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
@@ -107,6 +108,9 @@ async def run_proxy(
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         scoring_times, recent_turns = ScoringTimes(), RecentTurns()
         live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
+        largest = max(
+            one.max_body_bytes for one in (settings, *(agent.settings for agent in settings.each_agent.values()))
+        )
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -117,7 +121,8 @@ async def run_proxy(
             listeners=(*listeners, scoring_times, recent_turns, live_runs),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            pools=SharedPools.of(settings),
+            bodies=BodyMemory(max(share(8), 2 * largest)),
+            parts=max(1, len(settings.each_agent)),
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,
         )

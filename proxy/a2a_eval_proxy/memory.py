@@ -89,68 +89,17 @@ def share(part: int) -> int:
     return _BOUND // part
 
 
-class MemoryPool:
-    """The limit for what several `HeldBytes` have together, such as those of several agents.
-
-    Each may have as much as all leave free: one alone has half at most, and leaves the others room (Choudhury and
-    Hahne, "Dynamic queue length thresholds", 1998). One without others may have everything.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.total = 0
-        self.members: list[HeldBytes] = []
-        self.waiting: set[HeldBytes] = set()
-        """Members that are to know when there is room (`HeldBytes.freed`)."""
-
-    def freed(self) -> None:
-        """A member holds less than before."""
-        for member in tuple(self.waiting):
-            member.freed()
-
-
-class _ShareOfPool:
-    """What a member of a pool may hold now. Not a property, so that a limit of one's own can stand in its place: a call
-    for each event takes time."""
-
-    def __get__(self, member: HeldBytes, owner: type[HeldBytes]) -> int:
-        pool = member._pool
-        assert pool is not None  # noqa: S101
-        return pool.limit if len(pool.members) == 1 else max(0, pool.limit - pool.total + member.total) // 2
-
-
 class HeldBytes:
     """The bytes that several holders have in memory, and the limit for all of them together.
 
     `total` cannot drift: it changes only together with the size recorded for a holder.
     """
 
-    limit = _ShareOfPool()
-    """What may be held now."""
-
-    def __init__(self, limit: int | MemoryPool) -> None:
-        """`limit`: in bytes, or the pool to which they belong until `leave`."""
-        self._pool = None
-        if isinstance(limit, int):
-            vars(self)["limit"] = limit
-        else:
-            self._pool = limit
+    def __init__(self, limit: int) -> None:
+        """`limit`: in bytes."""
+        self.limit = limit
         self.total = 0
         self._sizes: dict[Hashable, int] = {}
-        if self._pool is not None:
-            self._pool.members.append(self)
-
-    def leave(self) -> None:
-        """The others of the pool have its room; what is given back later concerns them no more."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.members.remove(self)
-            pool.total -= self.total
-            pool.freed()
-            pool.waiting.discard(self)
-
-    def freed(self) -> None:
-        """Another one of the pool holds less than before."""
 
     @property
     def holders(self) -> list[Hashable]:
@@ -169,17 +118,11 @@ class HeldBytes:
         more = size - self._sizes.get(holder, 0)
         self.total += more
         self._sizes[holder] = size
-        if self._pool is not None:
-            self._pool.total += more
-            if more < 0 and self._pool.waiting:
-                self._pool.freed()
 
     def add(self, holder: Hashable, more: int) -> int:
         """`holder` has `more` additional bytes, whatever the limit; returns how many it has."""
         self.total += more
         self._sizes[holder] = size = self._sizes.get(holder, 0) + more
-        if self._pool is not None:
-            self._pool.total += more
         return size
 
     def take(self, holder: Hashable, more: int) -> bool:
@@ -191,12 +134,7 @@ class HeldBytes:
 
     def drop(self, holder: Hashable) -> None:
         """`holder` has no bytes any more."""
-        had = self._sizes.pop(holder, 0)
-        self.total -= had
-        if self._pool is not None:
-            self._pool.total -= had
-            if had and self._pool.waiting:
-                self._pool.freed()
+        self.total -= self._sizes.pop(holder, 0)
 
 
 def of_json(text: bytes) -> int:

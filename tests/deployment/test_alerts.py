@@ -49,7 +49,7 @@ def exposed() -> str:
     metrics.turns_failed["agent_error"] = 1
     metrics.responses[200] = 1
     metrics.client_errors["timeout"] = 1
-    for counts in (metrics.agent_turns, metrics.agent_failures, metrics.agent_requests, metrics.agent_refusals):
+    for counts in (metrics.agent_turns, metrics.agent_failures, metrics.agent_requests):
         counts["orders"] = 1
     backlog = BacklogWatch(waiting)
     with contextlib.suppress(TimeoutError):

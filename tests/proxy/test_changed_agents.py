@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
-import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,15 +14,9 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from a2a_eval_proxy.agent_line import AgentLine
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.memory import MemoryPool
-from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, PrivacyOfAll
-from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.pipeline import Pipeline
-from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.store import StoreError
@@ -33,7 +24,6 @@ from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from agents.scenarios import METADATA_KEY, URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
-from support.certificates import Authority
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
@@ -135,60 +125,6 @@ async def test_agents_come_and_go(agents: tuple[str, str], tmp_path: Path) -> No
         ("refunds", agents[0]),
     ]
     assert {(turn["status"], len(turn["tool_calls"])) for turn in turns} == {("done", 1)}
-
-
-async def test_nothing_stays_of_agents_that_were_removed(agents: tuple[str, str], tmp_path: Path) -> None:
-    """Neither what scores, nor series of metrics, nor files that are watched."""
-    folder = Folder(tmp_path / "agents")
-    folder.put("stays", agents[0])
-    authority = Authority(tmp_path / "ca")
-    pair = authority.issue("client")
-    (tmp_path / "suite.yaml").write_text("suite: s\nevaluators: [tool_error]\n")
-
-    def alive() -> Counter[str]:
-        gc.collect()
-        kinds = (AgentLine, CaseBook, Pipeline, Scorer, FileWatch)
-        return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
-
-    async with running(folder, otlp="127.0.0.1:0") as proxy, httpx.AsyncClient(base_url=proxy.admin_url) as admin:
-
-        async def series() -> list[str]:
-            return [line for line in (await admin.get("/metrics")).text.splitlines() if 'agent="comes' in line]
-
-        def threads() -> int:
-            return sum(one.name.startswith(("scoring", "redacting")) for one in threading.enumerate())
-
-        def members() -> list[int]:
-            pools = proxy.lines._shared.pools
-            return [
-                len(pool.members)
-                for pool in (pools.open_turns, pools.bodies, pools.wire, *pools.queues)
-                if isinstance(pool, MemoryPool)
-            ]
-
-        before, running_threads, sharing, rounds = alive(), threads(), members(), 4
-        for number in range(rounds):
-            own = {"suite": str(tmp_path / "suite.yaml"), "redact": ["email"], "trace_wait": number + 1}
-            folder.put(f"comes-{number}", agents[0], **own)
-            folder.put("comes-tls", "https://127.0.0.1:9", upstream_cert=str(pair.cert), upstream_key=str(pair.key))
-            await looked(proxy)
-            assert await said(proxy, f"comes-{number}", "done") == 200
-            there = await series()
-            folder.remove(f"comes-{number}")
-            folder.remove("comes-tls")
-            await looked(proxy)
-            while leaving := list(proxy.lines._leaving):
-                await asyncio.wait(leaving)
-        assert f'a2a_eval_proxy_agent_requests_total{{agent="comes-{number}"}} 1.0' in there
-        assert not await series()
-        left = alive() - before
-        left["HeldBytes"] //= 5  # those of a pipeline
-        assert max(left.values()) < rounds, "timers know some of the last ones still"
-        assert threads() == running_threads
-        assert members() == sharing
-        assert proxy.tracing is not None
-        assert set(proxy.tracing._waits) <= {None, "stays"}
-        assert set(proxy.store._shares) <= {None, "stays"}
 
 
 async def test_a_stream_ends_as_it_began_though_its_agent_changes(agents: tuple[str, str], tmp_path: Path) -> None:

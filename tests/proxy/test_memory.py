@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.memory import MIB, ContainerMemory, HeldBytes, MemoryPool, bound, return_large_blocks
-from a2a_eval_proxy.relay.body_memory import BodyMemory
+from a2a_eval_proxy.memory import MIB, ContainerMemory, bound, return_large_blocks
 
 
 @pytest.mark.parametrize(
@@ -65,32 +63,3 @@ def test_what_a_container_takes_and_may_take(
         (tmp_path / name).write_text(text)
     container = ContainerMemory(tmp_path)
     assert (container.used, container.limit) == (used, limit)
-
-
-def test_one_of_a_pool_leaves_the_others_as_much_as_it_has() -> None:
-    pool = MemoryPool(100)
-    hog, other = HeldBytes(pool), HeldBytes(pool)
-    assert (hog.limit, other.limit) == (50, 50)
-    assert hog.take("body", 50)
-    assert not hog.take("body", 1)
-    assert other.take("body", 25)
-    assert not other.take("body", 1)
-    hog.drop("body")
-    assert other.take("body", 25)
-    hog.leave()
-    assert other.limit == pool.limit
-    other.leave()
-    assert pool.total == 0
-
-
-async def test_whoever_waits_for_room_in_a_pool_gets_what_another_gives_back() -> None:
-    pool = MemoryPool(100)
-    hog, other = BodyMemory(pool), BodyMemory(pool)
-    hog.put("a", 60)
-    await other.wait_for_room("first", 30, 30)  # one may exceed the limit
-    waiting = asyncio.create_task(other.wait_for_room("second", 10, 10))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    hog.drop("a")
-    await waiting
-    assert not pool.waiting

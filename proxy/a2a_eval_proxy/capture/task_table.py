@@ -9,7 +9,7 @@ from sys import getsizeof
 
 from a2a_tool_capture import TaskMerger
 
-from ..memory import HeldBytes, MemoryPool, measured
+from ..memory import HeldBytes, measured
 from ..turn import Turn
 from .lookups import Lookup
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
@@ -41,7 +41,7 @@ class TaskTable:
     part, or replace earlier events: before something is given up for it, they are measured.
     """
 
-    def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int | MemoryPool, max_tasks: int) -> None:
+    def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int, max_tasks: int) -> None:
         self.new_merger = new_merger
         self._held = HeldBytes(max_bytes)
         self._max_tasks = max_tasks
@@ -124,10 +124,6 @@ class TaskTable:
     def held_bytes(self) -> int:
         """Bytes held, at most."""
         return self._held.total
-
-    def leave(self) -> None:
-        """Nothing more is held (`HeldBytes.leave`)."""
-        self._held.leave()
 
     @property
     def bytes_full(self) -> bool:

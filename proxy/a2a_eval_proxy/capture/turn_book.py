@@ -15,7 +15,6 @@ from a2a_tool_capture import Finding, TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_MARKS
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
-from ..memory import MemoryPool
 from ..turn import Turn
 from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
@@ -66,7 +65,7 @@ class TurnBook:
         store: TaskStore | None = None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
-        max_open_bytes: int | MemoryPool = MAX_OPEN_BYTES,
+        max_open_bytes: int = MAX_OPEN_BYTES,
         on_evicted: Callable[[int], None] = lambda turns: None,
         notified: Container[str] = (),
         require_artifact_uri: bool = True,
@@ -114,10 +113,6 @@ class TurnBook:
     def held_bytes(self) -> int:
         """Bytes of memory, at most."""
         return self._tasks.held_bytes
-
-    def leave(self) -> None:
-        """The book is not used any more: others of its pool may have its memory."""
-        self._tasks.leave()
 
     @property
     def task_ids(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
-from ..memory import HeldBytes, MemoryPool
+from ..memory import HeldBytes
 
 SMALL_BYTES = 64 * 1024
 """A quarter of the memory for bodies is kept free for bodies up to this size."""
@@ -18,7 +18,7 @@ class BodyMemory(HeldBytes):
     room, may exceed the limit, by one body at most.
     """
 
-    def __init__(self, limit: int | MemoryPool) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__(limit)
         self._first: Hashable | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -36,8 +36,6 @@ class BodyMemory(HeldBytes):
                 break
             room = asyncio.get_running_loop().create_future()
             self._waiting.append(room)
-            if self._pool is not None:
-                self._pool.waiting.add(self)
             await room
         self.add(holder, more)
 
@@ -57,17 +55,11 @@ class BodyMemory(HeldBytes):
         if self._waiting:
             self._wake()
 
-    def freed(self) -> None:
-        """See `HeldBytes.freed`."""
-        self._wake()
-
     def _wake(self) -> None:
         """Those who wait look again."""
         if self._first is not None and self.total > self.limit * 3 // 4:
             return
         waiting, self._waiting = self._waiting, []
-        if self._pool is not None:
-            self._pool.waiting.discard(self)
         for room in waiting:
             if not room.done():
                 room.set_result(None)

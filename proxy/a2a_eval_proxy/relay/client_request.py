@@ -13,7 +13,6 @@ from typing import Any
 from ..capture.exchange import ExchangeBook, RequestFacts
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
-from ..loop_time import LoopTime
 from ..net.http_client import RawHeaders
 from ..net.server_exchange import CLIENT, WHOLE_RESPONSE, ClientExchange
 from ..protocol import error_bodies
@@ -78,7 +77,6 @@ class RelayContext:
     opted_in: OptedInTasks
     callers: Callers
     bodies: BodyMemory
-    loop_time: LoopTime
     reachability: Reachability
     wire_log: WireLog | None
     push: PushRelay | None
@@ -224,10 +222,6 @@ class ClientRequest:
         """Release the bytes held for anything but the request's body."""
         self._holds = True
         self._context.bodies.put(self, len(self.body))
-
-    def part(self) -> Awaitable[None]:
-        """See `LoopTime.part`."""
-        return self._context.loop_time.part(self._context.agent_name)
 
     def sent(self) -> None:
         """The agent responds: of a large request, only what an error repeats is kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -10,7 +11,6 @@ from typing import Any
 
 from a2a_tool_capture.spec import strip_headers
 
-from ..loop_time import PART_BYTES
 from ..net.http_client import HttpExchange, RawHeaders, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _READ = CARRIES_TASKS | {Operation.BATCH}
 """Operations whose responses are read, whatever media type they have."""
+PART_BYTES = 4 * 1024
+"""Of a stream of events, read in one part: about a millisecond."""
 _TOKEN = secrets.token_hex(16).encode()
 _LENGTH = frozenset({b"content-length"})
 _DESCRIBE_BODY = frozenset({b"content-length", b"content-encoding", *DIGESTS})
@@ -177,11 +179,9 @@ class ResponseRelay:
         reads_events = observed and self._is_stream
         copy = BodyCopy(self._client, self._context.settings.max_body_bytes) if observed and not reads_events else None
         for number, chunk in enumerate(beginning):  # before the head: the client may get an error instead
-            await self._client.part()
             beginning[number] = self._checked(chunk)
         await self._send_head()
         for chunk in beginning:
-            await self._client.part()
             await self._client.write(chunk)
         if beginning:
             beginning.clear()
@@ -204,7 +204,7 @@ class ResponseRelay:
         part_bytes = PART_BYTES if reads_events else SMALL_BYTES
         for at in range(0, len(chunk), part_bytes):
             if len(chunk) > part_bytes:
-                await self._client.part()
+                await asyncio.sleep(0)
             part = chunk[at : at + part_bytes]
             await self._client.write(self._checked(part))
             if copy is not None:
@@ -294,7 +294,7 @@ class ResponseRelay:
         else:
             at = 0
             while at < size and tap.unreadable is None:
-                await self._client.part()
+                await asyncio.sleep(0)
                 part = chunk[at : at + (PART_BYTES if tap.rest_size <= PART_BYTES else SMALL_BYTES)]
                 at += len(part)
                 await send_parts(part)
@@ -348,7 +348,6 @@ class ResponseRelay:
 
     async def _send_in_parts(self, parts: Iterable[bytes]) -> None:
         for part in parts:
-            await self._client.part()
             await self._client.write(part)
 
     def _stripped(self, content: bytes, payload: Any) -> bytes:
@@ -398,8 +397,6 @@ class ResponseRelay:
                 shown.append(raw)
             if content := b"".join(shown):
                 await self._client.write(content)
-                if len(content) > SMALL_BYTES:
-                    await self._client.part()
             self._tap.events(events, payloads)
 
     async def _send_large_event(self, event: SseEvent) -> bool:
@@ -411,19 +408,15 @@ class ResponseRelay:
         short = SseEvent(with_data(event.raw, document.data), document.data)
         shown = self._filtered(short, document.payload) if self._strips else short.raw
         await self._send_in_parts(_parts_of(event.raw) if shown is short.raw else texts.pieces(shown))
-        try:
-            await self._client.part()
-        finally:  # the client may leave once it has the last event
-            self._tap.events([SseEvent(event.raw, document.data)], [document.payload], [document.size])
+        self._tap.events([SseEvent(event.raw, document.data)], [document.payload], [document.size])
         return True
 
     async def _without_long_texts(self, parts: Iterable[bytes]) -> LongTexts:
         """Read JSON in parts, as far as it can be read so: see `LongTexts.finish`."""
         texts = LongTexts(_TOKEN)
         for part in parts:
-            await self._client.part()
+            await asyncio.sleep(0)
             texts.feed(part)
-        await self._client.part()
         return texts
 
     def _filtered(self, event: SseEvent, payload: Any) -> bytes:
@@ -463,15 +456,11 @@ class ResponseRelay:
             if await self._send_without_long_texts(texts):
                 return
             chunks = list(texts.rest())
-        if is_large:
-            await self._client.part()
         body = b"".join(chunks)
         del chunks
         received = tap.decoded(body)
         clean = decoded = received if self._context.push is None else await self._restored(received)
         payload = extension_filter.decoded_once(decoded)
-        if is_large:
-            await self._client.part()
         if tap.unreadable is None:
             clean = self._stripped(decoded, payload)
         elif self._asked:
@@ -480,8 +469,6 @@ class ResponseRelay:
             await self._send_whole(body)
         else:
             await self._send_whole(clean, _DESCRIBE_BODY)
-        if is_large:
-            await self._client.part()
         tap.response(self._response.status, decoded, payload)
 
     def _is_changed_otherwise(self) -> bool:
@@ -500,7 +487,6 @@ class ResponseRelay:
         await self._send_in_parts(texts.pieces(shown))
         await client.finish()
         client.exchange.cancels = False  # the client may leave now
-        await client.part()
         self._tap.response(status, document.data, document.payload, document.size)
         return True
 
@@ -523,8 +509,6 @@ class ResponseRelay:
             size += len(chunk)
             if not await client.hold_response(size, waits=self._asked):
                 break
-            if len(chunk) > SMALL_BYTES:
-                await client.part()
         return chunks, False
 
     async def _readable_body(self, problem: str) -> tuple[bytes, bytes] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 
-from ..memory import HeldBytes, MemoryPool
+from ..memory import HeldBytes
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.sse import SseEvent
 
@@ -116,9 +116,7 @@ class WireExchange:
 class WireLog(HeldBytes):
     """The exchanges that concern turns, oldest first, within a limit of bytes. Belongs to one event loop."""
 
-    def __init__(
-        self, limit: int | MemoryPool, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES
-    ) -> None:
+    def __init__(self, limit: int, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES) -> None:
         super().__init__(limit)
         self.exchange_bytes = exchange_bytes
         self._max_age_s = max_age_s

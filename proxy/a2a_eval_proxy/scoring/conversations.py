@@ -122,7 +122,7 @@ class Conversations:
                 taken += 1
             scored = await self._score(list(keys))
             done = partial(loop.call_soon_threadsafe, self._done, scored, taken)
-            self._store.finish_conversations(scored, done, self._agent_name)
+            self._store.finish_conversations(scored, done)
 
     def _is_over(self, key: ConversationKey) -> None:
         if self._held is not None:

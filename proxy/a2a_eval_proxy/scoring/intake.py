@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
-from ..memory import HeldBytes, MemoryPool
+from ..memory import HeldBytes
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.encoding import nothing
@@ -62,8 +62,7 @@ class Batches(Generic[T]):
 class TurnIntake:
     """Takes closed turns without waiting, and passes them on. Belongs to one event loop.
 
-    `ready` is called with their views, `dropped` with the number of turns for which there was no room. `agent_name`:
-    that of the pipeline.
+    `ready` is called with their views, `dropped` with the number of turns for which there was no room.
     """
 
     def __init__(
@@ -72,10 +71,8 @@ class TurnIntake:
         cases: CaseBook,
         ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
-        agent_name: str | None,
     ) -> None:
         self._store = store
-        self._agent_name = agent_name
         self._cases = cases
         self._ready = ready
         self._dropped = dropped
@@ -87,7 +84,7 @@ class TurnIntake:
 
     def keep_open(self, turn: Turn) -> bool:
         """Store a copy of an open turn; False where there is no room for it."""
-        return self._store.add([turn], nothing, agent_name=self._agent_name)
+        return self._store.add([turn], nothing)
 
     async def passed_on(self) -> None:
         """Returns when every turn taken so far is passed on."""
@@ -105,12 +102,11 @@ class RedactingIntake(TurnIntake):
         cases: CaseBook,
         ready: Callable[[TurnViews], None],
         dropped: Callable[[int], None],
-        agent_name: str | None,
         privacy: Privacy,
-        memory: int | MemoryPool,
+        memory: int,
     ) -> None:
         """`memory`: bytes of turns that wait."""
-        super().__init__(store, cases, ready, dropped, agent_name)
+        super().__init__(store, cases, ready, dropped)
         self._privacy = privacy
         self._loop = asyncio.get_running_loop()
         self._batches = Batches[Turn](self._redact_soon)
@@ -142,7 +138,6 @@ class RedactingIntake(TurnIntake):
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
-        self._held.leave()
         self._problem.close()
 
     def _redact_soon(self, turns: list[Turn]) -> None:
@@ -181,7 +176,7 @@ class RedactingIntake(TurnIntake):
 
     def _keep_redacted(self, turn: Turn) -> None:
         stored = self._privacy.stored(self._privacy.redacted(turn))
-        self._store.add([stored], nothing, agent_name=self._agent_name)
+        self._store.add([stored], nothing)
 
     def _redact(self, turns: Sequence[Turn]) -> list[tuple[TurnViews, str | None]]:
         """The views of each turn, and the case that its client named."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
-from ..memory import HeldBytes, MemoryPool
+from ..memory import HeldBytes
 from ..store import Store
 from ..store.store import once_readable
 from ..turn import Turn
@@ -33,7 +33,7 @@ class JobQueue:
     def __init__(
         self,
         store: Store,
-        memory: int | MemoryPool,
+        memory: int,
         *,
         readable: bool,
         on_read: Callable[[Sequence[Turn]], None],
@@ -54,10 +54,6 @@ class JobQueue:
             return job.stored_only()
         self._held.add(None, job.size)
         return job
-
-    def close(self) -> None:
-        """No job waits any more."""
-        self._held.leave()
 
     def put(self, jobs: Sequence[Job | StoredJob]) -> None:
         """Jobs that are `at_rest`."""
@@ -104,7 +100,7 @@ class JobQueue:
 class ScoredJobs:
     """The last jobs that were scored, by turn id: spans that come late make it necessary to score a turn again."""
 
-    def __init__(self, memory: int | MemoryPool) -> None:
+    def __init__(self, memory: int) -> None:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._held = HeldBytes(memory)
 
@@ -120,7 +116,3 @@ class ScoredJobs:
         """The job, which is forgotten; None for one that is not known, or no more."""
         self._held.drop(turn_id)
         return self._jobs.pop(turn_id, None)
-
-    def close(self) -> None:
-        """No job is asked for any more."""
-        self._held.leave()

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from a2a_tool_capture import Finding
 
-from ..memory import MemoryPool
 from ..otlp.trace_service import Tracing
 from ..traces.trace_records import Evidence
 from ..turn import Turn
@@ -64,7 +63,7 @@ class LateSpans(NoSpans):
         ready: Callable[[Job | StoredJob], None],
         again: Callable[[Job], Job | StoredJob],
         agent_name: str | None,
-        memory: int | MemoryPool,
+        memory: int,
     ) -> None:
         """`memory`: bytes of the scored jobs that are remembered."""
         self._stop = tracing.listen(agent_name, self.changed)
@@ -124,7 +123,6 @@ class LateSpans(NoSpans):
 
     def close(self) -> None:
         self._stop()
-        self._scored.close()
         for _, timer in self._waiting.values():
             timer.cancel()
 

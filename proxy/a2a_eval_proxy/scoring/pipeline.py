@@ -35,7 +35,7 @@ from .intake import Batches, RedactingIntake, TurnIntake, TurnViews
 from .job_queue import PAGE, JobQueue
 from .late_spans import LateSpans, NoSpans
 from .scorer import NoScorer, Results, Scorer, TurnJson
-from .turn_memory import QueueMemory
+from .turn_memory import QUEUE_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +79,13 @@ class Pipeline:
         privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
         agent_name: str | None = None,
-        memory: QueueMemory | None = None,
+        memory: int = QUEUE_BYTES,
     ) -> None:
         """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`.
 
         `agent_name`: which of several agents the turns are of, and those of the store that concern them; None: any.
-        `memory` None: that of the only agent.
+        `memory`: bytes of the turns that wait to be redacted (one turn alone may have more), that wait for the store
+        and cannot be read back, that wait to be scored with what they say, and that were scored: of each.
         """
         self._agent_name = agent_name
         self._store = store
@@ -97,23 +98,20 @@ class Pipeline:
         self._executor = executor = executor or ThreadExecutor(scorer, privacy)
         self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._loop = asyncio.get_running_loop()
-        memory = memory or QueueMemory.of_one()
         self._intake = (
-            RedactingIntake(store, cases, self._ready, self._dropped, agent_name, privacy, memory.unredacted)
+            RedactingIntake(store, cases, self._ready, self._dropped, privacy, memory)
             if privacy.changes_turns
-            else TurnIntake(store, cases, self._ready, self._dropped, agent_name)
+            else TurnIntake(store, cases, self._ready, self._dropped)
         )
         self._batches = Batches(self._add)
         self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
-        self._unreadable = HeldBytes(memory.unreadable)
-        self._jobs = JobQueue(
-            store, memory.queued, readable=self._readable, on_read=listener.closed, on_gone=self._gone
-        )
+        self._unreadable = HeldBytes(memory)
+        self._jobs = JobQueue(store, memory, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
         put = self._jobs.put
         self._spans: NoSpans = NoSpans()
         if tracing is not None:
-            self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name, memory.remembered)
+            self._spans = LateSpans(tracing, lambda job: put([job]), self._score_late, agent_name, memory)
         self._trees = AwaitedTrees(store, scorer, self._jobs.at_rest, lambda job: put([job]), privacy)
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
@@ -173,7 +171,7 @@ class Pipeline:
         """Returns when every turn taken so far is in the store."""
         await self._intake.passed_on()
         self._batches.flush()
-        await self._store.drained(self._agent_name)
+        await self._store.drained()
 
     async def resume(self, run: str | None = None) -> int:
         """Score turns that an earlier process left pending, in one run or all; returns their number.
@@ -220,7 +218,7 @@ class Pipeline:
         self._metrics.findings += _codes(findings)
         remembered = self._spans.found_late(turn.turn_id, findings)
         if turn.visibility == known and turn.status == "done":
-            self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], nothing, self._agent_name)
+            self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], nothing)
             return False
         scored_again: Callable[[], object] = nothing
         if self._scores:
@@ -230,7 +228,7 @@ class Pipeline:
             if remembered is not None and not self._readable:
                 job = replace(remembered, late=True)
             scored_again = partial(self._loop.call_soon_threadsafe, self._jobs.put, [self._score_late(job)])
-        self._store.settle([turn], scored_again, self._agent_name)
+        self._store.settle([turn], scored_again)
         return True
 
     @asynccontextmanager
@@ -293,8 +291,6 @@ class Pipeline:
         await asyncio.gather(*self._workers, return_exceptions=True)
         await asyncio.to_thread(self._executor.close)
         await self._intake.close()
-        self._jobs.close()
-        self._unreadable.leave()
         self._store_behind.close()
         self._store.on_ended.discard(self._store_ended)
 
@@ -326,7 +322,7 @@ class Pipeline:
         announced = () if tight else stored
         committed = partial(self._committed, len(stored), announced, jobs, held, results, size)
         if self._unreadable.total + size <= self._unreadable.limit and self._store.add(
-            stored, partial(self._loop.call_soon_threadsafe, committed), results, held, self._agent_name
+            stored, partial(self._loop.call_soon_threadsafe, committed), results, held
         ):
             self._unreadable.add(None, size)
             self._set_out(jobs)
@@ -394,7 +390,7 @@ class Pipeline:
                 self._spans.scored(job, seen)
             turns = [self._privacy.stored(turn) for turn, _ in outcome]
             settled = partial(self._loop.call_soon_threadsafe, self._count_down, len(turns))
-            self._store.settle(turns, settled, self._agent_name)
+            self._store.settle(turns, settled)
             self._again.difference_update(job.turn_id for job in jobs)
             return
         scored: list[Scored] = []
@@ -406,7 +402,7 @@ class Pipeline:
         self._listener.scored(reported)
         conversations, left = [job.conversation for job in jobs], [job.left for job in jobs if job.left is not None]
         done = partial(self._loop.call_soon_threadsafe, self._done, conversations, left)
-        self._store.finish(scored, done, self._agent_name)
+        self._store.finish(scored, done)
         self._again.difference_update(job.turn_id for job in jobs)
 
     async def _history(self, turn: Turn) -> list[TurnJson]:

@@ -198,7 +198,7 @@ class StoredTasks:
         findings = [finding for finding in news if finding not in turn.findings]
         if findings and turn.status == "open":
             turn.findings += findings
-            self._store.add([turn], nothing, agent_name=self._agent.name or None)
+            self._store.add([turn], nothing)
         elif findings and await self._pipeline.found_late(items[-1], findings):
             said = await self._store.kept_verdict(turn.run)
             if said is not None and not said.of and said.status == "passed":  # what a command said of the run

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from sys import getsizeof
-from typing import NamedTuple
 
-from ..memory import MemoryPool, measured, share
+from ..memory import measured, share
 from ..turn import Turn
 
 _TURN_BYTES, _FINDING_BYTES, _CALL_BYTES = 2_000, 400, 900
 """Of the objects without their texts and arguments: about what CPython takes."""
 
 
-class QueueMemory(NamedTuple):
-    """Limits in bytes of the turns that a pipeline holds; of several agents, pools that their pipelines share."""
-
-    unredacted: int | MemoryPool
-    """Turns that wait to be redacted; one turn alone may have more."""
-    unreadable: int | MemoryPool
-    """Turns that wait for the store and cannot be read back, since their content is not stored."""
-    queued: int | MemoryPool
-    """Turns that wait with what they say, or are being scored; further ones are read from the store when it is their
-    turn."""
-    remembered: int | MemoryPool
-    """Turns that were scored, in case spans come late."""
-
-    @classmethod
-    def of_one(cls) -> QueueMemory:
-        """Those of the only agent."""
-        return cls(*[share(32)] * 4)
-
-    @classmethod
-    def of_several(cls) -> QueueMemory:
-        """For the pipelines of several agents."""
-        return cls(*(MemoryPool(share(32)) for _ in range(4)))
+QUEUE_BYTES = share(32)
+"""Limit of what the turns of all agents may take in each place where they wait, until they are scored."""
 
 
 def memory_of(turn: Turn) -> int:

@@ -33,7 +33,6 @@ from ..relay.wire_json import exchange_json
 from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
-from .pools import SharedPools
 from .push_port import AgentPush
 from .refusals import BelowPath, HttpRefusal
 
@@ -54,13 +53,15 @@ class AgentRelay:
         book: TurnBook | ForwardingBook,
         notified: NotifiedTasks,
         webhooks: WebhookRegistry | None,
-        pools: SharedPools,
+        bodies: BodyMemory,
         *,
+        wire_bytes: int,
         opted_in: OptedInTasks,
         callers: Callers,
     ) -> None:
         """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. An earlier relay of this agent may share `opted_in` and `callers`.
+        are not relayed. `bodies` is that of all agents; `wire_bytes`: what is kept of exchanges, at most. An earlier
+        relay of this agent may share `opted_in` and `callers`.
 
         Reads the files of TLS. Raises ConfigError.
         """
@@ -68,11 +69,10 @@ class AgentRelay:
         self.settings = settings = agent.settings
         self.book = book
         self._requests = requests
-        self._bodies = BodyMemory(pools.bodies)
         self._stack = AsyncExitStack()
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
-        self._wire_log = WireLog(pools.wire, max_age_s) if privacy.covers_texts else None
+        self._wire_log = WireLog(wire_bytes, max_age_s) if privacy.covers_texts else None
         self.push = None
         if webhooks is not None:
             notifications = NotificationCapture(book, notified, CLOCK.now)
@@ -100,8 +100,7 @@ class AgentRelay:
             cards=self._cards,
             opted_in=opted_in,
             callers=callers,
-            bodies=self._bodies,
-            loop_time=pools.loop_time,
+            bodies=bodies,
             reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,
             push=None if self.push is None else self.push.relay,
@@ -167,9 +166,6 @@ class AgentRelay:
     async def close(self) -> None:
         """No more requests come."""
         await self._stack.aclose()
-        self._bodies.leave()
-        if self._wire_log is not None:
-            self._wire_log.leave()
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""

@@ -35,9 +35,6 @@ _UNNAMED = HttpRefusal(
     "AGENT_NOT_FOUND",
     lambda: "several agents are behind this proxy, each at /agents/NAME; GET /agents lists them",
 )
-_TOO_MANY = "too many requests for this agent are under way; send this one again later"
-_BUSY = HttpRefusal(503, "AGENT_BUSY", lambda: _TOO_MANY)
-_BUSY_CALLS = GrpcRefusal(GrpcStatus.UNAVAILABLE, _TOO_MANY)
 _NO_AUTHORITY = (
     "several agents are behind this proxy: call one by the authority that `hosts` in its settings names, or with "
     "/agents/NAME before the path"
@@ -47,11 +44,8 @@ _NO_AUTHORITY = (
 class AgentRoute(AbstractContextManager[None]):
     """An agent, and what answers its requests. A request is under way as long as its context."""
 
-    def __init__(
-        self, relay: AgentRelay, application: Application, calls: GrpcPort | None, routes: AgentRoutes
-    ) -> None:
+    def __init__(self, relay: AgentRelay, application: Application, calls: GrpcPort | None) -> None:
         """`calls` None: no gRPC is relayed."""
-        self._routes = routes
         self.relay = relay
         self.application = application
         self.calls = calls
@@ -61,11 +55,9 @@ class AgentRoute(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         self.under_way += 1
-        self._routes.under_way += 1
 
     def __exit__(self, *error: object) -> None:
         self.under_way -= 1
-        self._routes.under_way -= 1
         if self._idle is not None and not self.under_way:
             self._idle.set()
 
@@ -81,12 +73,8 @@ class AgentRoute(AbstractContextManager[None]):
 class AgentRoutes:
     """The agents that requests lead to. `put` and `remove` change them at any time; requests under way continue."""
 
-    def __init__(self, metrics: Metrics, most: int | None) -> None:
-        """`most`: how many requests may be under way; None: any number."""
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._most = most
-        self.under_way = 0
-        """Requests of all agents."""
         self._by_name: dict[bytes, AgentRoute] = {}
         self._by_host: dict[bytes, AgentRoute] = {}
 
@@ -120,17 +108,9 @@ class AgentRoutes:
         name = path[len(_BELOW_AGENTS) :].partition(b"/")[0]
         return self._by_name.get(name), _BELOW_AGENTS + name
 
-    def takes(self, route: AgentRoute) -> bool:
-        """Count a request for the agent; False where it has its share of those that may be under way: as many as are
-        left for the others (see `MemoryPool`)."""
-        name = route.relay.agent.name
-        self._metrics.agent_requests[name] += 1
-        if self._most is None or len(self._by_name) == 1:
-            return True
-        if route.under_way < self._most - self.under_way:
-            return True
-        self._metrics.agent_refusals[name] += 1
-        return False
+    def count(self, route: AgentRoute) -> None:
+        """Count a request for the agent."""
+        self._metrics.agent_requests[route.relay.agent.name] += 1
 
     def notified(self, name: bytes) -> AgentRoute | None:
         """The agent with this name, or the only one."""
@@ -160,9 +140,7 @@ class RoutedRequests:
         if prefix:
             rest, root_path = path[len(prefix) :], prefix.decode()
             scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": rest, "root_path": root_path}
-        if not self._routes.takes(route):
-            await _BUSY(scope, receive, send)
-            return
+        self._routes.count(route)
         with route:
             await route.application(scope, receive, send)
 
@@ -196,9 +174,7 @@ class RoutedCalls(StreamHandler):
         if prefix:
             rest = path[len(prefix) :]
             head = head._replace(fields=[(n, rest if n == b":path" else value) for n, value in head.fields])
-        if not self._routes.takes(route):
-            await _BUSY_CALLS.answer(stream, head, ends)
-            return
+        self._routes.count(route)
         with route:
             await route.calls.answer(stream, head, ends)
 

@@ -53,7 +53,7 @@ class DataPort:
         self._push = None
         if settings.push_mode == "relay":
             self._push = PushPort(settings, files, settings.push_listen)
-        self._routes = AgentRoutes(metrics, self._limits().max_connections)
+        self._routes = AgentRoutes(metrics)
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
         self._server: HttpServer
@@ -125,7 +125,7 @@ class DataPort:
 
     def _add(self, relay: AgentRelay) -> None:
         relay.open()
-        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls), self._routes)
+        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls))
         self._routes_of[relay] = route
         self._routes.put(route)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from ..capture.lookups import TaskStore
 from ..capture.turn_book import TurnBook
 from ..capture.turn_changes import ChangeTracker, TurnChanges
-from ..memory import MemoryPool
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -44,11 +43,11 @@ class CaptureRules(NamedTuple):
     """See `TurnTimeouts`."""
     require_artifact_uri: bool
     dialects: Collection[str]
-    open_turns: int | MemoryPool
-    """Memory of open turns in one process, of all agents."""
+    open_turns: int
+    """Memory of the open turns of this agent, in bytes."""
 
     @classmethod
-    def of(cls, settings: TrafficSettings, open_turns: int | MemoryPool) -> CaptureRules:
+    def of(cls, settings: TrafficSettings, open_turns: int) -> CaptureRules:
         return cls(settings.turn_timeout, settings.require_artifact_uri, settings.dialects, open_turns)
 
 
@@ -103,7 +102,6 @@ class TurnCapture:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
-        self.book.leave()
         self._no_room.close()
 
     def _closed(self, turn: Turn) -> None:

@@ -224,7 +224,6 @@ class Item:
 
     rows: Sequence[Any]
     committed: Callable[[], object]
-    agent_name: str | None = field(default=None, kw_only=True)  # the one of several agents that waits for it
     size: int = field(init=False, default=0)  # bytes of memory, about
 
     def __post_init__(self) -> None:

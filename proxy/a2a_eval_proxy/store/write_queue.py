@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from datetime import datetime
+from queue import Empty, SimpleQueue
 from types import MappingProxyType
 
-from ..memory import HeldBytes, MemoryPool, share
+from ..memory import share
 from ..turn import Turn
 from .base import (
     Evaluations,
@@ -38,7 +39,6 @@ from .encoding import (
     encoded_turn,
     nothing,
 )
-from .lanes import Lanes
 from .retention import AgentSizes, Limits
 
 logger = logging.getLogger(__name__)
@@ -65,9 +65,7 @@ class StoreLostError(Exception):
 class QueuedWrites(ABC):
     """The writing half of a store, which says how it is opened, and a group of items is written.
 
-    All of that happens in one thread. What waits is held as encoded text, and counted in bytes. Of several agents, each
-    has its share of what may wait, and its turn to be written: `agent_name` says for which one a method is called, and
-    what concerns one turn has to be called for the same.
+    All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
     """
 
     trouble: tuple[type[Exception], ...] = ()
@@ -84,12 +82,7 @@ class QueuedWrites(ABC):
         self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
         self._prune_again_at = -math.inf
         self._sizes = AgentSizes()
-        self._queue = Lanes[Item | Prune]()
-        self._pools = MemoryPool(MAX_WAITING_BYTES), MemoryPool(MAX_QUEUED)
-        self._shares: dict[str | None, tuple[HeldBytes, HeldBytes]] = {}
-        """Of each agent: bytes and turns that wait."""
-        self._sharing: set[str | None] = {None}
-        """Agents that have a share though nothing of them waits."""
+        self._queue: SimpleQueue[Item | Prune] = SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._attempted = threading.Event()
@@ -154,7 +147,6 @@ class QueuedWrites(ABC):
         committed: Callable[[], object],
         results: Mapping[str, Evaluations] = MappingProxyType({}),
         held: Collection[str] = (),
-        agent_name: str | None = None,
     ) -> bool:
         """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
 
@@ -167,40 +159,26 @@ class QueuedWrites(ABC):
         of two.
         """
         with self._lock:
-            if any(held.total >= held.limit for held in self._share(agent_name)):
+            if self.health.waiting_bytes >= MAX_WAITING_BYTES or self.health.waiting_turns >= MAX_QUEUED:
                 return False
-        item = Add((), committed, results, held, raw=turns, agent_name=agent_name)
+        item = Add((), committed, results, held, raw=turns)
         if self._encodes:
             item.encode()
         self._encodes = True
         self._put(item)
         return True
 
-    def share_with(self, agent_name: str) -> None:
-        """This agent is one of several: room is left for its turns from now on, until `share_ends`."""
-        with self._lock:
-            self._sharing.add(agent_name)
-            self._share(agent_name)
-
-    def share_ends(self, agent_name: str) -> None:
-        """No room need be left for this agent any more."""
-        with self._lock:
-            self._sharing.discard(agent_name)
-            self._drop_unused(agent_name)
-
-    def settle(self, turns: Sequence[Turn], committed: Callable[[], object], agent_name: str | None = None) -> None:
+    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
         """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
-        self._put(Settle([encoded_turn(turn) for turn in turns], committed, agent_name=agent_name))
+        self._put(Settle([encoded_turn(turn) for turn in turns], committed))
 
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object], agent_name: str | None = None) -> None:
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""
-        self._put(Finish([encoded_scored(one) for one in scored], committed, agent_name=agent_name))
+        self._put(Finish([encoded_scored(one) for one in scored], committed))
 
-    def finish_conversations(
-        self, scored: Sequence[ScoredConversation], committed: Callable[[], object], agent_name: str | None = None
-    ) -> None:
+    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
         """Replace the results of these conversations."""
-        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed, agent_name=agent_name))
+        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed))
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
         """Delete these turns, and the evaluations of their conversations."""
@@ -234,12 +212,11 @@ class QueuedWrites(ABC):
             raise deleted
         return deleted
 
-    async def drained(self, agent_name: str | None = None) -> None:
-        """Returns when everything queued before the call is committed: for one of several agents, or (None) for all.
-        Raises `ended_by`."""
+    async def drained(self) -> None:
+        """Returns when everything queued before the call is committed. Raises `ended_by`."""
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
-        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set), agent_name=agent_name))
+        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set)))
         await reached.wait()
         if self.ended_by is not None:
             raise self.ended_by
@@ -262,34 +239,14 @@ class QueuedWrites(ABC):
 
     def _put(self, item: Item | Prune) -> None:
         self._count(item, item.size, item.turns)
-        if isinstance(item, Prune) or (isinstance(item, Mark) and item.agent_name is None):
-            self._queue.put_behind_all(item)
-        else:
-            self._queue.put(item, item.agent_name)
+        self._queue.put(item)
 
     def _count(self, item: Item | Prune, more_bytes: int, more_turns: int) -> None:
         if not more_bytes or isinstance(item, Prune):
             return
         with self._lock:
-            waiting_bytes, waiting_turns = self._share(item.agent_name)
-            waiting_bytes.add(None, more_bytes)
-            waiting_turns.add(None, more_turns)
-            if not waiting_bytes.total:
-                self._drop_unused(item.agent_name)
-            of_bytes, of_turns = self._pools
-            self.health.waiting_bytes, self.health.waiting_turns = of_bytes.total, of_turns.total
-
-    def _share(self, agent_name: str | None) -> tuple[HeldBytes, HeldBytes]:
-        share = self._shares.get(agent_name)
-        if share is None:
-            waiting_bytes, waiting_turns = map(HeldBytes, self._pools)
-            share = self._shares[agent_name] = waiting_bytes, waiting_turns
-        return share
-
-    def _drop_unused(self, agent_name: str | None) -> None:
-        if agent_name not in self._sharing and not self._share(agent_name)[0].total:
-            for held in self._shares.pop(agent_name):
-                held.leave()
+            self.health.waiting_bytes += more_bytes
+            self.health.waiting_turns += more_turns
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
@@ -334,8 +291,9 @@ class QueuedWrites(ABC):
         group = [self._encoded(self._queue.get())]
         size = group[0].size
         while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
-            item = self._queue.get_nowait()
-            if item is None:
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
                 break
             group.append(self._encoded(item))
             size += group[-1].size

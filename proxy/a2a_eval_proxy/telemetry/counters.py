@@ -80,7 +80,6 @@ class Metrics:
     judge_skips: int = 0
 
     agent_requests: Counter[str] = field(default_factory=Counter)  # by the name of one of several agents, as are these:
-    agent_refusals: Counter[str] = field(default_factory=Counter)
     agent_turns: Counter[str] = field(default_factory=Counter)
     agent_failures: Counter[str] = field(default_factory=Counter)
     agent_evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)  # also by status
@@ -190,7 +189,6 @@ COUNTED = (
     Instrument("tool_calls", "Tool calls captured, by source", "{call}", ("source",), "calls"),
     Instrument("findings", "Findings, by code", "{finding}", ("code",)),
     Instrument("agent.requests", "Requests for one of several agents", "{request}", ("agent",)),
-    Instrument("agent.refusals", "Requests beyond the share of their agent", "{request}", ("agent",)),
     Instrument("agent.turns", "Turns of one of several agents, captured to their end", "{turn}", ("agent",)),
     Instrument("agent.failures", "Turns that one of several agents failed", "{turn}", ("agent",)),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.memory import MIB, MemoryPool
+from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
@@ -124,15 +124,3 @@ def test_of_many_exchanges_some_are_kept(gaps: list[float]) -> None:
         assert sum(moment > now - 1.0 for moment in kept) <= MAX_AT_ONCE + MAX_PER_S
     assert len(kept) >= min(len(gaps), MAX_AT_ONCE)
     assert log.admits(now + 1.0)
-
-
-def test_logs_of_several_agents_share_their_memory() -> None:
-    pool = MemoryPool(60_000)
-    logs = [WireLog(pool) for _ in range(3)]
-    for log in logs:
-        for number in range(20):
-            exchange(log, f"t{number}", bytes(2_000))
-    assert all(log.total for log in logs)
-    assert pool.total == sum(log.total for log in logs) <= 60_000
-    logs[0].leave()
-    assert pool.total == sum(log.total for log in logs[1:])

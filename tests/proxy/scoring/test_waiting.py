@@ -22,7 +22,7 @@ from a2a_eval_proxy.scoring.executor import Job
 from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.scoring.turn_memory import QueueMemory, memory_of
+from a2a_eval_proxy.scoring.turn_memory import QUEUE_BYTES, memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, encoding, write_queue
 from a2a_eval_proxy.store.base import Evaluations
 from a2a_eval_proxy.store.encoding import EncodedTurn, Mark, encoded_turn
@@ -60,10 +60,9 @@ def locked(path: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def running(
-    path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY, **limits: int
+    path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY, memory: int = QUEUE_BYTES
 ) -> AsyncIterator[Pipeline]:
     store, cases = SqliteStore(str(path)), CaseBook(suite)
-    memory = QueueMemory.of_one()._replace(**limits)
     it = Pipeline(store, cases, Scorer(cases, suite), TurnListener(), Metrics(), privacy=privacy, memory=memory)
     try:
         yield it
@@ -123,7 +122,7 @@ async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
 
 
 async def test_results_that_wait_count_too(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store._pools[0], "limit", 1_000_000)
+    monkeypatch.setattr("a2a_eval_proxy.store.write_queue.MAX_WAITING_BYTES", 1_000_000)
     with locked(path):
         store.finish([Scored("turn-0001", [result(reason="x" * 1_000_000)])], lambda: None)
         assert not store.add([turn(1)], lambda: None)
@@ -182,7 +181,7 @@ async def test_turns_that_are_read_back_are_scored_as_ever(
     """With a limit of nothing, all that comes while the store is locked is kept by it alone."""
     monkeypatch.setattr(pipeline, "_LIVE_BYTES", live)
     monkeypatch.setattr(intake, "_GATHER_S", 0.0)
-    async with running(path, parse_suite(SUITE), queued=queued) as it:
+    async with running(path, parse_suite(SUITE), memory=queued) as it:
         with locked(path):
             for number, (conversation, call) in enumerate(
                 [("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]
@@ -257,7 +256,7 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
 ) -> None:
     large = "x" * 1_000_000
     privacy = HeldRedaction()
-    async with running(path, privacy=privacy, unredacted=3_500_000) as it:
+    async with running(path, privacy=privacy, memory=3_500_000) as it:
         for number in range(3):
             it.take(turn(number, user_text=large))
             await in_a_batch_of_its_own()

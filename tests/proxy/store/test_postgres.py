@@ -198,7 +198,7 @@ async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
 
 async def test_what_waits_has_a_limit(kept: Kept, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 2 * encoded_turn(turn(1, user_text="x" * 400)).size + 1
-    monkeypatch.setattr(kept.store._pools[0], "limit", limit)
+    monkeypatch.setattr("a2a_eval_proxy.store.write_queue.MAX_WAITING_BYTES", limit)
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
         taken = [kept.store.add([turn(number, user_text="x" * 400)], lambda: None) for number in range(6)]

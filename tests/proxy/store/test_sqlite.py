@@ -209,7 +209,7 @@ async def test_a_failed_write_is_tried_again_until_it_works(
 async def test_when_the_disk_does_not_keep_up_turns_are_refused(
     kept: Kept, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept.store._pools[1], "limit", 3)
+    monkeypatch.setattr("a2a_eval_proxy.store.write_queue.MAX_QUEUED", 3)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         taken = [kept.store.add([turn(number)], lambda: None) for number in range(200)]

@@ -362,11 +362,11 @@ class CopiedSqliteStore(SqliteStore):
             self._folder.cleanup()
             raise
 
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object], agent_name: str | None = None) -> None:
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         if scored and not self._warned:
             self._warned = True
             logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
-        super().finish(scored, committed, agent_name)
+        super().finish(scored, committed)
 
     async def keep_verdict(self, run: str, kept: KeptVerdict) -> None:
         """It is not kept, as the results are not."""
