@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OF_EXTRAS = ("agents", "any_llm", "grpc", "jwt", "mcp", "procrastinate", "psycopg", "pytest", "ray", "rfc8785")
+OF_EXTRAS = ("agents", "any_llm", "grpc", "mcp", "procrastinate", "psycopg", "pytest", "ray")
 """Modules of the libraries that extras install, besides those of the frameworks of agents."""
 
 NEEDS_AN_EXTRA = (
-    "a2a_eval_proxy.check.probe.grpc_client",
-    "a2a_eval_proxy.check.signatures.verify",
     "a2a_eval_proxy.cli.mcp_tools",
     "a2a_eval_proxy.pytest_plugin",
     "a2a_eval_proxy.store.postgres",

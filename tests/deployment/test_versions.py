@@ -21,8 +21,8 @@ from support.provision import ROOT, other_python
 from support.proxy import Proxy
 
 TRY = REPOSITORY / ".ci/try_wheel.py"
-EXTRAS = "grpc", "postgres", "pytest", "signing"
-IMPORTED = "psycopg", "procrastinate", "jwt", "rfc8785", "a2a_eval_proxy.pytest_plugin"
+EXTRAS = "grpc", "postgres", "pytest"
+IMPORTED = "psycopg", "procrastinate", "a2a_eval_proxy.pytest_plugin"
 
 pytestmark = [
     pytest.mark.installs,

@@ -17,7 +17,7 @@ from a2a.client import A2ACardResolver, ClientConfig, create_client
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.check import ProbeClient
-from a2a_eval_proxy.check.probe.grpc_trials import card_over_grpc
+from a2a_eval_proxy.check.dialogue import probe_agent
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
@@ -261,8 +261,9 @@ async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_h
         assert sent.returncode == 0, sent.stderr
         assert "search" in sent.stdout
         async with ProbeClient({"Host": HOSTS["refunds"]}, 60.0) as client:
-            card, _ = await card_over_grpc(client, f"grpc://{many.proxy.grpc_address}")
-        assert not card.missing
+            url = f"grpc://{many.proxy.grpc_address}"
+            record = await probe_agent(client, url, ["chunks please"], lambda step: None)
+        assert not record.card.missing
         assert len(many.agents["orders"].seen) == seen["orders"]
 
 

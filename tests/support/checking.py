@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.check import CheckReport, ProbeClient, PushOptions, check_agent
-from a2a_eval_proxy.check.probe.dialogue import probe_agent
-from a2a_eval_proxy.check.report.report import apply_rules
-from a2a_eval_proxy.check.rules.base import RuleStatus
+from a2a_eval_proxy.check import CheckReport, ProbeClient, check_agent
+from a2a_eval_proxy.check.dialogue import probe_agent
+from a2a_eval_proxy.check.report import apply_rules
+from a2a_eval_proxy.check.rules import RuleStatus
 from support.patience import PATIENCE_S
 
 
-async def check(
-    url: str, *messages: str, timeout_s: float = PATIENCE_S, push: PushOptions | None = None
-) -> CheckReport:
+async def check(url: str, *messages: str, timeout_s: float = PATIENCE_S) -> CheckReport:
     """What `a2a-eval-proxy check` finds out about the agent at `url`."""
     async with ProbeClient({}, timeout_s) as client:
-        return await check_agent(client, url, messages, push=push)
+        return await check_agent(client, url, messages)
 
 
 async def check_proxy(url: str, *messages: str) -> CheckReport:

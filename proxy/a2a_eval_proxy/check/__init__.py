@@ -1,9 +1,9 @@
-"""Checks that an agent implements the extension correctly, or that a proxy changes nothing that clients see.
+"""Checks that an agent implements the extension correctly, and declares it in its card.
 
-The interface of the room: `check_agent` and `compare_agent` talk to an agent by a `ProbeClient`, `forms_of` writes
-their reports, and pages take their texts from `wording`. Rooms above import nothing else here, so that it can become
-a distribution. Inside, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows,
-`compare` does all three for a proxy.
+The room is given the URL of an agent and a `ProbeClient` for it. `dialogue` sends the same messages over every
+interface of the card (`requests`, `client`, `responses`) and keeps the answers (`record`); the rules, whose texts are
+in `rules.md`, judge them (`rules`, `card_rules`, `traffic_rules`). It hands on a `CheckReport`: commands write it by
+`forms_of`, pages by `wording`; rooms above import nothing else here.
 """
 
 from __future__ import annotations
@@ -17,65 +17,30 @@ from a2a_tool_capture.errors import CaptureError
 from rich.console import Console
 
 from ..errors import ConfigError
-from .compare.comparison import ComparisonReport, compare_sides
-from .compare.report import comparison_json, comparison_junit, print_comparison
-from .probe.client import ProbeClient
-from .probe.dialogue import failed_throughout, probe_agent
-from .probe.push_trials import PushOptions
-from .report import wording
-from .report.outputs import print_report, report_json, report_junit
-from .report.report import CheckReport, apply_rules, mask_credentials, masking
-from .rules.base import CheckVerdict, RuleStatus
-from .rules.card import CARD_RULES
+from . import wording
+from .card_rules import CARD_RULES
+from .client import ProbeClient
+from .dialogue import Progress, failed_throughout, probe_agent
+from .outputs import print_report, report_json, report_junit
+from .report import CheckReport, apply_rules, mask_credentials
+from .rules import CheckVerdict, RuleStatus
 
-__all__ = [
-    "CheckReport",
-    "ComparisonReport",
-    "ProbeClient",
-    "PushOptions",
-    "ReportForms",
-    "check_agent",
-    "compare_agent",
-    "forms_of",
-    "wording",
-]
-
-Progress = Callable[[str], None]
-"""Called with the name of each step as it begins."""
+__all__ = ["CheckReport", "ProbeClient", "ReportForms", "check_agent", "forms_of", "wording"]
 
 
 async def check_agent(
-    client: ProbeClient,
-    url: str,
-    messages: Sequence[str] = (),
-    progress: Progress = lambda step: None,
-    *,
-    push: PushOptions | None = None,
-    card_key: str | None = None,
+    client: ProbeClient, url: str, messages: Sequence[str] = (), progress: Progress = lambda step: None
 ) -> CheckReport:
     """Talk to the agent at `url` and apply the rules to what it answers. Credentials in the report are masked.
 
-    Parameters and errors: see `probe.dialogue.probe_agent`; also ConfigError for the URL of a proxy.
+    Parameters and errors: see `dialogue.probe_agent`; also ConfigError for the URL of a proxy.
     """
     if url.startswith("http") and await client.is_our_proxy(url):
         raise ConfigError(
             f"{url} is an a2a-eval-proxy, which hides the extension from clients that do not ask: give the URL of the "
-            f"agent behind it; `check AGENT --via {url}` compares the two"
+            "agent behind it"
         )
-    record = await probe_agent(client, url, messages, progress, push, card_key)
-    return mask_credentials(apply_rules(record), client.header_values)
-
-
-async def compare_agent(
-    client: ProbeClient, url: str, via: str, messages: Sequence[str] = (), progress: Progress = lambda step: None
-) -> ComparisonReport:
-    """Compare the agent at `url` with what the proxy at `via` shows. Credentials in the report are masked.
-
-    Errors: see `compare.comparison.compare_sides`.
-    """
-    found = await compare_sides(url, via, client, messages, progress)
-    report: ComparisonReport = masking(client.header_values)(found)
-    return report
+    return mask_credentials(apply_rules(await probe_agent(client, url, messages, progress)), client.header_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +59,8 @@ _OF_THE_CARD = {rule.id for rule in CARD_RULES} - {"card-declares"}
 """Rules that tell something also of an agent that answers no message."""
 
 
-def forms_of(report: CheckReport | ComparisonReport, url: str) -> ReportForms:
+def forms_of(report: CheckReport, url: str) -> ReportForms:
     """The forms of the report on the agent at `url`."""
-    if isinstance(report, ComparisonReport):
-        text, values, junit = partial(print_comparison, report), partial(comparison_json, report), comparison_junit
-        return ReportForms(report.passed, None, text, values, partial(junit, report))
     broken = {result.rule.id for result in report.results if result.status is RuleStatus.FAILED}
     return ReportForms(
         report.verdict is CheckVerdict.CONFORMING,

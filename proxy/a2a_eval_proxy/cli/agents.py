@@ -40,11 +40,8 @@ def check(options: CheckOptions) -> bool:
     grpc://HOST:PORT is an agent that has only gRPC. Reports what is wrong, with the evidence and a fix. The agent's
     tools really run.
 
-    With --via, sends the same requests to the agent and through its proxy instead, and reports what differs.
-
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable or failing.
-    With --via: 0 no differences, 1 differences.
     """
     return run_async(_check(options))
 
@@ -52,33 +49,25 @@ def check(options: CheckOptions) -> bool:
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
 
-    from ..check import ProbeClient, PushOptions, check_agent, compare_agent, forms_of, wording
+    from ..check import ProbeClient, check_agent, forms_of, wording
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.server import connected
 
     url, headers, tls = options.url, dict(options.header), options.tls()
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
-    push = PushOptions(options.push_listen, options.push_url)
     with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
 
         def progress(step: str) -> None:
             status.update(wording.as_markup(step))
 
-        if options.via is not None:
-            async with ProbeClient(headers, options.timeout, tls) as client:
-                forms = forms_of(await compare_agent(client, url, options.via, options.message, progress), url)
-        else:
-            async with (
-                connected(url, chat, headers, tls, options.timeout) as server,
-                ProbeClient(
-                    {} if server else headers, options.timeout, None if server else tls, trust_env=server is None
-                ) as client,
-            ):
-                asked = server.url if server else url
-                report = await check_agent(
-                    client, asked, options.message, progress, push=push, card_key=options.card_key
-                )
-            forms = forms_of(report, url)
+        async with (
+            connected(url, chat, headers, tls, options.timeout) as server,
+            ProbeClient(
+                {} if server else headers, options.timeout, None if server else tls, trust_env=server is None
+            ) as client,
+        ):
+            report = await check_agent(client, server.url if server else url, options.message, progress)
+        forms = forms_of(report, url)
     if forms.failure is None or options.format != "text":
         await _write(options, forms)
     if forms.failure is not None:

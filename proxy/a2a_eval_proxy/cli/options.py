@@ -442,28 +442,9 @@ class CheckOptions(AgentClientOptions):
         "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",
         repeatable=True,
     )
-    via: str | None = option(types.UPSTREAM, "Compare the agent with what a proxy at this URL shows.")
-    card_key: str | None = option(
-        types.FILE_OR_URL,
-        "Public key (JWK, JWK Set or PEM) that must have signed the agent card. Default: the signature's `jku`, if "
-        "it is on the agent's origin.",
-    )
-    push_url: str | None = option(
-        types.URL, "URL at which the agent reaches --push-listen. Default: push is checked on this machine only."
-    )
-    push_listen: str = option(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:0")
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
     format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.via is not None and self.card_key is not None:
-            raise ConfigError("--card-key verifies the card of the agent itself; use it without --via")
-        if self.push_url is not None and self.via is not None:
-            raise ConfigError("--push-url is for webhooks set at the agent itself; use it without --via")
-        if self.push_url is not None and self.push_listen.endswith(":0"):
-            raise ConfigError("--push-url: requires --push-listen, the address that the agent reaches at this URL")
 
 
 class DemoOptions(Options):

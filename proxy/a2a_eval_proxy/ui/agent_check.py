@@ -53,11 +53,11 @@ class AgentCheck(InThread):
 
     async def _check(self) -> None:
         """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
-        from ..check import ProbeClient, PushOptions, check_agent, wording
+        from ..check import ProbeClient, check_agent, wording
 
         try:
             async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
-                report = await check_agent(client, self.url, progress=self._progress, push=PushOptions())
+                report = await check_agent(client, self.url, progress=self._progress)
         except TimeoutError:
             raise ConfigError(f"The check took longer than {MAX_CHECK_S:g} s and was stopped.") from None
         page = environment().get_template("check_report.html").render(report=report, wording=wording)

@@ -1,4 +1,4 @@
-"""Agents over gRPC: the rules of the extension apply as over HTTP, and each fault of gRPC itself is found."""
+"""Agents over gRPC: the rules of the extension apply as over HTTP."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import grpc
 import pytest
-from a2a_eval_proxy.check.probe import client
-from a2a_eval_proxy.check.probe.dialogue import probe_agent
-from a2a_eval_proxy.check.report.outputs import report_json
-from a2a_eval_proxy.check.report.report import CheckReport
-from a2a_eval_proxy.check.report.wording import place
-from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
-from a2a_eval_proxy.check.rules.grpc import GRPC_RULES
+from a2a.server.request_handlers import GrpcHandler
+from a2a_eval_proxy.check import client
+from a2a_eval_proxy.check.dialogue import probe_agent
+from a2a_eval_proxy.check.outputs import report_json
+from a2a_eval_proxy.check.report import CheckReport
+from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.check.wording import place
 from a2a_eval_proxy.cli.options import AgentClientOptions
 from a2a_tool_capture.client import AgentUnreachableError
 from agents.capture_agent import agent_card
-from agents.faulty_grpc_agent import GRPC_FAULTS, RightHandler, checked_agent
+from agents.grpc_only_agent import grpc_only_agent
 from agents.serving import ServerThread
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
@@ -30,7 +30,7 @@ from support.checking import check, rules_with
 from support.patience import PATIENCE_S
 from support.ports import held_ports
 
-QUICK = {"subscribe-asked", "subscribe-silent", "grpc-subscribe"}
+QUICK = {"subscribe-asked", "subscribe-silent"}
 """The task may be over before a subscription begins."""
 
 
@@ -65,7 +65,7 @@ def interfaces_of(report: CheckReport) -> list[str]:
 
 @pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])
 async def test_a_right_agent_without_http_passes(message: str) -> None:
-    async with checked_agent() as address:
+    async with grpc_only_agent() as address:
         report = await check(f"grpc://{address}", message)
 
     assert report.verdict is CheckVerdict.CONFORMING
@@ -73,13 +73,12 @@ async def test_a_right_agent_without_http_passes(message: str) -> None:
     assert not rules_with(report, RuleStatus.FAILED) | rules_with(report, RuleStatus.WARNING)
     assert rules_with(report, RuleStatus.UNSEEN) <= QUICK
     passed = rules_with(report, RuleStatus.PASSED)
-    assert {rule.id for rule in GRPC_RULES} - QUICK <= passed
     assert {"card-declares", "get-silent", "list-silent", "stream-asked"} <= passed
 
 
 async def test_the_interfaces_of_a_card_are_checked() -> None:
     """An address may have a scheme, which clients drop."""
-    async with checked_agent() as address:
+    async with grpc_only_agent() as address:
         with card_server(interface(address), interface(f"http://{address}", "0.3")) as card:
             report = await check(card.url, "Got a kettle?")
 
@@ -88,65 +87,53 @@ async def test_the_interfaces_of_a_card_are_checked() -> None:
     assert report.record.not_checked == ()
 
 
-@pytest.mark.parametrize("name", GRPC_FAULTS)
-async def test_a_fault_is_found(name: str) -> None:
-    fault = GRPC_FAULTS[name]
-    async with checked_agent(fault.handler, versions=("1.0",)) as address:
-        with card_server(interface(address)) as card:
-            report = await check(card.url, fault.message)
-
-    assert rules_with(report, RuleStatus.FAILED) == fault.breaks
-    assert rules_with(report, RuleStatus.WARNING) == fault.warns
-
-
 async def test_a_service_that_the_card_names_and_the_agent_does_not_have() -> None:
-    async with checked_agent(versions=("0.3",)) as address:
+    async with grpc_only_agent(versions=("0.3",)) as address:
         with card_server(interface(address)) as card:
             report = await check(card.url, "Got a kettle?")
 
-    assert rules_with(report, RuleStatus.FAILED) == {"grpc-service"}
+    assert rules_with(report, RuleStatus.FAILED) == {"answers"}
     (result,) = [result for result in report.results if result.status is RuleStatus.FAILED]
-    expected = "the agent does not serve lf.a2a.v1.A2AService (it serves a2a.v1.A2AService)"
-    assert result.problems[0].message == expected
-    assert interfaces_of(report) == []
+    problem = result.problems[0]
+    assert "gRPC UNIMPLEMENTED" in problem.message
+    assert problem.request.url == f"{address}/lf.a2a.v1.A2AService/SendMessage"
+    assert problem.request.headers == (("a2a-version", "1.0"),)
+    assert json.loads(problem.request.body)["message"]["parts"] == [{"text": "Got a kettle?"}]
+    assert place(problem) == "gRPC UNIMPLEMENTED"
+    assert report_json(report, "")["results"][report.results.index(result)]["problems"][0]["grpc_status"] == (
+        "UNIMPLEMENTED"
+    )
 
 
 async def test_the_services_of_a_version_are_found_without_a_card() -> None:
-    async with checked_agent(versions=("0.3",)) as address:
+    async with grpc_only_agent(versions=("0.3",)) as address:
         report = await check(f"grpc://{address}", "Got a kettle?")
     assert interfaces_of(report) == ["GRPC 0.3"]
     assert not rules_with(report, RuleStatus.FAILED)
 
 
+class HidesItsCard(GrpcHandler):
+    async def GetExtendedAgentCard(self, request: Any, context: Any) -> Any:  # noqa: N802  # the name of the SDK
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "planned")
+
+
 async def test_an_agent_without_any_card_is_checked_for_its_traffic() -> None:
-    async with checked_agent(GRPC_FAULTS["hides its card"].handler, versions=("1.0",)) as address:
+    async with grpc_only_agent(HidesItsCard, versions=("1.0",)) as address:
         report = await check(f"grpc://{address}", "Got a kettle?")
     assert not [result for result in report.results if result.interface is None]
     assert "send-asked" in rules_with(report, RuleStatus.PASSED)
 
 
-async def test_a_request_in_the_report_can_be_read() -> None:
-    async with checked_agent(GRPC_FAULTS["no details"].handler, versions=("1.0",)) as address:
-        report = await check(f"grpc://{address}", "Got a kettle?")
-    (failed,) = [result for result in report.results if result.status is RuleStatus.FAILED]
-    request = failed.problems[0].request
-    assert request.url == f"grpc://{address}/lf.a2a.v1.A2AService/GetTask"
-    assert request.headers == (("a2a-version", "1.0"),)
-    assert json.loads(request.body)["id"].startswith("no-such-task")
-    assert place(failed.problems[0]) == "gRPC NOT_FOUND"
-    assert report_json(report, "")["results"][report.results.index(failed)]["problems"][0]["grpc_status"] == "NOT_FOUND"
-
-
 async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
     received = []
 
-    class Handler(RightHandler):
+    class Handler(GrpcHandler):
         async def GetTask(self, request: Any, context: Any) -> Any:  # noqa: N802  # the name of the SDK
             received.append(dict(context.invocation_metadata()).get("authorization"))
             return await super().GetTask(request, context)
 
     async with (
-        checked_agent(Handler, versions=("1.0",)) as address,
+        grpc_only_agent(Handler, versions=("1.0",)) as address,
         client.ProbeClient({"Authorization": "Bearer s3cret"}, PATIENCE_S) as probe,
     ):
         record = await probe_agent(probe, f"grpc://{address}", ["Got a kettle?"], lambda step: None)
@@ -159,7 +146,7 @@ async def test_tls_trusts_the_given_authority(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.issue("agent")
     files = (pair.key.read_bytes(), pair.cert.read_bytes())
-    async with checked_agent(versions=("1.0",), credentials=grpc.ssl_server_credentials([files])) as address:
+    async with grpc_only_agent(versions=("1.0",), credentials=grpc.ssl_server_credentials([files])) as address:
         async with client.ProbeClient({}, PATIENCE_S, authority.client()) as probe:
             record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
         with pytest.raises(AgentUnreachableError, match="its certificate is not trusted"):
@@ -175,7 +162,7 @@ async def test_the_certificate_of_the_options_is_presented(tmp_path: Path) -> No
     files = (pair.key.read_bytes(), pair.cert.read_bytes())
     credentials = grpc.ssl_server_credentials([files], authority.ca.read_bytes(), require_client_auth=True)
     options = {"agent_ca": str(authority.ca), "agent_cert": str(own.cert), "agent_key": str(own.key)}
-    async with checked_agent(versions=("1.0",), credentials=credentials) as address:
+    async with grpc_only_agent(versions=("1.0",), credentials=credentials) as address:
         tls = AgentClientOptions(**options).tls()
         async with client.ProbeClient({}, PATIENCE_S, tls) as probe:
             record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
@@ -185,8 +172,3 @@ async def test_the_certificate_of_the_options_is_presented(tmp_path: Path) -> No
 async def test_nobody_there_is_said_in_a_sentence() -> None:
     with held_ports(1) as (port,), pytest.raises(AgentUnreachableError, match=f":{port}: connection refused"):
         await check(f"grpc://127.0.0.1:{port}", "hello")
-
-
-def test_every_rule_is_broken_by_some_fault() -> None:
-    broken = {rule for fault in GRPC_FAULTS.values() for rule in fault.breaks | fault.warns}
-    assert broken | {"grpc-service"} == {rule.id for rule in GRPC_RULES}

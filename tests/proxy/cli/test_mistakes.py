@@ -246,7 +246,6 @@ MISTAKES = {
     "URL in the place of nothing": Mistake("init {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
     "URL after the text": Mistake("send hi {agent}", "give the agent's URL as --agent http://127.0.0.1:"),
     "suite for an agent: serve": Mistake("serve --upstream suite.yaml", "not a file (are two arguments swapped?)"),
-    "proxy without an agent": Mistake("check {agent} --via {strange}/html", "no agent card (a web page); is it", 3),
     "Python agent that is missing": Mistake("run suite.yaml --agent python:no.py:A", "no.py:A: no such Python file"),
     "Python agent without the class": Mistake("run suite.yaml --agent python:agent.py:B", "agent.py has no class B"),
     "class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),

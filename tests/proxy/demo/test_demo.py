@@ -19,7 +19,7 @@ import pytest
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, TaskState
-from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
+from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.demo.planner import Ask, Memory, make_plan, small_talk
 from a2a_eval_proxy.demo.tools import Shop, Tool, ToolError

@@ -12,11 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.check.probe.push_trials import PushOptions
-from a2a_eval_proxy.check.rules.base import RuleStatus
 from a2a_tool_capture import URI
 from proxy.push.conftest import Endpoint, relaying
-from support.checking import check
 from support.processes import ChildProcess
 from support.provision import node_environment, python_environment
 
@@ -119,25 +116,3 @@ async def test_the_sender_of_the_javascript_sdk(javascript_agent: str, endpoint:
     assert relay.addresses() != []
     assert len(direct) == 4
     assert [turn["response_text"], turn["state"]] == ["done", "TASK_STATE_COMPLETED"]
-
-
-# ── check ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def push_results_of(agent: str, message: str) -> tuple[set[str], set[str]]:
-    """The rules about push notifications that fail, and those that warn."""
-    report = await check(agent, message, push=PushOptions(wait_s=20, retry_wait_s=0.2))
-    found = [result for result in report.results if result.rule.about == "push notifications"]
-    failed, warned = (
-        {result.rule.id for result in found if result.status is status}
-        for status in (RuleStatus.FAILED, RuleStatus.WARNING)
-    )
-    return failed, warned
-
-
-async def test_what_check_says_of_the_sender_of_the_0_3_sdk(legacy_agent: str) -> None:
-    assert await push_results_of(legacy_agent, "chunks") == ({"push-authentication"}, {"push-retry"})
-
-
-async def test_what_check_says_of_the_sender_of_the_javascript_sdk(javascript_agent: str) -> None:
-    assert await push_results_of(javascript_agent, "hello") == (set(), {"push-token", "push-retry"})

@@ -12,7 +12,6 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ui import agent_check
 from a2a_eval_proxy.ui.agent_check import AgentCheck
 from agents.faulty_agent import FAULTS, faulty
-from agents.faulty_push_agent import pushing_app
 from agents.serving import ServerThread
 from support.patience import PATIENCE_S
 
@@ -57,17 +56,6 @@ async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
     assert headings(report) == ["Agent card", "Traffic"]
     heads, *rows = re.findall(r"<tr>.+?</tr>", report)
     assert all(row.count("<td>") == heads.count("<th") - 1 > 0 for row in rows)
-
-
-async def test_push_notifications_have_a_table_and_a_note():
-    with ServerThread(pushing_app) as agent:
-        check = check_of(agent.url)
-        check.start()
-        report = (await ended(check)).report
-    assert report is not None
-    assert headings(report) == ["Agent card", "Traffic", "Push notifications"]
-    assert re.search(r">notifications arrive</th><td>.+<span class=\"unseen\">passed </span></td></tr>", report)
-    assert '<p class="note" dir="auto">notified: JSONRPC 1.0: 1 x StreamResponse with task' in report
 
 
 async def test_credentials_do_not_appear():

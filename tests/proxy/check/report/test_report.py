@@ -9,10 +9,11 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.check.probe import requests
-from a2a_eval_proxy.check.probe.dialogue import skill_examples
-from a2a_eval_proxy.check.probe.interfaces import offered_interfaces
-from a2a_eval_proxy.check.probe.record import (
+from a2a_eval_proxy.check import requests
+from a2a_eval_proxy.check.card import offered_interfaces
+from a2a_eval_proxy.check.dialogue import skill_examples
+from a2a_eval_proxy.check.outputs import print_report, report_json, report_junit
+from a2a_eval_proxy.check.record import (
     Activation,
     CardSeen,
     Interface,
@@ -23,11 +24,10 @@ from a2a_eval_proxy.check.probe.record import (
     ProbeRequest,
     ProbeTurn,
 )
-from a2a_eval_proxy.check.probe.responses import Kind, occurrences, read_response
-from a2a_eval_proxy.check.report.outputs import print_report, report_json, report_junit
-from a2a_eval_proxy.check.report.report import apply_rules
-from a2a_eval_proxy.check.rules.base import RuleStatus
-from a2a_eval_proxy.check.rules.traffic import violations
+from a2a_eval_proxy.check.report import apply_rules
+from a2a_eval_proxy.check.responses import Kind, occurrences, read_response
+from a2a_eval_proxy.check.rules import RuleStatus
+from a2a_eval_proxy.check.traffic_rules import violations
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given

@@ -10,12 +10,10 @@ from typing import Any
 
 from a2a_tool_capture.json_limits import WALKED
 
-from ..probe.record import ProbeRecord
-from ..rules.base import CheckVerdict, RuleResult, RuleStatus, subjects_of
-from ..rules.card import CARD_RULES
-from ..rules.grpc import GRPC_RULES
-from ..rules.push import PUSH_RULES
-from ..rules.traffic import TRAFFIC_RULES
+from .card_rules import CARD_RULES
+from .record import ProbeRecord
+from .rules import CheckVerdict, RuleResult, RuleStatus, subjects_of
+from .traffic_rules import TRAFFIC_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,6 @@ def apply_rules(record: ProbeRecord) -> CheckReport:
     subjects = subjects_of(record)
     for rule in TRAFFIC_RULES:
         results += [rule.judge(subject, subject.conversation.interface) for subject in subjects]
-    for grpc_rule in GRPC_RULES:
-        results += [grpc_rule.judge(seen, seen.interface) for seen in record.grpc]
-    for push_rule in PUSH_RULES:
-        results += [push_rule.judge(webhooks, webhooks.interface) for webhooks in record.push]
     return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))
 
 

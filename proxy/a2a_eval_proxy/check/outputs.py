@@ -13,10 +13,10 @@ from rich.text import Text
 from tool_call_evaluators.report.junit import junit_document
 from tool_call_evaluators.texts import excerpt, finite, printable
 
-from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from . import wording
 from .report import CheckReport
-from .wording import as_markup, card_name, excerpt_text, messages, notified, place, request_lines, verdict_sentence
+from .rules import CheckVerdict, Problem, RuleResult, RuleStatus
+from .wording import as_markup, card_name, excerpt_text, messages, place, request_lines, verdict_sentence
 
 _RULE_WIDTH, _LEAST_RULE_WIDTH, _MARK_WIDTH = 34, 12, len("HTTP+JSON")
 
@@ -44,8 +44,6 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
         console.print()
         console.print(_interface_table(heading, rows, console.width))
     console.print()
-    for text in wording.notified_lines(report):
-        console.print(_labelled("notified", text))
     for text in wording.unseen(report):
         console.print(_labelled("not seen", text))
     for left in report.record.not_checked:
@@ -120,7 +118,6 @@ def report_json(report: CheckReport, url: str) -> dict[str, Any]:
         "interfaces": [
             {"name": str(item.interface), "url": item.interface.url} for item in report.record.conversations
         ],
-        "notifications": notified(report),
         "not_checked": [{"interface": left.interface, "reason": left.reason} for left in report.record.not_checked],
         "results": [_result(result) for result in report.results],
     }

@@ -7,10 +7,9 @@ from typing import Any
 
 from a2a_tool_capture import URI
 
-from ..probe.interfaces import declared_extensions, offered_interfaces
-from ..probe.record import CardSeen
-from ..signatures.result import SignatureStatus
-from .base import Problem, Rule, Skipped, Unseen, problem, rules
+from .card import declared_extensions, offered_interfaces
+from .record import CardSeen
+from .rules import Problem, Rule, Skipped, Unseen, problem, rules
 
 
 def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -60,25 +59,6 @@ def _repeated(seen: CardSeen) -> Iterator[Problem]:
         yield problem(seen, "the card declares the extension a second time", where, entry)
 
 
-def _signature_valid(seen: CardSeen) -> Iterator[Problem]:
-    if not seen.signatures:
-        raise Skipped("the card has no signature")
-    for result in seen.signatures:
-        if result.status is SignatureStatus.INVALID:
-            yield problem(seen, f"the signature is invalid: {result.reason}", result.where)
-    if not any(result.status is SignatureStatus.VERIFIED for result in seen.signatures):
-        raise Unseen("not verifiable: " + "; ".join(dict.fromkeys(result.reason for result in seen.signatures)))
-
-
-def _signature_covers_card(seen: CardSeen) -> Iterator[Problem]:
-    verified = [result for result in seen.signatures if result.status is SignatureStatus.VERIFIED]
-    if not verified:
-        raise Skipped("the card has no verified signature")
-    for result in verified:
-        if result.uncovered:
-            yield problem(seen, f"the signature does not cover {', '.join(result.uncovered)}", result.where)
-
-
 def _interfaces_usable(seen: CardSeen) -> Iterator[Problem]:
     checked, left = offered_interfaces(seen.card)
     for item in left:
@@ -106,7 +86,5 @@ CARD_RULES: tuple[Rule[CardSeen], ...] = rules(
             lambda text: isinstance(text, str) and bool(text.strip()),
         ),
         "card-interfaces": _interfaces_usable,
-        "card-signature": _signature_valid,
-        "card-signature-covers": _signature_covers_card,
     }
 )

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from a2a_tool_capture import Severity
 
-from ...protocol.operations import Operation
-from ..probe.record import (
+from ..protocol.operations import Operation
+from .record import (
     Activation,
     CardSeen,
     Interface,
@@ -26,8 +26,8 @@ from ..probe.record import (
     ProbeTurn,
     ResponseEvent,
 )
-from ..probe.requests import STREAMING
-from ..probe.responses import entries, occurrences, task_id_of
+from .requests import STREAMING
+from .responses import entries, occurrences, task_id_of
 
 TRAFFIC = "traffic"
 """The heading of the rules about messages and tool calls."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -11,10 +10,9 @@ from rich.markup import escape
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.texts import counted, excerpt, one_line, printable
 
-from ..probe.record import ProbeRequest
-from ..probe.responses import payload_of
-from ..rules.base import NO_CALLS, TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
+from .record import ProbeRequest
 from .report import CheckReport
+from .rules import NO_CALLS, TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
 
 MAX_PROBLEMS = 3
 """Maximum number of a rule's problems to show, each with another message."""
@@ -103,21 +101,6 @@ def _rows(report: CheckReport) -> Iterator[list[RuleResult]]:
         nothing_seen = RuleStatus.UNSEEN in statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED}
         if results[0].interface is not None and not nothing_seen:
             yield results
-
-
-def notified(report: CheckReport) -> dict[str, dict[str, int]]:
-    """Returns the forms of the notifications over each interface, with their number. Only of webhooks in messages."""
-    return {
-        str(seen.interface): dict(Counter(payload_of(each).form for each in seen.inline.notifications))
-        for seen in report.record.push
-    }
-
-
-def notified_lines(report: CheckReport) -> list[str]:
-    """Returns a line for each different list of forms of notifications."""
-    texts = {at: ", ".join(f"{n} x {form}" for form, n in forms.items()) for at, forms in notified(report).items()}
-    by_text = grouped((text or "nothing", at) for at, text in texts.items())
-    return [f"{', '.join(places)}: {text}" for text, places in by_text.items()]
 
 
 def unseen(report: CheckReport) -> list[str]:

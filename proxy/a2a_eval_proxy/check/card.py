@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.spec import is_capture_uri
 
-from ...protocol.operations import Binding
+from ..protocol.operations import Binding
 from .record import Interface, NotChecked
 
 _BINDINGS = {binding.value: binding for binding in Binding}
@@ -46,16 +46,6 @@ def offers_streaming(card: dict[str, Any]) -> bool:
 
 def declared_extensions(card: dict[str, Any]) -> Any:
     return _capabilities(card).get("extensions")
-
-
-def offers_push(card: dict[str, Any]) -> bool:
-    return _capabilities(card).get("pushNotifications") is True
-
-
-def offers_extended_card(card: dict[str, Any]) -> bool:
-    """Whether the card offers an extended card: 1.0 has a capability, 0.3 a field of the card."""
-    offered = (_capabilities(card).get("extendedAgentCard"), card.get("supportsAuthenticatedExtendedCard"))
-    return any(value is True for value in offered)
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,7 @@ from a2a_tool_capture.spec import (
     is_capture_uri,
 )
 
-from ...protocol.operations import Binding, Operation
-from ..signatures.result import SignatureResult
+from ..protocol.operations import Binding, Operation
 
 
 class Kind(Enum):
@@ -201,17 +200,6 @@ class ResponseEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcError:
-    """A gRPC status other than OK. `reason` and `domain` are those of the google.rpc.ErrorInfo in its details."""
-
-    code: str
-    """Its name, such as NOT_FOUND."""
-    message: str
-    reason: str = ""
-    domain: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ProbeExchange:
     """One request and its answer.
 
@@ -225,19 +213,8 @@ class ProbeExchange:
     headers: tuple[tuple[str, str], ...] = ()
     events: tuple[ResponseEvent, ...] = ()
     problem: str = ""
-    grpc_error: GrpcError | None = None
-
-    @property
-    def grpc_status(self) -> str:
-        """The name of the gRPC status; "" over HTTP, and without an answer."""
-        if self.request.interface.binding is not Binding.GRPC or not self.status:
-            return ""
-        return "OK" if self.grpc_error is None else self.grpc_error.code
-
-    @property
-    def is_unimplemented(self) -> bool:
-        """Whether the agent does not have the method or the service of a gRPC call; False without an answer."""
-        return self.grpc_error is not None and self.grpc_error.code == "UNIMPLEMENTED"
+    grpc_status: str = ""
+    """The name of the gRPC status; "" over HTTP, and without an answer."""
 
     @property
     def operation(self) -> Operation:
@@ -286,101 +263,6 @@ class ProbeConversation:
     """Whether the card declares streaming."""
 
 
-class GrpcTrial(StrEnum):
-    """A call that shows how an agent serves gRPC, whatever its messages."""
-
-    UNKNOWN_TASK = "GetTask of a task that does not exist"
-    OTHER_SERVICE = "GetTask of the service of the other protocol version"
-    UNKNOWN_VERSION = "GetTask with a version that does not exist"
-    UNKNOWN_METADATA = "GetTask with metadata that no agent knows"
-    REPEATED_EXTENSIONS = "GetTask with two entries of extensions"
-    CANCEL = "CancelTask"
-    SUBSCRIBE = "SubscribeToTask after the task's end"
-    EXTENDED_CARD = "GetExtendedAgentCard"
-    ABANDONED_STREAM = "SendStreamingMessage, cancelled after its first event"
-    AFTER_ABANDONED_STREAM = "GetTask of the task of a cancelled stream"
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcSeen:
-    """The trials over one gRPC interface. What the agent or its card does not offer is not tried."""
-
-    interface: Interface
-    trials: dict[GrpcTrial, ProbeExchange]
-    offers_extended_card: bool
-    """Whether the card offers an extended card."""
-    conversation: ProbeConversation
-    """Without turns if the agent does not serve the interface."""
-
-    @property
-    def served(self) -> bool:
-        """Whether the agent has the service of this protocol version."""
-        return not self.trials[GrpcTrial.UNKNOWN_TASK].is_unimplemented
-
-
-@dataclass(frozen=True, slots=True)
-class CheckWebhook:
-    """A webhook of the check. The agent is to send `Authorization: Bearer CREDENTIALS`, and `token` in its header."""
-
-    url: str
-    token: str
-    credentials: str
-
-
-@dataclass(frozen=True, slots=True)
-class NotificationSeen:
-    """A notification as it arrived, and the status that it was answered with. Names of headers are in lower case."""
-
-    request: ProbeRequest
-    status: int
-
-    def header(self, name: str) -> str | None:
-        return dict(self.request.headers).get(name)
-
-
-class PushStep(StrEnum):
-    """A request about the configuration of a webhook, in the order in which they are made."""
-
-    CREATE = "CreateTaskPushNotificationConfig"
-    GET = "GetTaskPushNotificationConfig"
-    LIST = "ListTaskPushNotificationConfigs"
-    DELETE = "DeleteTaskPushNotificationConfig"
-    GET_DELETED = "GetTaskPushNotificationConfig after the deletion"
-    LIST_AFTER_DELETE = "ListTaskPushNotificationConfigs after the deletion"
-
-
-@dataclass(frozen=True, slots=True)
-class PushTrial:
-    """One message and the notifications of its task. `states` are those that the agent showed to the sender, in order.
-
-    `was_open`: whether the task had not ended when the webhook was set.
-    """
-
-    webhook: CheckWebhook
-    opening: ProbeExchange
-    task_id: str
-    states: tuple[str, ...]
-    notifications: tuple[NotificationSeen, ...]
-    was_open: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class PushSeen:
-    """The notifications over one interface.
-
-    `inline` is a webhook in the message, `created` one that was created for its task; `steps` are the requests about
-    the latter. `retried` is a webhook whose first notification was answered with 503, over one interface.
-    """
-
-    interface: Interface
-    inline: PushTrial
-    created: PushTrial | None = None
-    steps: dict[PushStep, ProbeExchange] = field(default_factory=dict)
-    retried: PushTrial | None = None
-    private: bool = False
-    """Whether the webhook's address is one that agents may refuse (A2A 1.0, section 13.2)."""
-
-
 @dataclass(frozen=True, slots=True)
 class CardSeen:
     """The agent card as it was fetched. `missing`: an agent that has only gRPC offers none."""
@@ -388,8 +270,6 @@ class CardSeen:
     request: ProbeRequest
     card: dict[str, Any]
     status: int = 200
-    body: bytes = b""
-    signatures: tuple[SignatureResult, ...] = ()
     missing: bool = False
 
 
@@ -400,5 +280,3 @@ class ProbeRecord:
     card: CardSeen
     conversations: tuple[ProbeConversation, ...]
     not_checked: tuple[NotChecked, ...]
-    grpc: tuple[GrpcSeen, ...] = ()
-    push: tuple[PushSeen, ...] = ()

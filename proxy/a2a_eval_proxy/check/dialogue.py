@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,24 +13,21 @@ from a2a_tool_capture.errors import (
     AgentError,
     AgentUnreachableError,
     CaptureError,
+    ConfigurationError,
+    connection_problem,
     is_web_page,
     not_of_the_agent,
     response_problem,
 )
 
-from ...capture.records import conversation_of
-from ...protocol.operations import Binding, Operation
-from ..signatures.card import verify_card
+from ..capture.records import conversation_of
+from ..protocol.operations import Binding, Operation
 from . import requests
+from .card import objects, offered_interfaces, offers_streaming
 from .client import ProbeClient
-from .grpc_trials import GRPC_MISSING, all_trials, card_over_grpc, first_trials, is_grpc
-from .interfaces import objects, offered_interfaces, offers_extended_card, offers_push, offers_streaming
-from .push_trials import PushOptions, probe_push
 from .record import (
     Activation,
     CardSeen,
-    GrpcSeen,
-    GrpcTrial,
     Interface,
     NotChecked,
     OperationRequest,
@@ -39,11 +35,11 @@ from .record import (
     ProbeExchange,
     ProbeRecord,
     ProbeTurn,
-    PushSeen,
     ResponseEvent,
 )
 from .responses import entries, first_task_id, shows_end, states, task_id_of
 
+GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]'"
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
 MAX_EXAMPLES = 3
 """Maximum number of the card's examples to send until one makes the agent call a tool."""
@@ -64,68 +60,55 @@ _VARIANTS = (
 """The ways to send a message to the agent."""
 
 
-async def probe_agent(
-    client: ProbeClient,
-    url: str,
-    messages: Sequence[str],
-    progress: Progress,
-    push: PushOptions | None = None,
-    card_key: str | None = None,
-) -> ProbeRecord:
-    """Talk to the agent at `url` over every interface of its card.
+async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], progress: Progress) -> ProbeRecord:
+    """Talk to the agent at `url` over every interface of its card; an agent at grpc:// or grpcs:// over gRPC only.
 
     Without `messages`, sends the first example of the card's skills that makes the agent call a tool. Calls `progress`
-    with the name of each step. With `push`, also sets webhooks if the card offers push notifications, or if `push` has
-    a URL for them. `card_key` is the file or URL of the key that must have signed the card.
+    with the name of each step.
 
-    Raises AgentUnreachableError or AgentError if there is no card, ListenError, ConfigError for a `card_key` that
-    cannot be used; every other failure is part of the record.
+    Raises AgentUnreachableError or AgentError if there is no card, ConfigurationError for grpc:// without grpcio; every
+    other failure is part of the record.
     """
     progress("agent card")
-    seen, interfaces, not_checked = await interfaces_of(client, url)
-    seen = replace(seen, signatures=await verify_card(seen.body, seen.request.url, card_key, client.tls))
-    streams = offers_streaming(seen.card)
-    trials = {
-        interface: await first_trials(client, interface)
-        for interface in interfaces
-        if interface.binding is Binding.GRPC
-    }
-    probes = [
-        _Probe(client, interface, streams, progress)
-        for interface in interfaces
-        if interface not in trials or not trials[interface][GrpcTrial.UNKNOWN_TASK].is_unimplemented
-    ]
+    not_checked: list[NotChecked] = []
+    if url.startswith(("grpc://", "grpcs://")):
+        seen, interfaces = await _card_over_grpc(client, url)
+    else:
+        seen = await client.card(url)
+        interfaces, not_checked = offered_interfaces(seen.card)
+    if find_spec("grpc") is None:
+        not_checked += [NotChecked(str(each), GRPC_MISSING) for each in interfaces if each.binding is Binding.GRPC]
+        interfaces = [each for each in interfaces if each.binding is not Binding.GRPC]
+    probes = [_Probe(client, interface, offers_streaming(seen.card), progress) for interface in interfaces]
     if probes:
         await _converse(probes, list(messages) or [await _message_that_calls_a_tool(probes[0], seen.card)])
-    conversations = tuple(probe.conversation for probe in probes)
-    by_interface = {conversation.interface: conversation for conversation in conversations}
-    offers_card = offers_extended_card(seen.card)
-    grpc = []
-    for interface, done in trials.items():
-        progress(f"{interface}: errors and metadata")
-        conversation = by_interface.get(interface, ProbeConversation(interface, (), streams))
-        grpc.append(await all_trials(client, GrpcSeen(interface, done, offers_card, conversation)))
-    notified: list[PushSeen] = []
-    if push is not None and (push.url is not None or offers_push(seen.card)):
-        notified, not_notified = await probe_push(client, url, conversations, push, progress)
-        not_checked += not_notified
-    return ProbeRecord(seen, conversations, tuple(not_checked), tuple(grpc), tuple(notified))
+    return ProbeRecord(seen, tuple(probe.conversation for probe in probes), tuple(not_checked))
 
 
-async def interfaces_of(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface], list[NotChecked]]:
-    """Returns the card and the interfaces that can be checked, and those that cannot, with the reason.
+async def _card_over_grpc(client: ProbeClient, url: str) -> tuple[CardSeen, list[Interface]]:
+    """Returns the extended card of an agent without an HTTP port, and an interface for each service that it has.
 
-    An agent at grpc:// or grpcs:// is checked over gRPC only. Raises AgentUnreachableError or AgentError.
+    Without a card, a stand-in offers streaming.
     """
-    if is_grpc(url):
-        seen, interfaces = await card_over_grpc(client, url)
-        return seen, interfaces, []
-    seen = await client.card(url)
-    interfaces, left = offered_interfaces(seen.card)
     if find_spec("grpc") is None:
-        left += [NotChecked(str(each), GRPC_MISSING) for each in interfaces if each.binding is Binding.GRPC]
-        interfaces = [each for each in interfaces if each.binding is not Binding.GRPC]
-    return seen, interfaces, left
+        raise ConfigurationError(f"{url}: {GRPC_MISSING}")
+    found: CardSeen | None = None
+    interfaces = []
+    for version in ("1.0", "0.3"):
+        interface = Interface(Binding.GRPC, version, url)
+        unknown = await client.exchange(requests.get(interface, f"no-such-task-{uuid.uuid4().hex}"))
+        if unknown.status == 0:
+            raise AgentUnreachableError(f"{url}: {connection_problem(unknown.problem, url)}")
+        if unknown.grpc_status == "UNIMPLEMENTED":
+            continue
+        interfaces.append(interface)
+        answer = await client.exchange(requests.extended_card(interface))
+        if found is None and not answer.problem and answer.events:
+            found = CardSeen(answer.request, answer.events[0].raw)
+    if found is None:
+        stand_in = {"name": url, "capabilities": {"streaming": True}}
+        found = CardSeen(requests.extended_card(Interface(Binding.GRPC, "1.0", url)), stand_in, missing=True)
+    return found, interfaces or [Interface(Binding.GRPC, "1.0", url)]
 
 
 async def _converse(probes: Sequence[_Probe], messages: Sequence[str]) -> None:

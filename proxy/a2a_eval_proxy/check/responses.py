@@ -1,20 +1,17 @@
-"""Reads answers and notifications: their A2A events, and every occurrence of the extension in them. Pure."""
+"""Reads answers: their A2A events, and every occurrence of the extension in them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
-from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.json_limits import WALKED, too_deep
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
-from a2a_tool_capture.wire import EVENT_KEYS, SETTLED_STATES, TERMINAL_STATES, normalize_event
+from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES, normalize_event
 
-from ...capture.records import state_of
-from ...protocol.operations import Operation, decode_json
-from .record import Kind, NotificationSeen, Occurrence, OperationRequest, ProbeExchange, ResponseEvent
+from ..capture.records import state_of
+from ..protocol.operations import Operation, decode_json
+from .record import Kind, Occurrence, OperationRequest, ProbeExchange, ResponseEvent
 from .requests import STREAMING
 
 _MAX_AGENT_TEXT_CHARS = 300
@@ -27,6 +24,7 @@ def read_response(
     headers: Iterable[tuple[str, str]],
     documents: Iterable[bytes],
     problem: str = "",
+    grpc_status: str = "",
 ) -> ProbeExchange:
     """Returns the exchange read from its bytes. `documents` are the body, or the data of each event of a stream.
 
@@ -44,9 +42,9 @@ def read_response(
         problem = "an error"
     if status >= 300:
         problem = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
-    if not problem and request.operation not in (Operation.LIST, Operation.PUSH_CONFIG) and not events:
+    if not problem and request.operation is not Operation.LIST and not events:
         problem = "an empty answer"
-    return ProbeExchange(request, status, tuple(headers), tuple(events), problem)
+    return ProbeExchange(request, status, tuple(headers), tuple(events), problem, grpc_status)
 
 
 def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[ResponseEvent], str]:
@@ -69,9 +67,7 @@ def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[
         prefix = f"{where}." if where and not where.endswith(" ") else where
         return [ResponseEvent(f"{prefix}tasks[{i}]", task, normalize_event(task)) for i, task in enumerate(tasks)], ""
     normal = normalize_event(payload)
-    if request.operation is Operation.PUSH_CONFIG or (
-        request.operation is Operation.EXTENDED_CARD and isinstance(payload, dict)
-    ):
+    if request.operation is Operation.EXTENDED_CARD and isinstance(payload, dict):
         return [ResponseEvent(where, payload, None)], ""
     if normal is None:
         return [], "JSON, but neither a task, a message nor an update"
@@ -178,46 +174,3 @@ def tasks_after_calls(exchange: ProbeExchange) -> Iterator[tuple[ResponseEvent, 
             lost = _lost(merger)
             yield event, calls, lost - lost_before
             lost_before = lost
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """The body of a notification. `form` describes it; `event` is its A2A 1.0 form, None if it shows no event."""
-
-    raw: Any
-    form: str
-    event: dict[str, Any] | None = None
-    is_current: bool = False
-    """Whether it is a StreamResponse of A2A 1.0 ..."""
-    is_legacy: bool = False
-    """... or an object of A2A 0.3."""
-
-
-def identity(event: dict[str, Any]) -> str:
-    """Returns a text that equal events share. Never raises."""
-    return "nested too deeply" if too_deep(event, WALKED) else canonical(event)
-
-
-def payload_of(notification: NotificationSeen) -> Payload:
-    """Returns the notification, read. Never raises."""
-    body = notification.request.body
-    try:
-        raw = decode_json(body)
-    except ValueError:
-        return Payload(body[:300].decode(errors="replace"), "not JSON")
-    if not isinstance(raw, dict):
-        return Payload(raw, "not an object")
-    event = normalize_event(raw)
-    members = [key for key in EVENT_KEYS if key in raw]
-    if len(members) == 1:
-        return Payload(raw, f"StreamResponse with {members[0]}", event, is_current=event is not None)
-    if members:
-        return Payload(raw, f"StreamResponse with {' and '.join(members)}", event)
-    if "jsonrpc" in raw:
-        return Payload(raw, "JSON-RPC message", normalize_event(raw.get("result")))
-    if isinstance(raw.get("kind"), str) and event is not None:
-        return Payload(raw, f"{raw['kind']} of A2A 0.3", event, is_legacy=True)
-    if event is not None:
-        (key,) = (key for key in EVENT_KEYS if key in event)
-        return Payload(raw, f"{key} without the object around it", event, is_legacy=key == "task")
-    return Payload(raw, "object without an event")

@@ -17,9 +17,9 @@ from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from jsonschema import Draft202012Validator
 from tool_call_evaluators.grouping import grouped
 
-from ...protocol.operations import Operation
-from ..probe.record import Activation, Kind, Occurrence, ProbeExchange, ProbeTurn
-from ..probe.responses import (
+from ..protocol.operations import Operation
+from .record import Activation, Kind, Occurrence, ProbeExchange, ProbeTurn
+from .responses import (
     calls_lost,
     calls_of,
     entries,
@@ -30,7 +30,7 @@ from ..probe.responses import (
     settled,
     tasks_after_calls,
 )
-from .base import (
+from .rules import (
     ASKING,
     NO_CALLS,
     NO_TASK,

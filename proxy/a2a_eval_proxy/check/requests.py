@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ...protocol.operations import RPC_METHODS, Binding, Operation
+from ..protocol.operations import RPC_METHODS, Binding, Operation
 from .record import Activation, Interface, OperationRequest
 
 STREAMING = frozenset({Operation.STREAM, Operation.SUBSCRIBE})
@@ -30,19 +28,14 @@ def send(
     message_id: str,
     activation: Activation = Activation.NOTHING,
     task_id: str = "",
-    configuration: Mapping[str, Any] | None = None,
 ) -> OperationRequest:
-    """SendMessage or SendStreamingMessage; a `task_id` continues that task. `configuration` goes with the message."""
+    """SendMessage or SendStreamingMessage; a `task_id` continues that task."""
     message = text_message(interface, text, message_id) | ({"taskId": task_id} if task_id else {})
     if activation is Activation.V1_IN_WRONG_PLACE:
         message["extensions"] = list(activation.uris)
     content: dict[str, Any] = {"message": message}
-    configured: dict[str, Any] = {}
     if interface.legacy and operation is Operation.SEND:
-        configured["blocking"] = True  # the default in 1.0, undefined in 0.3
-    configured |= configuration or {}
-    if configured:
-        content["configuration"] = configured
+        content["configuration"] = {"blocking": True}  # the default in 1.0, undefined in 0.3
     return build(interface, operation, activation, "POST", f"/message:{operation}", content)
 
 
@@ -55,11 +48,6 @@ def text_message(interface: Interface, text: str, message_id: str) -> dict[str, 
     else:
         content = {"role": "ROLE_USER", "parts": [{"text": text}]}
     return {"messageId": message_id, **content}
-
-
-def at_once(interface: Interface) -> dict[str, Any]:
-    """The configuration of a message that is answered before the agent has finished."""
-    return {"blocking": False} if interface.legacy else {"returnImmediately": True}
 
 
 def get(interface: Interface, task_id: str, activation: Activation = Activation.NOTHING) -> OperationRequest:
@@ -78,55 +66,10 @@ def subscribe(interface: Interface, task_id: str, activation: Activation = Activ
     return build(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
 
 
-def cancel(interface: Interface, task_id: str) -> OperationRequest:
-    path = f"/tasks/{quote(task_id, safe='')}:cancel"
-    return build(interface, Operation.CANCEL, Activation.NOTHING, "POST", path, {"id": task_id})
-
-
 def extended_card(interface: Interface) -> OperationRequest:
     """GetExtendedAgentCard; in 0.3 over gRPC GetAgentCard."""
     path = "/card" if interface.legacy else "/extendedAgentCard"
     return build(interface, Operation.EXTENDED_CARD, Activation.NOTHING, "GET", path, {})
-
-
-# ── requests that are wrong ─────────────────────────────────────────────────────────────────────────────────
-
-
-def unknown_method(interface: Interface) -> OperationRequest:
-    """A method, path or call that A2A does not have."""
-    return build(interface, Operation.OTHER, Activation.NOTHING, "GET", "/no-such-path", {}, name="NoSuchMethod")
-
-
-def malformed(interface: Interface) -> OperationRequest:
-    """A send whose body is cut in two."""
-    request = send(interface, Operation.SEND, "", "m")
-    cut = b"\x0a\xff" if interface.binding is Binding.GRPC else request.body[: len(request.body) // 2]
-    return replace(request, body=cut)
-
-
-def wrong_version(interface: Interface) -> OperationRequest:
-    """A read with a protocol version that does not exist."""
-    return with_version(get(interface, "no-such-task"), "99.0")
-
-
-def wrong_content_type(interface: Interface) -> OperationRequest | None:
-    """An operation on a task that does not exist, as text/plain. None for gRPC, whose libraries set the type."""
-    if interface.binding is Binding.GRPC:
-        return None
-    return with_header(cancel(interface, "no-such-task"), "Content-Type", "text/plain")
-
-
-# ── any request ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def with_header(request: OperationRequest, name: str, value: str) -> OperationRequest:
-    """The request with this header in place of those of this name, in lower case over gRPC."""
-    name = name.lower() if request.method == GRPC else name
-    return replace(request, headers=(*(item for item in request.headers if item[0] != name), (name, value)))
-
-
-def with_version(request: OperationRequest, version: str) -> OperationRequest:
-    return with_header(request, "A2A-Version", version)
 
 
 def build(
@@ -136,12 +79,11 @@ def build(
     method: str,
     path: str,
     content: dict[str, Any],
-    name: str = "",
 ) -> OperationRequest:
     """A request of any operation.
 
     `path` and `method` are those of HTTP+JSON 1.0; `content` is its body, or the params of JSON-RPC, or the gRPC
-    message. `name` is the method of JSON-RPC or gRPC, by default that of the operation.
+    message.
     """
     headers = [("Accept", "text/event-stream" if operation in STREAMING else "application/json")]
     if not interface.legacy:
@@ -157,14 +99,13 @@ def build(
     body = b""
     if interface.binding is Binding.GRPC:
         headers = [(key.lower(), value) for key, value in headers[1:]]
-        method, url = GRPC, f"{interface.url}/{interface.grpc_service}/{name or _grpc_method(interface, operation)}"
-        if interface.legacy and operation is not Operation.PUSH_CONFIG and "id" in params:
+        method, url = GRPC, f"{interface.url}/{interface.grpc_service}/{_grpc_method(interface, operation)}"
+        if interface.legacy and "id" in params:
             params = {"name": f"tasks/{params['id']}"}
         body = json.dumps(params).encode()
     elif interface.binding is Binding.JSONRPC:
         method, url = "POST", interface.url
-        name = name or RPC_METHODS[operation][interface.legacy]
-        content = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+        content = {"jsonrpc": "2.0", "id": 1, "method": RPC_METHODS[operation][interface.legacy], "params": params}
     else:
         tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
         url = interface.url.rstrip("/") + tenant + ("/v1" if interface.legacy else "") + path

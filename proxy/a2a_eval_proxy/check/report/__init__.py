@@ -1,1 +1,0 @@
-"""The report of a check as text, JSON and JUnit XML, with credentials masked."""
