@@ -119,7 +119,6 @@ LAYERS = {
         "cli | pytest_plugin",
         "demo | testing",
         "app | worker",
-        "agent_lines",
         "agent_line",
         "ui",
         "admin | check | doctor | serving",

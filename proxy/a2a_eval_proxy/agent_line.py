@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from tool_call_evaluators.judge import JudgeBudget
 
 from .admin.agent_status import AgentWatch
 from .capture.visibility import CallVisibility
@@ -20,7 +18,7 @@ from .privacy.policy import PrivacyOfAll
 from .push.registry import WebhookRegistry
 from .relay.body_memory import BodyMemory
 from .relay.opted_in_tasks import Callers, OptedInTasks
-from .scoring.agent_scoring import Scoring, Scorings, judge_budget
+from .scoring.agent_scoring import Scorings, judge_budget
 from .scoring.pipeline import Pipeline
 from .scoring.stored_tasks import StoredTasks
 from .scoring.turn_memory import QUEUE_BYTES
@@ -63,35 +61,22 @@ class SharedParts:
     of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
 
-    def forget(self, name: str) -> None:
-        """The agent was removed, and all that it began has ended."""
-        self.metrics.forget_agent(name)
-        if self.tracing is not None:
-            self.tracing.forget(name)
-
 
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
 
-    def __init__(self, agent: Agent, shared: SharedParts, scoring: Scoring, earlier: AgentLine | None = None) -> None:
-        """`earlier`: the line of the same agent whose open turns this one takes over. Raises ConfigError."""
-        settings, store, metrics, privacy = agent.settings, shared.store, shared.metrics, scoring.privacy
+    def __init__(self, agent: Agent, shared: SharedParts) -> None:
+        """Reads the suite and the files of TLS. Raises ConfigError, SuiteError."""
+        settings, store, metrics = agent.settings, shared.store, shared.metrics
         tracing, telemetry = shared.tracing, shared.telemetry
         self.agent = agent
-        self.scoring = scoring
-        files = shared.files.part()
-        with ExitStack() as undo:  # it reads the files of TLS, before anything is begun that would have to end
-            undo.callback(shared.files.drop, files)
-            self.status = AgentWatch(settings, files, shared.traces_at)
-            undo.pop_all()
-        self._stack = AsyncExitStack()
-        self._stack.callback(shared.files.drop, files)
-        self._stack.callback(self.status.close)
+        self.scoring = shared.scorings.of(settings)
+        privacy = self.scoring.privacy
         shared.of_all.add(privacy)
-        before = None if earlier is None else earlier.judge_budget
-        self.judge_budget: JudgeBudget | None = judge_budget(settings.judge_budget, agent.name, before)
-        scorer = scoring.scorer(store, self.judge_budget) if settings.evaluate else None
-        self.events = TurnEvents(shared.bus, privacy, scoring.cases.case_of)
+        self.status = AgentWatch(settings, shared.files, shared.traces_at)
+        budget = judge_budget(settings.judge_budget, agent.name)
+        scorer = self.scoring.scorer(store, budget) if settings.evaluate else None
+        self.events = TurnEvents(shared.bus, privacy, self.scoring.cases.case_of)
         evaluations = None if telemetry is None else telemetry.evaluations
         heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
         name = agent.name or None
@@ -99,7 +84,7 @@ class AgentLine:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(
             store,
-            scoring.cases,
+            self.scoring.cases,
             scorer,
             heard,
             metrics,
@@ -127,19 +112,15 @@ class AgentLine:
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
         rules = CaptureRules.of(settings, share(8) // shared.parts)
-        parts = (rules, self.pipeline, heard, visibility, self._stored_tasks)
-        self.reports: ScoringReports = ScoringReports(*parts, metrics) if earlier is None else earlier.reports
-        exchanged = store.shared and not privacy.changes_turns  # what replicas exchange is not redacted
-        self._replicas: Replicas | None = None
-        if exchanged:
-            kept = None if earlier is None else earlier._replicas
-            self._replicas = kept or Replicas(store.shared_tasks, self.reports, agent)
-        self._opted_in: OptedInTasks = OptedInTasks() if earlier is None else earlier._opted_in
-        captured = CapturedHere(self.reports, metrics, self._replicas)
+        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics)
+        replicas: Replicas | None = None
+        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
+            replicas = Replicas(store.shared_tasks, self.reports, agent)
+        captured = CapturedHere(self.reports, metrics, replicas)
         relay = AgentRelay(
             agent,
             privacy,
-            files,
+            shared.files,
             metrics,
             None if telemetry is None else telemetry.requests.to(settings.upstream),
             captured.book,
@@ -147,54 +128,21 @@ class AgentLine:
             self._webhooks,
             shared.bodies,
             wire_bytes=share(32) // shared.parts,
-            opted_in=self._opted_in,
+            opted_in=OptedInTasks(),
             callers=shared.callers,
         )
         self.traffic = RelayedHere(relay, captured)
-        self.ends = False
-        """Whether its open turns are closed, so that another line of the agent begins without."""
-        self.has_reports = True
-        """Whether `reports`, with the open turns, are its own: at any time, one line of an agent has them."""
-        if earlier is not None:
-            earlier.has_reports = False
-            self.reports.follow(*parts)
 
-    def start(self) -> None:
-        """See to what earlier processes left, until `leave`."""
-        run_in(self._stack, self._stored_tasks.watch_over())
+    def start(self, stack: AsyncExitStack) -> None:
+        """See to what earlier processes left, until `stack` ends."""
+        run_in(stack, self._stored_tasks.watch_over())
         if self._webhooks is not None:
-            run_in(self._stack, self._webhooks.watch())
-
-    def resume(self, after: Collection[asyncio.Task[None]]) -> None:
-        """Score what an earlier process left, and earlier lines of the agent once these end (`after`), in the
-        background, until `leave`."""
-
-        async def wait_and_resume() -> None:
-            if after:
-                await asyncio.wait(after)
-            await resume([self.pipeline])
-
-        run_in(self._stack, wait_and_resume())
-
-    async def leave(self) -> None:
-        """The agent is served no longer."""
-        await self._stack.aclose()
+            run_in(stack, self._webhooks.watch())
 
     async def settled(self) -> None:
         """Returns when every turn captured so far is done."""
-        if self.has_reports:
-            await self.reports.settled()
+        await self.reports.settled()
         await self.pipeline.drained()
-
-    async def close_turns(self, timeout_s: float) -> None:
-        """No more requests come: close the turns that no other line continues."""
-        if self.has_reports:
-            await self.reports.close_turns(timeout_s, self._keeps_reports)
-
-    def _keeps_reports(self) -> bool:
-        """Whether it has them still; then no other line takes them over any more."""
-        self.ends = self.has_reports
-        return self.has_reports
 
     def watch(self, live: bool) -> None:
         """Start or stop to publish what changes in open turns."""
@@ -202,7 +150,7 @@ class AgentLine:
 
     async def close(self) -> None:
         """What is not scored stays pending."""
-        await (self.reports if self.has_reports else self._stored_tasks).close()
+        await self.reports.close()
         await self.pipeline.close()
         await self.events.close()
 

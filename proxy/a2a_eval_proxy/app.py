@@ -6,19 +6,21 @@ import asyncio
 import heapq
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from tool_call_evaluators.suite import SuiteError
 
 from .admin.agent_report import AgentReport, RecentTurns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .agent_line import AgentLine, SharedParts, resume, run_in
-from .agent_lines import AgentLines
 from .clock import CLOCK, JumpGuard
+from .errors import ConfigError
 from .memory import share
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
@@ -32,9 +34,8 @@ from .relay.body_memory import BodyMemory
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
-from .serving.local_serving import LocalServing
+from .serving.data_port import DataPort
 from .settings import Settings
-from .settings.agent_files import AgentFiles
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .store.retention import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
@@ -68,21 +69,16 @@ async def run_proxy(
     keeps_open_turns: bool = True,
     privacy: Privacy | None = None,
     of_all: PrivacyOfAll | None = None,
-    agents: AgentFiles[Settings] | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
     later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
     `of_all`: gets the rules of all agents.
-    `agents`: the files to watch for agents that are added, changed or removed; None: those of the settings.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
-    if agents is None:
-        agents = AgentFiles(settings)
-        settings = agents.read()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
         ports, names = Ports(stack), HostNames(settings.host_names)
@@ -108,9 +104,7 @@ async def run_proxy(
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         scoring_times, recent_turns = ScoringTimes(), RecentTurns()
         live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
-        largest = max(
-            one.max_body_bytes for one in (settings, *(agent.settings for agent in settings.each_agent.values()))
-        )
+        largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -122,20 +116,16 @@ async def run_proxy(
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             bodies=BodyMemory(max(share(8), 2 * largest)),
-            parts=max(1, len(settings.each_agent)),
+            parts=len(settings.each_agent),
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,
         )
         common = shared.scorings.of(settings, privacy)
-        lines = AgentLines(settings, shared)
-        stack.push_async_callback(lines.leave)
-        serving = lines.serving = LocalServing(
-            settings, names, files, metrics, [line.traffic for line in lines.values()]
-        )
+        lines = _lines(settings, shared, stack)
+        serving = DataPort(settings, names, files, metrics, [line.traffic for line in lines.values()])
         proxy = RunningProxy(
             settings=settings,
             lines=lines,
-            agents=agents,
             store=store,
             common=common,
             bus=bus,
@@ -147,7 +137,6 @@ async def run_proxy(
             recent_turns=recent_turns,
             live_runs=live_runs,
             otlp_url=otlp_url,
-            files=files,
         )
         bus.on_recording = proxy.watch_turns
         shared_file = stack.enter_context(marked_in_use(settings.store))  # writes: no setting is wrong any more
@@ -180,13 +169,12 @@ async def run_proxy(
         if shared_file:
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, [line.pipeline for line in lines.values()], stack)
+        _warn_of_unknown_agents(lines)
         run_in(stack, _expire(proxy, tracing))
-        run_in(stack, _prune(store, settings, lines))
-        lines.start()
-        stack.push_async_callback(lines.leave)
+        run_in(stack, _prune(store, settings))
+        for line in lines.values():
+            line.start(stack)
         await serving.open(stack)
-        if agents.paths:
-            files.add("the agents", agents.paths, proxy.change_agents(agents))
         files.start()
         stack.push_async_callback(files.close)
         stack.callback(proxy.not_ready_any_more)
@@ -199,22 +187,20 @@ class RunningProxy(Control):
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     settings: Settings
-    lines: AgentLines
-    agents: AgentFiles[Settings]
+    lines: dict[str, AgentLine]
+    """By the name of the agent; that of `--upstream` has none."""
     tracing: Tracing | None
-    serving: LocalServing
+    serving: DataPort
     scoring_times: ScoringTimes
     recent_turns: RecentTurns
     live_runs: LiveRuns
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
-    files: FileWatch
     admin_url: str = ""
     _site: Site = field(init=False)
     _ports: Ports = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
-    _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def open_ports(self, ports: Ports, admin_url: str, site: Site) -> None:
         """The port of operators is open: where it is, and its pages."""
@@ -278,17 +264,12 @@ class RunningProxy(Control):
     @property
     def queue_depth(self) -> int:
         """Turns waiting to be scored."""
-        return sum(line.pipeline.depth for line in self.lines.all)
+        return sum(line.pipeline.depth for line in self.lines.values())
 
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return sum(len(reports.open_turns) for reports in self.lines.reports)
-
-    @property
-    def agents_refused(self) -> int:
-        """Agents whose newest settings have a mistake."""
-        return len(self.lines.refused.keys() | self.agents.refused)
+        return sum(len(line.reports.open_turns) for line in self.lines.values())
 
     @property
     def agent_queue_depth(self) -> dict[str, int]:
@@ -305,12 +286,12 @@ class RunningProxy(Control):
         try:
             async with asyncio.timeout(timeout_s):
                 await self.serving.settled()
-                await asyncio.gather(*(line.settled() for line in self.lines.all))
+                await asyncio.gather(*(line.settled() for line in self.lines.values()))
                 await self.live_runs.drained()
         except TimeoutError:
             pass  # the returned numbers show it
         return {
-            "pending": self.queue_depth + sum(reports.waiting for reports in self.lines.reports),
+            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.values()),
             "open": self.open_turns,
         }
 
@@ -349,29 +330,9 @@ class RunningProxy(Control):
 
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
-        for line in self.lines.all:
+        for line in self.lines.values():
             line.watch(live)
         self.serving.watch(live)
-
-    def change_agents(self, files: AgentFiles[Settings]) -> Callable[[], None]:
-        """A function that has the agents served that `files` have now. It may be called in another thread, and raises
-        ConfigError where they cannot be read."""
-        loop = asyncio.get_running_loop()
-
-        def change() -> None:
-            settings = files.read()
-            loop.call_soon_threadsafe(self._run, self.lines.change, settings)
-
-        return change
-
-    def read_changed_files(self) -> None:
-        """Read the files that have changed now, without waiting for the next look."""
-        self._run(asyncio.to_thread, self.files.check)
-
-    def _run(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work(*arguments))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
 
     def ready(self) -> None:
         """Clients may come."""
@@ -391,15 +352,42 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await asyncio.gather(*(line.close_turns(timeout_s) for line in self.lines.all))
+        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.values()))
         await self.flush(timeout_s)
-        await asyncio.gather(*(line.close() for line in self.lines.all))
+        await asyncio.gather(*(line.close() for line in self.lines.values()))
         self.bus.close()
 
     async def close_store(self) -> None:
         """In what `finish` left of the time for turns to be scored."""
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
+
+
+def _lines(settings: Settings, shared: SharedParts, stack: AsyncExitStack) -> dict[str, AgentLine]:
+    """Raises ConfigError, SuiteError."""
+    lines: dict[str, AgentLine] = {}
+    for name, agent in settings.each_agent.items():
+        try:
+            lines[name] = AgentLine(agent, shared)
+        except (ConfigError, SuiteError) as error:
+            if name:
+                raise ConfigError(f"agent {name}: {error}") from error
+            raise
+        stack.callback(lines[name].status.close)
+    return lines
+
+
+def _warn_of_unknown_agents(lines: Mapping[str, AgentLine]) -> None:
+    """Log cases that no turn can be of: they name an agent that is not behind this proxy."""
+    books = {} if "" in lines else dict.fromkeys(line.scoring.cases for line in lines.values())
+    named = {(case.id, name) for book in books if book.suite for case in book.suite.cases for name in case.agents}
+    for case_id, name in sorted(named, key=str):
+        if name is not None and name not in lines:
+            logger.warning(
+                "case %s of the suite names the agent %s, which is not behind this proxy; it has no turns",
+                case_id,
+                name,
+            )
 
 
 async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitStack) -> None:
@@ -424,12 +412,12 @@ async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
     await resume(pipelines)
 
 
-async def _prune(store: Store, settings: Settings, lines: Mapping[str, AgentLine]) -> None:
+async def _prune(store: Store, settings: Settings) -> None:
     """Have the store delete turns beyond the retention limits of the proxy and of its agents, periodically."""
     guard, held = JumpGuard(), False
+    of_agents = {agent.key: agent.settings for name, agent in settings.each_agent.items() if name}
     while True:
         held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
-        of_agents = {line.agent.key: line.agent.settings for name, line in lines.items() if name}
         if held and not was_held and any(one.retain_days is not None for one in (settings, *of_agents.values())):
             logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
         now = None if held else time.time()

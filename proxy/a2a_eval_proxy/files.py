@@ -12,16 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 
-def yaml_files(directory: str) -> list[Path]:
-    """The files with a YAML suffix in a directory and in the directories in it, by name, without hidden ones.
-
-    Raises OSError.
-    """
-    seen = [path for path in Path(directory).iterdir() if not path.name.startswith(".")]
-    below = [path for folder in seen if folder.is_dir() for path in folder.iterdir() if not path.name.startswith(".")]
-    return sorted(path for path in (*seen, *below) if path.suffix in (".yaml", ".yml") and path.is_file())
-
-
 def write_out(path: Path, text: str) -> None:
     """Write `text` (UTF-8) to a file as `write_file` does, or a device or pipe such as /dev/stdout. Raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():

@@ -125,16 +125,14 @@ def _ratio(values: Values, to: Values, key: str) -> float:
 def _forty(setting: Setting, bench: Bench) -> Iterator[tuple[Running, ChildProcess, int]]:
     """The proxy, the hostile agent, and the proxy's port for gRPC."""
     folder = Path(tempfile.mkdtemp(dir=setting.folder))
-    (own := folder / "agents").mkdir()
     with ChildProcess([sys.executable, "-m", "bench.subjects.hostile"]) as fortieth, held_ports(3) as ports:
         upstream, grpc_upstream = fortieth.read_line().split()
         os.sched_setaffinity(fortieth.process.pid, setting.other_cpus)
         agents: dict[str, Any] = {f"a{number}": f"http://127.0.0.1:{bench.agent_port}" for number in range(GOOD)}
         agents |= {"bad": upstream, "grpc": grpc_upstream}
-        for name, url in agents.items():
-            (own / f"{name}.yaml").write_text(json.dumps({"upstream": url}))
+        (config := folder / "agents.yaml").write_text(json.dumps({"agents": agents}))
         port, admin, grpc_port = (f"127.0.0.1:{one}" for one in ports)
-        command = [sys.executable, str(SUBJECTS / "stage.py"), "all", "--agents-dir", str(own), "--no-otlp"]
+        command = [sys.executable, str(SUBJECTS / "stage.py"), "all", "--config", str(config), "--no-otlp"]
         command += ["--listen", port, "--admin", admin, "--grpc", grpc_port, "--store", str(folder / "turns.db")]
         launch = Launch(command, ports[0], f"http://{admin}/readyz", f"http://{admin}")
         with launched("proxy", launch, folder, setting.subject_cpus) as proxy:

@@ -139,11 +139,10 @@ def launch_proxy(
     """
     behind = ["--upstream", f"http://{upstream}"]
     if agents > 1:
-        (own := folder / "agents").mkdir()
-        for number in range(agents):
-            host = {} if number else {"hosts": "127.0.0.1"}
-            (own / f"a{number}.yaml").write_text(json.dumps({"upstream": f"http://{upstream}", **host}))
-        behind = ["--agents-dir", str(own)]
+        hosts = [{}, {"hosts": "127.0.0.1"}]
+        own = {f"a{number}": {"upstream": f"http://{upstream}", **hosts[not number]} for number in range(agents)}
+        (folder / "agents.yaml").write_text(json.dumps({"agents": own}))
+        behind = ["--config", str(folder / "agents.yaml")]
     port, admin_port = ports
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [

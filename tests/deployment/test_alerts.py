@@ -55,7 +55,7 @@ def exposed() -> str:
     with contextlib.suppress(TimeoutError):
         asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
     of_agents = {"agent_queue_depth": {"orders": 0}, "agent_open_turns": {"orders": 0}}
-    proxy = SimpleNamespace(queue_depth=0, open_turns=0, agents_refused=0, **of_agents)
+    proxy = SimpleNamespace(queue_depth=0, open_turns=0, **of_agents)
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)]
     sources += [Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]
     return generate_latest(process_registry(*sources, backlog.source)).decode()

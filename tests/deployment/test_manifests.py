@@ -186,10 +186,6 @@ def test_the_settings_are_those_of_serve(name: str, tmp_path: Path, monkeypatch:
     files = settings_in(manifests)
     assert variables.pop("A2A_EVAL_PROXY_CONFIG") == "/etc/a2a-eval-proxy/config.yaml"
     flags = yaml.safe_load(files["config.yaml"])
-    if "agents_dir" in flags:
-        for file, own in agent_files(manifests).items():
-            (tmp_path / file).write_text(yaml.safe_dump(own), "utf-8")
-        flags["agents_dir"] = str(tmp_path)
     settings = load(Settings, flags, variables)
     assert settings.suite == "/etc/a2a-eval-proxy/suite.yaml"
     assert parse_suite(files["suite.yaml"]).evaluators
@@ -597,86 +593,42 @@ def test_replicas_are_on_different_nodes() -> None:
 # ── several agents ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agent_files(manifests: list[Manifest]) -> dict[str, Any]:
-    """The files of agents that the proxy finds in its directory, by name."""
-    pod = pod_of(manifests)
-    folder = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents_dir"]
-    volumes = {one["name"]: one for one in pod["volumes"]}
-    known = {one["metadata"]["name"]: one["data"] for one in manifests if one["kind"] == "ConfigMap"}
-    found: dict[str, str] = {}
-    for mount in proxy_in(pod)["volumeMounts"]:
-        if mount["mountPath"].startswith(f"{folder}/"):
-            found |= known[volumes[mount["name"]]["configMap"]["name"]]
-    return {name: yaml.safe_load(text) for name, text in found.items()}
+def agents_in(manifests: list[Manifest]) -> dict[str, Any]:
+    """The settings of the agents, by name."""
+    agents: dict[str, Any] = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents"]
+    return agents
 
 
-def test_each_team_adds_files_of_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_team_adds_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORDERS_TOKEN", "from the Secret")
     expected = {"orders": "http://orders.shop.svc:9999", "refunds": "http://refunds.shop.svc:9999"}
     expected["flights"] = "http://flights.travel.svc:9999"
     for name in (MANY, "helm-agents"):
-        files = agent_files(rendered(name))
-        assert {file.removesuffix(".yaml"): own["upstream"] for file, own in files.items()} == expected
         config = yaml.safe_load(settings_in(rendered(name))["config.yaml"])
         assert "upstream" not in config
-        settings = load(Settings, {"agents": {file.removesuffix(".yaml"): own for file, own in files.items()}})
+        settings = load(Settings, {"agents": config["agents"]})
         assert {agent: one.settings.upstream for agent, one in settings.each_agent.items()} == expected
         assert settings.each_agent["orders"].hosts == ("orders.example.com",)
-
-
-def test_a_team_keeps_its_agents_outside_of_the_release() -> None:
-    """Its ConfigMap and its Secret are mounted for themselves, so that a change of them concerns no other team."""
-    shop = {"configMap": "shop-agents", "secret": "shop-secrets", "egress": [{"to": [{"podSelector": {}}]}]}
-    manifests = chart(
-        *("--set", "mode=gateway,teams.art.configMap=art-agents,store.type=postgresql,workers.replicas=1"),
-        *("--set-json", f"teams.shop={json.dumps(shop)}"),
-        *("--set-json", 'networkPolicy.egress=[{"ports":[{"port":5432}]}]'),
-    )
-    assert complaints(manifests, VERSIONS[GATEWAY]) == []
-    pod = pod_of(manifests)
-    assert faults(pod) == []
-    volumes = {one["name"]: one for one in pod["volumes"]}
-    mounted = {one["mountPath"]: volumes[one["name"]] for one in proxy_in(pod)["volumeMounts"]}
-    folder = yaml.safe_load(settings_in(manifests)["config.yaml"])["agents_dir"]
-    assert mounted[f"{folder}/art"]["configMap"] == {"name": "art-agents", "optional": True}
-    assert mounted[f"{folder}/shop"]["configMap"] == {"name": "shop-agents", "optional": True}
-    assert mounted["/run/secrets/agents/shop"]["secret"] == {"secretName": "shop-secrets", "optional": True}
-    (worker,) = worker_of(manifests)["spec"]["containers"]
-    assert {f"{folder}/art", f"{folder}/shop"} <= {one["mountPath"] for one in worker["volumeMounts"]}
-    egress = only(manifests, "NetworkPolicy", "shop")["spec"]["egress"]
-    assert [rule["ports"][0]["port"] for rule in egress[:2]] == [53, 5432]
-    assert egress[2:] == shop["egress"]
 
 
 def test_the_values_of_a_team_in_the_readme_are_good(tmp_path: Path) -> None:
     (values,) = (text for name, text in snippets("yaml") if name == "shop.yaml")
     (tmp_path / "shop.yaml").write_text(values, "utf-8")
     manifests = chart("--values", str(tmp_path / "shop.yaml"), *TRAVEL, "--set", "mode=gateway")
-    assert set(agent_files(manifests)) == {"orders.yaml", "refunds.yaml", "flights.yaml"}
+    assert set(agents_in(manifests)) == {"orders", "refunds", "flights"}
     assert complaints(manifests, VERSIONS[GATEWAY]) == []
 
 
-def test_a_team_of_the_readme_keeps_its_agents_where_its_files_name_them(tmp_path: Path) -> None:
-    written = dict(snippets("yaml"))
-    (tmp_path / "platform.yaml").write_text(written["platform.yaml"], "utf-8")
-    manifests = chart("--values", str(tmp_path / "platform.yaml"))
-    assert complaints(manifests, VERSIONS[GATEWAY]) == []
-    own = yaml.safe_load(written["flights.yaml"])
-    agent = load(Settings, {"agents": {"flights": own}}).each_agent["flights"].settings
-    secrets = {one["mountPath"] for one in proxy_in(pod_of(manifests))["volumeMounts"]}
-    assert str(Path(agent.upstream_ca or "").parent) in secrets
-
-
-def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> None:
+def test_a_change_of_an_agent_or_of_its_suite_needs_a_new_pod() -> None:
     suite = "suite: orders\nevaluators: [tool_error]\n"
     with_suite = chart(*RELEASES["helm-agents"], "--set", f"suites.orders={suite}")
-    assert agent_files(with_suite)["orders.yaml"]["suite"] == "/etc/a2a-eval-proxy/suite-orders.yaml"
+    assert agents_in(with_suite)["orders"]["suite"] == "/etc/a2a-eval-proxy/suite-orders.yaml"
     assert parse_suite(settings_in(with_suite)["suite-orders.yaml"]).name == "orders"
-    assert "suite" not in agent_files(with_suite)["refunds.yaml"]
+    assert "suite" not in agents_in(with_suite)["refunds"]
     before = with_proxy(release("helm-agents"))["spec"]
     changed = chart(*RELEASES["helm-agents"], "--set", "agents.search.upstream=http://search.shop.svc:9999")
-    assert "search.yaml" in agent_files(changed)
-    assert with_proxy(changed)["spec"] == before
+    assert "search" in agents_in(changed)
+    assert with_proxy(changed)["spec"] != before
     assert with_proxy(with_suite)["spec"] != before
 
 
@@ -689,10 +641,8 @@ def test_a_change_of_an_agent_needs_no_new_pod_and_one_of_its_suite_does() -> No
         ("mode=gateway,agents.b.upstream=http://b:1,suites.c=x", "suites.c: agents has no agent of this name"),
         ("mode=gateway,agents.b.hosts=x", "upstream"),
         ("mode=gateway,agents.b_c.upstream=http://b:1", "b_c"),
-        ("mode=gateway,agents.b.upstream=http://b:1,settings.agents_dir=/x", "agents_dir"),
         ("mode=gateway,upstream=http://a:1,httpRoute.enabled=true", "httpRoute.parentRefs: name the Gateway"),
         ("mode=gateway,upstream=http://a:1,grpcRoute.enabled=true", "grpcRoute.enabled: set grpc.enabled, too"),
-        ("agent.image=shop:1,teams.shop.configMap=b", "agents: several agents need mode gateway"),
     ],
 )
 def test_values_that_do_not_go_together(values: str, message: str) -> None:

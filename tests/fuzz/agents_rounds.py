@@ -3,8 +3,7 @@ Nothing crosses.
 
 Each message, answer, tool call, span, notification, grade and credential names its agent. Agents inspect what they get,
 clients and their webhooks what they are answered, and at the end the round inspects turns, trees, runs, the wire, the
-metrics, the list of agents, budgets of judges, and commands for one agent. Meanwhile agents are changed, removed and
-added.
+metrics, the list of agents, budgets of judges, and commands for one agent.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from os import kill
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -40,7 +37,6 @@ from .rounds import Result
 
 AGENTS = 4
 TASKS, CALLERS = 3, 4
-_CHANGES = 3
 _PATIENCE_S = 30.0
 _WIRES = 8
 _BUDGET = 3
@@ -77,20 +73,15 @@ class _Round:
         """Which agent asked which, for the client with which number."""
         self.agents = [NamedAgent(f"a{number}", self.faults) for number in range(AGENTS)]
         self.endpoints, self.judge = Endpoints(self.faults), Judge()
-        self.folder = folder / "agents"
-        self.folder.mkdir()
 
-    def put(self, agent: NamedAgent, generation: int = 0) -> None:
-        """Write the agent's settings; with another generation, they are changed."""
+    def settings_of(self, agent: NamedAgent) -> dict[str, Any]:
         own = {
             "upstream": agent.url,
             "hosts": f"{agent.name}.test",
-            "upstream-header": {"Authorization": f"key of-{agent.name}", "X-Generation": str(generation)},
+            "upstream-header": {"Authorization": f"key of-{agent.name}"},
             "run": f"run-of-{agent.name}",
         }
-        if agent is self.agents[0]:
-            own["judge_budget"] = f"{_BUDGET}/d"
-        (self.folder / f"{agent.name}.yaml").write_text(json.dumps(own))
+        return own | ({"judge_budget": f"{_BUDGET}/d"} if agent is self.agents[0] else {})
 
     def report(self, message: str) -> None:
         self.faults.append(Finding(Fault.CROSSED, message))
@@ -117,8 +108,6 @@ class _Round:
             where = channels if over_grpc else client
             status, answer = await send(proxy, where, name, method, params, sent, by_host=by_host)  # type: ignore[operator]
             self.ends[str(status)] += 1
-            if status in (404, "NOT_FOUND") and name == self.agents[-1].name:  # it was removed
-                return
             what = f"{method} of {task_id}"
             if status not in (200, "OK") or marks(answer) != ({name} if method[0] != "D" else set()):
                 self.report(f"{what} of {name} was answered {status} {answer}")
@@ -130,7 +119,7 @@ class _Round:
                 asked.add((name, task_id))
 
         async with httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S) as client:
-            two = dice.sample([agent.name for agent in self.agents[:-1]], 2)
+            two = dice.sample([agent.name for agent in self.agents], 2)
             for name in two:  # tasks under way have the same id with both
                 await ask(name, "SendMessage", f"w{number}", "slowly")
             if not number % CALLERS:
@@ -196,19 +185,6 @@ class _Round:
             if found != [status, 404][: len(found)] or arrived != (status == 200):
                 self.report(f"notifications of {agent.name} were answered {found}, and {arrived} arrived")
 
-    async def change(self, proxy: Proxy) -> None:
-        """Change agents, remove the last one and add it again, while clients are served."""
-        for generation in range(1, _CHANGES + 1):
-            for agent in self.agents[: AGENTS - 1 : 2]:
-                self.put(agent, generation)
-            last = self.agents[-1]
-            if generation % 2:
-                (self.folder / f"{last.name}.yaml").unlink()
-            else:
-                self.put(last, generation)
-            kill(proxy.process_id, signal.SIGHUP)
-            await asyncio.sleep(0.2)
-
     def reckon(self, proxy: Proxy) -> None:
         """Inspect what the proxy knows."""
         proxy.flush()
@@ -246,11 +222,11 @@ class _Round:
             if edge != (ids[0], (ids[1], True)) or shown["turns"] != 2:
                 self.report(f"{asking} asked {other}, {ids}: {json.dumps(tree)}")
         self._inspect_doors(proxy, found)
-        for turn in turns[-_WIRES:]:  # of the oldest, before there were too many; not of those of a removed agent
+        for turn in turns[-_WIRES:]:  # of the oldest, before there were too many
             wire = httpx.get(f"{proxy.admin_url}/api/turns/{turn['turn_id']}/wire", trust_env=False)
             if not marks(wire.text) <= {turn["agent_name"]}:
                 self.report(f"the wire of a turn of {turn['agent_name']} has what is of another: {wire.text}")
-        kept = {agent.name: self.sent[agent.name] for agent in self.agents[:-1]}
+        kept = {agent.name: self.sent[agent.name] for agent in self.agents}
         until = time.monotonic() + _PATIENCE_S
         while (counted := self._counted(proxy)) != kept:
             if time.monotonic() > until:
@@ -288,7 +264,7 @@ class _Round:
 
     def _counted(self, proxy: Proxy) -> dict[str, int]:
         found = re.findall(r'agent_requests_total\{agent="(\w+)"\} (\d+)', proxy.get_text("/metrics"))
-        return {name: int(number) for name, number in found if name != self.agents[-1].name}
+        return {name: int(number) for name, number in found}
 
 
 async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> Result:
@@ -310,23 +286,24 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
             await calls.start()
             stack.push_async_callback(calls.stop, 0)
             agent.url = await start(agent)
-            one.put(agent)
         one.endpoints.url = await start(one.endpoints)
         judge = {"base_url": f"{await start(one.judge)}/v1", "model": "judge"}
         (folder / "suite.json").write_text(json.dumps({"suite": "s", "judge": judge, "evaluators": ["helpfulness"]}))
+        agents = {agent.name: one.settings_of(agent) for agent in one.agents}
+        (folder / "agents.yaml").write_text(json.dumps({"agents": agents}))
         (port,) = stack.enter_context(held_ports(1))
         push = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
         ports = ("--grpc", "127.0.0.1:0", *push, "--push-allow", "127.0.0.1")
         options = ("--negotiate", "always", "--suite", str(folder / "suite.json"), "--trace-wait", "1")
         proxy = Proxy(
-            str(one.folder),
+            str(folder / "agents.yaml"),
             folder / "turns.db",
             *ports,
             *options,
             *("--log-level", "warning"),
             telemetry=True,
             command=command,
-            agents_dir=True,
+            config=True,
         )
         await asyncio.to_thread(proxy.__enter__)
         stack.push_async_callback(asyncio.to_thread, proxy.__exit__, None, None, None)
@@ -339,7 +316,7 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
         for agent in one.agents:
             agent.meets(http, proxy.url, proxy.otlp_url)
         clients = (one.client(proxy, channels, number) for number in range(plan.clients))
-        await asyncio.gather(*clients, one.change(proxy))
+        await asyncio.gather(*clients)
         await asyncio.to_thread(one.reckon, proxy)
         if "Traceback" in (log := proxy.stderr()):
             one.faults.append(Finding(Fault.PROCESS, f"the log has a traceback:\n{log[-3000:]}"))

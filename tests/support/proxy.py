@@ -39,9 +39,9 @@ class Proxy:
         *arguments: str,
         telemetry: bool = False,
         command: Sequence[str | Path] = (COMMAND,),
-        agents_dir: bool = False,
+        config: bool = False,
     ) -> None:
-        """`agents_dir`: `upstream` is the directory of the agents' files."""
+        """`config`: `upstream` is a file of settings."""
         self.store = store
         self._done: dict[str, list[Turn]] = defaultdict(list)
         self._after_done: dict[str, str] = {}
@@ -49,7 +49,7 @@ class Proxy:
             [
                 *command,
                 "serve",
-                *("--agents-dir" if agents_dir else "--agents" if "=" in upstream else "--upstream", upstream),
+                *("--config" if config else "--agents" if "=" in upstream else "--upstream", upstream),
                 *("--listen", "127.0.0.1:0"),
                 *("--admin", "127.0.0.1:0"),
                 *(("--otlp", "127.0.0.1:0") if telemetry else ("--no-otlp",)),

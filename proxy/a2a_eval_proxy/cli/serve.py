@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import sys
 from contextlib import redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..children import stop_signal
 from ..memory import return_large_blocks
 from ..settings import Settings
-from ..settings.agent_files import AgentFiles
 from ..settings.store_url import masked_url
 from ..settings.worker_options import WorkerOptions
-from .command import command, config_path, run_async, wide_console
+from .command import command, run_async, wide_console
 from .options import DemoOptions, McpOptions, UiOptions
 from .output import guarded, unguarded
 
@@ -38,22 +36,11 @@ def serve(settings: Settings) -> None:
     \b
     Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
     """
-    privacy = settings.privacy()
-    agents = AgentFiles(settings, config_path(click.get_current_context()))
-    _outlast_hangup(agents)
-    settings = agents.read()
-    run_async(_serve_until_stopped(settings, privacy, agents))
+    run_async(_serve_until_stopped(settings, settings.privacy()))
 
 
-def _outlast_hangup(agents: AgentFiles[Any]) -> None:
-    """Where SIGHUP has the files of agents read, it does not end the process before that is set up."""
-    if agents.paths and hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda *_: None)
-
-
-async def _serve_until_stopped(settings: Settings, privacy: Privacy, agents: AgentFiles[Settings]) -> None:
-    """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored.
-    SIGHUP has it read the files of the agents, where these changed."""
+async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
+    """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
     from ..privacy.policy import PrivacyOfAll
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
@@ -65,9 +52,7 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy, agents: Age
     start_logging(settings.log_level, LOG_LINE, of_all)
     lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
-    async with run_proxy(settings, *listeners, privacy=privacy, of_all=of_all, agents=agents) as proxy:
-        if agents.paths and hasattr(signal, "SIGHUP"):
-            loop.add_signal_handler(signal.SIGHUP, proxy.read_changed_files)
+    async with run_proxy(settings, *listeners, privacy=privacy, of_all=of_all) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
@@ -174,9 +159,7 @@ def worker(options: WorkerOptions) -> None:
     require_extra()
     from ..worker.command import work_until_stopped
 
-    agents = AgentFiles(options, config_path(click.get_current_context()))
-    _outlast_hangup(agents)
-    run_async(work_until_stopped(agents.read(), agents))
+    run_async(work_until_stopped(options))
 
 
 @command(DemoOptions)

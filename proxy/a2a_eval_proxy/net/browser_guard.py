@@ -41,10 +41,6 @@ class HostNames:
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = {name.lower().rstrip(".") for name in (*names, socket.gethostname())}
 
-    def add(self, names: Collection[str]) -> None:
-        """Clients may use these names, too."""
-        self._names.update(name.lower().rstrip(".") for name in names)
-
     def __contains__(self, host: object) -> bool:
         if not isinstance(host, str):
             return False

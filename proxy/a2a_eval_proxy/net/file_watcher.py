@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..files import yaml_files
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +34,10 @@ class FileWatch:
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
-        self._parts: list[FileWatch] = []
         self._task: asyncio.Task[None] | None = None
-        self._checking = threading.Lock()
 
     def add(self, what: str, files: Iterable[str], load: Callable[[], None]) -> None:
-        """Call `load` now, and in a thread whenever `files` have changed; `what` is their name in the log. Of a
-        directory, that are the YAML files in it.
+        """Call `load` now, and in a thread whenever `files` have changed; `what` is their name in the log.
 
         Several parts of the program may load the same files under the same name.
 
@@ -58,18 +53,9 @@ class FileWatch:
         elif names:
             self._watched.append(_Watched(what, names, [load], seen))
 
-    def part(self) -> FileWatch:
-        """Files that are checked with these, as long as they are not dropped."""
-        self._parts.append(part := FileWatch())
-        return part
-
-    def drop(self, part: FileWatch) -> None:
-        """Check the files of this part no longer."""
-        self._parts.remove(part)
-
     def start(self) -> None:
         """Check every `CHECK_EVERY_S` seconds from now on, if there are files to watch."""
-        if self._watched or self._parts:
+        if self._watched:
             self._task = asyncio.get_running_loop().create_task(self._check_regularly())
 
     async def close(self) -> None:
@@ -78,13 +64,7 @@ class FileWatch:
             await asyncio.wait({self._task})
 
     def check(self) -> None:
-        """Load the files that have changed. Blocks while it reads them. At any time, one thread does."""
-        with self._checking:
-            self._check()
-
-    def _check(self) -> None:
-        for part in list(self._parts):
-            part.check()
+        """Load the files that have changed. Blocks while it reads them."""
         for watched in list(self._watched):
             contents = _contents(watched.files)
             if contents == watched.seen:
@@ -113,8 +93,6 @@ def _contents(files: Iterable[str]) -> _Contents:
 def _content(path: str) -> bytes | str:
     """A digest of the file's contents, or why it cannot be read."""
     try:
-        if Path(path).is_dir():
-            return repr([(str(file), _content(str(file))) for file in yaml_files(path)])
         if not Path(path).is_file():
             return "no file"
         with Path(path).open("rb") as file:

@@ -86,13 +86,6 @@ class Tracing(TurnListener):
         """Turns of this agent wait so long; see the class."""
         self._waits[agent_name] = wait_s, expected
 
-    def forget(self, agent_name: str) -> None:
-        """The agent was removed. Nothing changes where another one of its name listens by now."""
-        if not self._listeners[agent_name]:
-            del self._listeners[agent_name]
-            self._waits.pop(agent_name, None)
-            self._book.heard.discard(agent_name)
-
     def listen(self, agent_name: str | None, changed: Callable[[Turn, bool], None]) -> Callable[[], None]:
         """`changed` receives each turn of this agent (None: of any) that gets spans, and whether any of them describes
         the agent's work, until what this returns is called."""

@@ -204,7 +204,7 @@ class PrivacyOfAll(Privacy):
         self.add(privacy)
 
     def add(self, privacy: Privacy) -> None:
-        """Apply these rules, too. They stay: an agent that is removed may still have requests."""
+        """Apply these rules, too."""
         self.redactor = self.redactor.with_rules_of(privacy.redactor)
         self.keeps_content = self.keeps_content and privacy.keeps_content
 

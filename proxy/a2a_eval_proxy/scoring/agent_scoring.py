@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakValueDictionary
 
 from tool_call_evaluators.importers import ImportedSuites, import_suites
 from tool_call_evaluators.judge import JudgeBudget, JudgeNotConfiguredError
@@ -22,7 +21,7 @@ from .scorer import Scorer
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class Scoring:
     """By what turns are scored, and how they are redacted: the same for agents with the same suite and rules."""
 
@@ -46,12 +45,12 @@ class Scoring:
 
 
 class Scorings:
-    """Those of all agents, each as long as it is used."""
+    """Those of all agents, each once."""
 
     def __init__(self, *, judges: bool = True) -> None:
         """`judges`: whether this process asks them, so that one that is not configured is worth a warning."""
         self._judges = judges
-        self._known: WeakValueDictionary[tuple[Any, ...], Scoring] = WeakValueDictionary()
+        self._known: dict[tuple[Any, ...], Scoring] = {}
 
     def of(self, settings: ScoringOptions, privacy: Privacy | None = None) -> Scoring:
         """That of an agent with these settings. `privacy` None: theirs. Raises SuiteError, ConfigError."""
@@ -65,10 +64,10 @@ class Scorings:
         return known
 
 
-def judge_budget(rate: Rate | None, agent_name: str | None, before: JudgeBudget | None = None) -> JudgeBudget | None:
-    """The budget of an agent. `before`: the one it had; what is spent of an equal one stays spent."""
-    if rate is None or (before is not None and before.text == rate.text):
-        return before if rate else None
+def judge_budget(rate: Rate | None, agent_name: str | None) -> JudgeBudget | None:
+    """The budget of an agent; None where it has none."""
+    if rate is None:
+        return None
     return JudgeBudget(*rate, f"agent {agent_name}" if agent_name else "scoring")
 
 

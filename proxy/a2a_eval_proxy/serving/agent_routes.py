@@ -5,11 +5,9 @@ The agent gets the rest of the path. A proxy with the one agent of `--upstream` 
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
@@ -41,58 +39,24 @@ _NO_AUTHORITY = (
 )
 
 
-class AgentRoute(AbstractContextManager[None]):
-    """An agent, and what answers its requests. A request is under way as long as its context."""
+class AgentRoute(NamedTuple):
+    """An agent, and what answers its requests."""
 
-    def __init__(self, relay: AgentRelay, application: Application, calls: GrpcPort | None) -> None:
-        """`calls` None: no gRPC is relayed."""
-        self.relay = relay
-        self.application = application
-        self.calls = calls
-        self.under_way = 0
-        self._idle: asyncio.Event | None = None
-        """Set once nothing is under way, where that is waited for."""
-
-    def __enter__(self) -> None:
-        self.under_way += 1
-
-    def __exit__(self, *error: object) -> None:
-        self.under_way -= 1
-        if self._idle is not None and not self.under_way:
-            self._idle.set()
-
-    async def drained(self) -> None:
-        """Returns when no request is under way."""
-        while self.under_way:
-            if self._idle is None:
-                self._idle = asyncio.Event()
-            self._idle.clear()
-            await self._idle.wait()
+    relay: AgentRelay
+    application: Application
+    calls: GrpcPort | None
+    """None where no gRPC is relayed."""
 
 
 class AgentRoutes:
-    """The agents that requests lead to. `put` and `remove` change them at any time; requests under way continue."""
+    """The agents that requests lead to."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, routes: Sequence[AgentRoute], metrics: Metrics) -> None:
+        """Requests for each agent are counted in `metrics`."""
+        self.all = routes
         self._metrics = metrics
-        self._by_name: dict[bytes, AgentRoute] = {}
-        self._by_host: dict[bytes, AgentRoute] = {}
-
-    def __iter__(self) -> Iterator[AgentRoute]:
-        return iter(list(self._by_name.values()))
-
-    def put(self, route: AgentRoute) -> None:
-        """Requests for the agent lead here, from now on."""
-        if (earlier := self._by_name.get(route.relay.agent.name.encode())) is not None:
-            self.remove(earlier)
-        self._by_name[route.relay.agent.name.encode()] = route
-        for host in route.relay.agent.hosts:
-            self._by_host[host.encode()] = route
-
-    def remove(self, route: AgentRoute) -> None:
-        """No request leads here any more."""
-        self._by_name = {name: other for name, other in self._by_name.items() if other is not route}
-        self._by_host = {host: other for host, other in self._by_host.items() if other is not route}
+        self._by_name = {route.relay.agent.name.encode(): route for route in routes}
+        self._by_host = {host.encode(): route for route in routes for host in route.relay.agent.hosts}
 
     def find(self, host: bytes, path: bytes) -> tuple[AgentRoute | None, bytes]:
         """The agent of a request to this host (with a port, or without) and path, and the beginning of the path that
@@ -130,7 +94,7 @@ class RoutedRequests:
         path = scope["raw_path"]
         route, prefix = self._routes.find(dict(scope["headers"]).get(b"host", b""), path)
         if route is None and path == _AGENTS and scope["method"] in ("GET", "HEAD"):
-            adds_credentials = any(route.relay.settings.adds_credentials for route in self._routes)
+            adds_credentials = any(route.relay.settings.adds_credentials for route in self._routes.all)
             await (self._guarded_list if adds_credentials else self._list)(scope, receive, send)
             return
         if route is None:
@@ -141,13 +105,12 @@ class RoutedRequests:
             rest, root_path = path[len(prefix) :], prefix.decode()
             scope = {**scope, "path": scope["path"][len(prefix) :], "raw_path": rest, "root_path": root_path}
         self._routes.count(route)
-        with route:
-            await route.application(scope, receive, send)
+        await route.application(scope, receive, send)
 
     async def _list(self, scope: Any, receive: Any, send: Any) -> None:
         """Send what the proxy knows of its agents, with their cards."""
         public = public_url(read_request(scope["headers"]), scope["scheme"], self._public_url)
-        agents = [route.relay.listed(public) for route in self._routes]
+        agents = [route.relay.listed(public) for route in self._routes.all]
         body = json.dumps({"agents": agents}, separators=(",", ":")).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -175,8 +138,7 @@ class RoutedCalls(StreamHandler):
             rest = path[len(prefix) :]
             head = head._replace(fields=[(n, rest if n == b":path" else value) for n, value in head.fields])
         self._routes.count(route)
-        with route:
-            await route.calls.answer(stream, head, ends)
+        await route.calls.answer(stream, head, ends)
 
     def refusal(self, head: Headers, message: str) -> Fields:
         return self._refusal.refusal(head, message)
@@ -194,5 +156,4 @@ class RoutedNotifications:
         if route is None or route.relay.push is None:
             await _UNKNOWN(scope, receive, send)
             return
-        with route:
-            await route.relay.push.listener(scope, receive, send)
+        await route.relay.push.listener(scope, receive, send)

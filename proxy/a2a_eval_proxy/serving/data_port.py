@@ -23,10 +23,12 @@ from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
 from ..settings import Settings
 from ..telemetry.counters import Metrics
-from .agent_relay import AgentRelay
+from ..turn import Turn
 from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedNotifications, RoutedRequests
+from .local_serving import RelayedHere
 from .push_port import PushPort
 from .refusals import GrpcRefusal
+from .turn_capture import TurnCapture
 
 _EXPIRE_EVERY_S = 0.5
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
@@ -41,19 +43,17 @@ class DataPort:
         names: HostNames,
         files: FileWatch,
         metrics: Metrics,
-        relays: Sequence[AgentRelay],
+        agents: Sequence[RelayedHere],
     ) -> None:
         """Reads the files of TLS. Raises ConfigError."""
         self.files = files
         self.metrics = metrics
         self._settings = settings
         self._names = names
-        self._routes_of: dict[AgentRelay, AgentRoute] = {}
-        self._first = relays
+        self._agents = agents
         self._push = None
         if settings.push_mode == "relay":
             self._push = PushPort(settings, files, settings.push_listen)
-        self._routes = AgentRoutes(metrics)
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
         self._server: HttpServer
@@ -78,28 +78,35 @@ class DataPort:
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """See `AgentRelay.wire`."""
-        return [one for route in self._routes for one in await route.relay.wire(turn_id, tasks, began, ended)]
+        return [one for agent in self._agents for one in await agent.relay.wire(turn_id, tasks, began, ended)]
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
-        self._of_calls = self._limits()
-        stack.push_async_callback(self._close)
-        for relay in self._first:
-            self._add(relay)
+        of_calls = self._limits()
+        for agent in self._agents:
+            stack.push_async_callback(agent.captured.close)
+            await agent.captured.open()
+        for agent in self._agents:
+            stack.push_async_callback(agent.relay.close)
+            agent.relay.open()
+        relays = [agent.relay for agent in self._agents]
+        routes = AgentRoutes(
+            [AgentRoute(one, one.application(self._names), one.calls(of_calls)) for one in relays], self.metrics
+        )
         self._ports = Ports(stack)
         if self._push is not None:
-            await self._push.open(self._ports, self._limits(), RoutedNotifications(self._routes))
+            await self._push.open(self._ports, self._limits(), RoutedNotifications(routes))
         stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
-        data: Application = RoutedRequests(self._routes, settings.public_url, self._names)
-        calls: StreamHandler = RoutedCalls(self._routes)
+        data: Application = RoutedRequests(routes, settings.public_url, self._names)
+        calls: StreamHandler = RoutedCalls(routes)
         if settings.upstream:  # the way to the only agent is short
-            (only,) = self._routes
+            (only,) = routes.all
             data, calls = only.application, only.calls or calls
         if settings.grpc is None:
             calls = GrpcRefusal(GrpcStatus.UNIMPLEMENTED, _NO_GRPC)
         else:
-            grpc = self._grpc_server = await self._open_grpc(settings.grpc, calls, self._of_calls)
+            grpc = self._grpc_server = await self._open_grpc(settings.grpc, calls, of_calls)
             self.grpc_address = grpc.address
         streams = HttpStreams(data, calls, limits)
         self._server = await self._ports.open(
@@ -113,35 +120,29 @@ class DataPort:
             ),
             "--listen",
         )
-        for relay in self._routes_of:
+        for relay in relays:
             relay.reached_at(reachable(self.url), self.grpc_address)
         stack.callback(self._ports.give_up)
         if self._grpc_server is not None:
             stack.callback(self._grpc_server.close)  # both ports wait for open responses at the same time
 
-    async def _close(self) -> None:
-        for relay in list(self._routes_of):
-            await relay.close()
+    def watch(self, live: bool) -> None:
+        """Start or stop to report changes of open turns."""
+        for capture in self._captures():
+            capture.watch(live)
 
-    def _add(self, relay: AgentRelay) -> None:
-        relay.open()
-        route = AgentRoute(relay, relay.application(self._names), relay.calls(self._of_calls))
-        self._routes_of[relay] = route
-        self._routes.put(route)
+    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most` of each agent, or of the one with this id, as far as they are
+        known."""
+        return [turn for capture in self._captures() for turn in capture.book.latest_open(most, turn_id)]
 
-    def put(self, relay: AgentRelay) -> None:
-        """Requests for its agent lead here from now on, and to an earlier relay of that name no longer."""
-        self._names.add(relay.agent.hosts)
-        self._add(relay)
-        relay.reached_at(reachable(self.url), self.grpc_address)
+    async def settled(self) -> None:
+        """See `CapturedHere.settled`."""
+        for agent in self._agents:
+            await agent.captured.settled()
 
-    async def take_out(self, relay: AgentRelay) -> None:
-        """No request leads here any more; returns when none is under way."""
-        route = self._routes_of[relay]
-        self._routes.remove(route)
-        await route.drained()
-        await relay.close()
-        del self._routes_of[relay]
+    def _captures(self) -> list[TurnCapture]:
+        return [capture for agent in self._agents for capture in agent.captured.captures]
 
     async def _open_grpc(self, address: str, calls: StreamHandler, limits: ClientLimits) -> HttpServer:
         return await self._ports.open(
@@ -176,7 +177,6 @@ class DataPort:
             due = now() + _EXPIRE_EVERY_S
             await asyncio.sleep(_EXPIRE_EVERY_S)
             self.metrics.loop_delay_s.add(max(0.0, now() - due))
-            relays = list(self._routes_of)
-            CLOCK.align(busy=any(relay.book.open_turns for relay in relays))
-            for relay in relays:
-                relay.expire(CLOCK.now())
+            CLOCK.align(busy=any(agent.relay.book.open_turns for agent in self._agents))
+            for agent in self._agents:
+                agent.relay.expire(CLOCK.now())

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
-from a2a_tool_capture.secret_references import referenced_files
 
 from ..errors import ConfigError
 from ..ids import new_run_name
@@ -389,9 +388,6 @@ class AgentsOptions(Options):
         "Several agents in place of --upstream, each at /agents/NAME. A config file may give each settings of its own.",
         secret=True,
     )
-    agents_dir: str | None = _agent(
-        types.DIRECTORY, "Directory with a file NAME.yaml for each agent, in addition to --agents."
-    )
 
 
 class Settings(
@@ -423,8 +419,8 @@ class Settings(
     )
 
     def __post_init__(self) -> None:
-        if self.upstream and (self.agents or self.agents_dir):
-            raise ConfigError("upstream: is the only agent, and `agents` or `agents_dir` names others; leave out one")
+        if self.upstream and self.agents:
+            raise ConfigError("upstream: is the only agent, and `agents` names others; leave out one")
         if not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(
                 f"admin: {self.admin} is reachable from other machines; set --admin-token, or use a loopback "
@@ -436,7 +432,7 @@ class Settings(
         self._check_push()
         if self.upstream:
             self._check_upstream()
-        elif not (self.agents or self.agents_dir):
+        elif not self.agents:
             raise missing("upstream", options_of(Settings)["upstream"])
         else:
             _ = self.each_agent  # raises ConfigError
@@ -513,9 +509,6 @@ class Settings(
         return (*self.allow_hosts, *listening, *([public] if public else []), *of_agents)
 
 
-_FILES = ("suite", "upstream_ca", "upstream_cert", "upstream_key")
-
-
 class Agent(NamedTuple):
     """One of the agents behind the proxy."""
 
@@ -536,12 +529,6 @@ class Agent(NamedTuple):
         """Whether a stored turn, in its JSON form, is one of this agent."""
         name = turn.get("agent_name")
         return name == self.name if self.name else name is None and turn["agent"] == self.settings.upstream
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Those that its settings name."""
-        named = [getattr(self.settings, name) for name in _FILES]
-        return (*filter(None, named), *referenced_files(self.own))
 
     @property
     def path(self) -> str:
@@ -574,7 +561,7 @@ def _agents_of(settings: Settings) -> dict[str, Agent]:
 def agent_of(shared: Settings, name: str, own: str) -> Agent:
     """The agent with these settings of its own (JSON) over those of the proxy. Raises ConfigError."""
     given, hosts = own_settings(name, json.loads(own), options_of(Settings))
-    values: dict[str, Any] = {"agents": (), "agents_dir": None, "run": f"{shared.run}-{name}"}
+    values: dict[str, Any] = {"agents": (), "run": f"{shared.run}-{name}"}
     values["retain_mb"] = None  # the proxy's is that of the whole store
     for url in ("public_url", "push_url"):
         if getattr(shared, url):

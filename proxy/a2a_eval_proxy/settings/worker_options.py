@@ -46,5 +46,5 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions):
             if name in found:
                 raise ConfigError(f"agents.{name}: there is another agent of this name")
             values, _ = own_settings(name, json.loads(own), options_of(Settings), read)
-            found[name] = replace(self, **({"agents": (), "agents_dir": None} | values))
+            found[name] = replace(self, **({"agents": ()} | values))
         return found

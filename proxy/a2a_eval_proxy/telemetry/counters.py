@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -100,13 +100,6 @@ class Metrics:
                 self.agent_judge_requests[agent_name] += requests
                 self.agent_judge_skips[agent_name] += skipped
 
-    def forget_agent(self, name: str) -> None:
-        """The agent was removed: its series end, and begin at zero should it come back."""
-        counters = [getattr(self, item.name) for item in fields(self) if item.name.startswith("agent_")]
-        for counter in counters:
-            for key in [key for key in counter if key == name or key[:1] == (name,)]:
-                del counter[key]
-
 
 Reading = float | Durations | Mapping[Any, int] | None
 
@@ -197,7 +190,6 @@ COUNTED = (
 OPEN = (
     Gauge("queue_depth", "Turns waiting to be scored", "{turn}"),
     Gauge("open_turns", "Turns not yet closed", "{turn}"),
-    Gauge("agents_refused", "Agents whose newest settings have a mistake, and are not in use", "{agent}"),
     Gauge("agent.queue_depth", "Turns of one of several agents that wait to be scored", "{turn}", ("agent",)),
     Gauge("agent.open_turns", "Turns of one of several agents not yet closed", "{turn}", ("agent",)),
 )

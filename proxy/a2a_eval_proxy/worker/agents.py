@@ -1,30 +1,23 @@
-"""By what a worker scores the turns of each agent: the settings that an agent has of its own, while it works."""
+"""By what a worker scores the turns of each agent: the settings that an agent has of its own."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from tool_call_evaluators.judge import JudgeBudget
-from tool_call_evaluators.suite import SuiteError
 
-from ..errors import ConfigError
 from ..privacy.policy import NO_PRIVACY, PrivacyOfAll
 from ..scoring.agent_scoring import Scoring, Scorings, judge_budget
 from ..settings.settings import ScoringOptions
 from ..store import Store
 
-logger = logging.getLogger(__name__)
-
 
 class ScoredBy:
     """By what the turns of an agent with these settings are scored."""
 
-    def __init__(self, scoring: Scoring, settings: ScoringOptions, store: Store, budget: JudgeBudget | None) -> None:
+    def __init__(self, scoring: Scoring, store: Store, budget: JudgeBudget | None) -> None:
         suite = scoring.cases.suite
         self.scoring = scoring
-        self.settings = settings
-        self.budget = budget
         self.scorer = scoring.scorer(store, budget)
         self.alone = self.scorer.evaluators(None).is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
@@ -55,30 +48,8 @@ class WorkerAgents:
         """The name of an agent, if the settings have it: others are no labels of metrics."""
         return agent_name if agent_name in self._agents else None
 
-    def change(self, agents: Mapping[str, ScoringOptions]) -> None:
-        """Score by these from now on; jobs under way end as they began. Of an agent with a mistake, what was in force
-        stays, and the log says so. May be called in another thread."""
-        before, found = self._agents, dict[str, ScoredBy]()
-        for name, settings in agents.items():
-            earlier = before.get(name)
-            if earlier is not None and earlier.settings == settings:
-                found[name] = earlier
-                continue
-            try:
-                found[name] = self._made(name, settings, earlier)
-            except (ConfigError, SuiteError) as error:
-                kept = "the common suite" if earlier is None else "what was in force"
-                logger.error("agent %s: %s, its turns are scored by %s", name, error, kept)
-                if earlier is not None:
-                    found[name] = earlier
-            else:
-                logger.info("agent %s: %s", name, "added" if earlier is None else "changed")
-        self._agents = found
-        for name in before.keys() - found.keys():
-            logger.info("agent %s: removed", name)
-
-    def _made(self, name: str | None, settings: ScoringOptions, earlier: ScoredBy | None = None) -> ScoredBy:
-        budget = judge_budget(settings.judge_budget, name, earlier.budget if earlier else None)
+    def _made(self, name: str | None, settings: ScoringOptions) -> ScoredBy:
+        budget = judge_budget(settings.judge_budget, name)
         scoring = self._scorings.of(settings)
         self._of_all.add(scoring.privacy)
-        return ScoredBy(scoring, settings, self._store, budget)
+        return ScoredBy(scoring, self._store, budget)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -31,7 +30,6 @@ from ..net.http_server import HttpServer
 from ..net.ports import Ports
 from ..net.tls import TlsFiles, server_tls
 from ..privacy.policy import PrivacyOfAll
-from ..settings.agent_files import AgentFiles
 from ..settings.settings import AdminPortOptions
 from ..settings.store_url import masked_url
 from ..settings.worker_options import WorkerOptions
@@ -215,10 +213,10 @@ def _reason(error: BaseException) -> str:
 _GOODBYE_S = 5.0  # time for the engine to report to the database that this worker ends
 
 
-async def work_until_stopped(settings: WorkerOptions, files: AgentFiles[WorkerOptions]) -> None:
+async def work_until_stopped(settings: WorkerOptions) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
-    `files` name the agents of `settings`. Raises SuiteError, StoreError, ConfigError or ListenError.
+    Raises SuiteError, StoreError, ConfigError or ListenError.
     """
     location = settings.store
     options = EngineOptions(settings.concurrency, settings.stalled_after, settings.shutdown_timeout)
@@ -244,9 +242,6 @@ async def work_until_stopped(settings: WorkerOptions, files: AgentFiles[WorkerOp
             watched = FileWatch()
             if settings.admin is not None:
                 ready += f", admin {await _admin(stack, settings.admin, settings, engine, store, metrics, watched)}"
-            if files.paths:
-                watched.add("the agents", files.paths, lambda: agents.change(files.read().each_agent))
-                _on_hangup(watched.check)
             watched.start()
             stack.push_async_callback(watched.close)
             working = asyncio.create_task(engine.run())
@@ -297,13 +292,6 @@ async def _admin(
     tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")
     server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0, tls=tls), "--admin")
     return server.url
-
-
-def _on_hangup(check: Callable[[], None]) -> None:
-    """Read the files that have changed on SIGHUP, where there is one."""
-    if hasattr(signal, "SIGHUP"):
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, check))
 
 
 def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,22 +119,6 @@ def test_half_a_replacement_is_no_problem_yet(
     watch.check()
     assert problems(caplog) == []
     watch.check()
-    assert reader.values == ["one", "two"]
-
-
-def test_two_looks_at_once_load_once(reader: Reader, watch: FileWatch) -> None:
-    """As on SIGHUP during the regular look."""
-    other = threading.Thread(target=watch.check)
-
-    def meanwhile() -> None:
-        if other.ident is None:
-            other.start()
-            other.join(0.1)
-
-    reader.path.write_text("two")
-    reader.meanwhile = meanwhile
-    watch.check()
-    other.join()
     assert reader.values == ["one", "two"]
 
 

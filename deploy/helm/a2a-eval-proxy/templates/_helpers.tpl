@@ -145,11 +145,6 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 
-{{/* Whether it has several agents: not empty if so. */}}
-{{- define "a2a-eval-proxy.several" -}}
-{{- if or .Values.agents .Values.teams }}yes{{ end -}}
-{{- end -}}
-
 {{- define "a2a-eval-proxy.settings" -}}
 {{- include "a2a-eval-proxy.withoutSecrets" (dict "where" "settings" "settings" .Values.settings) -}}
 {{- $name := include "a2a-eval-proxy.name" . -}}
@@ -158,10 +153,16 @@ topologySpreadConstraints:
 {{- if .enabled }}{{ range .hostnames }}{{ if not (hasPrefix "*" .) }}{{ $hosts = append $hosts . }}{{ end }}{{ end }}{{ end -}}
 {{- end -}}
 {{- $own := dict "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" ($hosts | uniq) -}}
-{{- if include "a2a-eval-proxy.several" . -}}
+{{- if .Values.agents -}}
 {{- if ne .Values.mode "gateway" }}{{ fail "agents: several agents need mode gateway" }}{{ end -}}
 {{- if .Values.upstream }}{{ fail "agents: and upstream both name agents; leave out one" }}{{ end -}}
-{{- $_ := set $own "agents_dir" "/etc/a2a-eval-proxy-agents" -}}
+{{- $agents := dict -}}
+{{- range $agent, $settings := .Values.agents -}}
+{{- include "a2a-eval-proxy.withoutSecrets" (dict "where" (printf "agents.%s" $agent) "settings" $settings) -}}
+{{- $suite := ternary (dict "suite" (printf "/etc/a2a-eval-proxy/suite-%s.yaml" $agent)) dict (hasKey $.Values.suites $agent) -}}
+{{- $_ := set $agents $agent (merge (deepCopy $settings) $suite) -}}
+{{- end -}}
+{{- $_ := set $own "agents" $agents -}}
 {{- else if eq .Values.mode "gateway" -}}
 {{- $_ := set $own "upstream" (required "upstream: the gateway needs the URL of the agent, or agents" .Values.upstream) -}}
 {{- else -}}
@@ -181,31 +182,6 @@ topologySpreadConstraints:
 {{/* The scheme of the admin port, for probes. */}}
 {{- define "a2a-eval-proxy.adminScheme" -}}
 {{- if .Values.settings.admin_tls_cert }}, scheme: HTTPS{{ end -}}
-{{- end -}}
-
-{{/* The directories of several agents, for proxies and workers. */}}
-{{- define "a2a-eval-proxy.agentMounts" -}}
-{{- $mounts := list -}}
-{{- if .Values.agents }}{{ $mounts = append $mounts (list "a2a-eval-proxy-agents" "/etc/a2a-eval-proxy-agents/values") }}{{ end -}}
-{{- range $team, $kept := .Values.teams -}}
-{{- if $kept.configMap }}{{ $mounts = append $mounts (list (printf "agents-of-%s" $team) (printf "/etc/a2a-eval-proxy-agents/%s" $team)) }}{{ end -}}
-{{- if $kept.secret }}{{ $mounts = append $mounts (list (printf "secrets-of-%s" $team) (printf "/run/secrets/agents/%s" $team)) }}{{ end -}}
-{{- end -}}
-{{- range $index, $mount := $mounts }}
-{{- if $index }}{{ "\n" }}{{ end -}}
-- {name: {{ index $mount 0 }}, mountPath: {{ index $mount 1 }}, readOnly: true}
-{{- end -}}
-{{- end -}}
-
-{{/* And their volumes. */}}
-{{- define "a2a-eval-proxy.agentVolumes" -}}
-{{- $volumes := list -}}
-{{- if .Values.agents }}{{ $volumes = append $volumes (dict "name" "a2a-eval-proxy-agents" "configMap" (dict "name" (printf "%s-agents" (include "a2a-eval-proxy.name" .)))) }}{{ end -}}
-{{- range $team, $kept := .Values.teams -}}
-{{- with $kept.configMap }}{{ $volumes = append $volumes (dict "name" (printf "agents-of-%s" $team) "configMap" (dict "name" . "optional" true)) }}{{ end -}}
-{{- with $kept.secret }}{{ $volumes = append $volumes (dict "name" (printf "secrets-of-%s" $team) "secret" (dict "secretName" . "optional" true)) }}{{ end -}}
-{{- end -}}
-{{- with $volumes }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
 {{/* The container of the proxy. */}}
@@ -275,9 +251,6 @@ securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
 volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
-  {{- with include "a2a-eval-proxy.agentMounts" . }}
-  {{- . | nindent 2 }}
-  {{- end }}
   - {name: a2a-eval-proxy-data, mountPath: /data}
   - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
   - {name: a2a-eval-proxy-files, mountPath: /run/secrets/a2a-eval-proxy, readOnly: true}
@@ -350,11 +323,6 @@ volumeMounts:
 egress:
   - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
   {{- toYaml . | nindent 2 }}
-  {{- range $.Values.teams }}
-  {{- with .egress }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-  {{- end }}
 {{- end -}}
 {{- end -}}
 
