@@ -23,9 +23,9 @@ from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
 from .memory import share
 from .net.browser_guard import HostNames
+from .net.client_limits import Capacity, connections_possible, operator_limits
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, reachable
-from .net.ports import Ports
 from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
@@ -81,7 +81,8 @@ async def run_proxy(
     """
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        ports, names = Ports(stack), HostNames(settings.host_names)
+        names = HostNames(settings.host_names)
+        capacity = Capacity(connections_possible(settings.max_client_connections))
         privacy = privacy or settings.privacy()
         of_all = of_all or PrivacyOfAll(privacy)
 
@@ -94,7 +95,7 @@ async def run_proxy(
                 expected=settings.expect_traces,
                 conversation_attributes=settings.conversation_attributes,
             )
-        otlp = await receive_traces(ports, settings, tracing, metrics, files)
+        otlp = await receive_traces(stack, settings, tracing, metrics, files, capacity)
         otlp_url = None if otlp is None else otlp.url
         telemetry = start_telemetry(privacy if settings.upstream else of_all)
         if telemetry is not None:
@@ -105,6 +106,8 @@ async def run_proxy(
         scoring_times, recent_turns = ScoringTimes(), RecentTurns()
         live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
         largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
+        bodies = BodyMemory(max(share(8), 2 * largest))
+        capacity.waits_for_memory.append(bodies.is_waited_for)
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -115,14 +118,14 @@ async def run_proxy(
             listeners=(*listeners, scoring_times, recent_turns, live_runs),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            bodies=BodyMemory(max(share(8), 2 * largest)),
+            bodies=bodies,
             parts=len(settings.each_agent),
             scorings=Scorings(judges=settings.evaluate),
             of_all=of_all,
         )
         common = shared.scorings.of(settings, privacy)
         lines = _lines(settings, shared, stack)
-        serving = DataPort(settings, names, files, metrics, [line.traffic for line in lines.values()])
+        serving = DataPort(settings, names, files, metrics, capacity, [line.traffic for line in lines.values()])
         proxy = RunningProxy(
             settings=settings,
             lines=lines,
@@ -161,8 +164,16 @@ async def run_proxy(
             run_in(stack, backlog.watch())
         admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access)
         tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
-        server = await ports.open(lambda: HttpServer(admin, settings.admin, shutdown_timeout_s=1.0, tls=tls), "--admin")
-        proxy.open_ports(ports, server.url, site)
+        server = HttpServer(
+            admin,
+            settings.admin,
+            setting="--admin",
+            limits=operator_limits(),
+            capacity=capacity,
+            tls=tls,
+        )
+        await server.open(stack)
+        proxy.open_to_operators(server.url, site)
 
         # From here on, turns come, until `finish`.
         stack.push_async_callback(proxy.finish)
@@ -198,13 +209,12 @@ class RunningProxy(Control):
     """Where traces are received over HTTP; None where they are not."""
     admin_url: str = ""
     _site: Site = field(init=False)
-    _ports: Ports = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
 
-    def open_ports(self, ports: Ports, admin_url: str, site: Site) -> None:
+    def open_to_operators(self, admin_url: str, site: Site) -> None:
         """The port of operators is open: where it is, and its pages."""
-        self._ports, self.admin_url, self._site = ports, admin_url, site
+        self.admin_url, self._site = admin_url, site
 
     @property
     def url(self) -> str:
@@ -326,7 +336,7 @@ class RunningProxy(Control):
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""
-        return self._problems or [*self.serving.problems(), *self._ports.problems()]
+        return self._problems
 
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""

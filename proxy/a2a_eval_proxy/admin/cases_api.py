@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -24,7 +23,7 @@ _MAX_CASE_BYTES = 1024 * 1024
 _AGENT = ApiParameter(
     "agent",
     "Name of one of several agents, whose suite is meant. Required where they have different suites",
-    Annotated[str, Field(max_length=1000)],
+    {"type": "string", "maxLength": 1000},
 )
 
 

@@ -231,7 +231,7 @@ async def _start(
     conversations = AgentConversations(new_agent)
     stack.push_async_callback(conversations.end_all)
     app = Starlette()
-    server = HttpServer(BrowserGuard(app, HostNames()), "127.0.0.1:0", shutdown_timeout_s=1)
+    server = HttpServer(BrowserGuard(app, HostNames()), "127.0.0.1:0")
     card = _card(name, server.url)
     recorder = ToolCallRecorder(enabled=True)
     executor = ConnectedAgent(conversations, recorder, timeout_s)

@@ -162,7 +162,7 @@ async def run_agent(
 async def served(build: Callable[[str], tuple[CapturingRequestHandler, AgentCard]], address: str) -> AsyncIterator[str]:
     """Serve what `build` makes for the URL of this address; yields the URL. Raises ListenError."""
     app = Starlette()
-    server = HttpServer(app, address, shutdown_timeout_s=1)
+    server = HttpServer(app, address)
     handler, card = build(server.url)
     app.routes.extend(routes(handler, card))
     async with aclosing(handler):

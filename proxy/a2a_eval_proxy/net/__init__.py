@@ -1,7 +1,7 @@
 """HTTP plumbing that knows nothing of A2A: client, server, TLS, and limits on clients.
 
-The *HTTP client* sends bytes to the agent over pooled connections. The *HTTP server* is uvicorn inside our event loop,
-which accepts connections and ends them; what is spoken on them is ours (`http1_connection`, `http2_server`; both on one
-port: `negotiated_connection`). *Ports* start a server again that ended unexpectedly. A *file watcher* reloads files
-that others replace, such as certificates. The *browser guard* refuses web pages.
+It owns connections and their memory until a request is parsed, is given applications that answer, and hands them each
+request within its limits: `http_server` listens, `http1_connection` reads HTTP/1.1 and hands HTTP/2 to `http2_server`,
+and all ports share one `Capacity`. The *HTTP client* sends bytes to the agent over pooled connections. A *file watcher*
+reloads files that others replace, such as certificates, and the *browser guard* refuses web pages.
 """

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
+import struct
 from abc import abstractmethod
 from typing import Any
 
 from .client_limits import Clients
-from .staged_close import StagedClose, close, is_tls, reset
 
 _MAX_TURNED_AWAY = 32
-"""Connections beyond the limit that are closed in stages; further ones are closed at once, and may lose their 503."""
+"""Connections beyond the limit that are closed in stages; further ones are reset."""
+
+_QUIET_S = 5.0
+"""After the last response, the connection closes once the client sends nothing for this time."""
+
+CLOSE_WITHIN_S = 30.0
+"""A client that still sends after this time is disconnected."""
+
+_HURRIED_S = 1.0
+"""In place of both times where the server stops or has too many connections."""
+
+MAX_DISCARDED = 32 * 1024 * 1024
+"""Bytes that a client may send after the last response."""
 
 _LEFT = getattr(select, "POLLRDHUP", 0)
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class ClientConnection(asyncio.Protocol):
     """What a connection has besides its requests.
 
-    It is counted, and turned away beyond the limit; it ends where the client reads too slowly or has left; and it
-    closes in stages. `check` is to be called about once a second.
+    It is counted, and turned away beyond the limit; it ends where the client reads too slowly or has left. `check` is
+    to be called about once a second.
+
+    It closes in stages, so that the client can read all that was sent (RFC 9112, section 9.6): it waits until all is
+    written, shuts the sending side down, and discards received data until the client closes: at most for
+    `CLOSE_WITHIN_S` and `MAX_DISCARDED`, and only while data arrives within `_QUIET_S`. A socket that is closed while
+    it holds bytes of the client resets the connection, and the client loses what it has not read yet.
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -35,9 +54,17 @@ class ClientConnection(asyncio.Protocol):
         self._writable: asyncio.Event | None = None
         self._unsent = 0
         self._unsent_since = 0.0
-        self._closing: StagedClose | None = None
+        self._held = 0
         self._hurried = False
-        self._turned_away = False
+        self._discards = False
+        """Whether the client may go on sending while the connection closes."""
+        self._all_sent_at: float | None = None
+        self._heard_at = 0.0
+        self._discarded = 0
+
+    @abstractmethod
+    def received(self, data: bytes) -> None:
+        """Take what has arrived."""
 
     @abstractmethod
     def check_requests(self, now: float) -> None:
@@ -51,6 +78,21 @@ class ClientConnection(asyncio.Protocol):
     def turned_away(self, message: str) -> bytes:
         """What a client beyond the limit of connections gets."""
 
+    @abstractmethod
+    def shutdown(self) -> None:
+        """Take no further request, and close once none is open: the server stops."""
+
+    def hold(self, size: int) -> bool:
+        """Count the bytes that have arrived and that nobody has taken; False, and nothing, where they are too many."""
+        if not self.clients.capacity.hold(self._held, size, self.loop.time()):
+            return False
+        self._held = size
+        return True
+
+    def patience(self, limit_s: float, now: float) -> float:
+        """See `Capacity.patience`."""
+        return self.clients.capacity.patience(limit_s, now)
+
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
@@ -61,15 +103,33 @@ class ClientConnection(asyncio.Protocol):
         """
         transport = self.transport
         if self.closed:
-            if self._closing is not None and self._hurried:
-                self._closing.hurry()
             return
         self.closed = True
-        is_expected = self.may_be_receiving() or not (self._hurried or is_tls(transport))
-        if is_expected and not transport.is_closing():
-            self._closing = StagedClose(transport, self.loop, self.limits, hurried=self._hurried)
+        self.hold(0)
+        if transport.is_closing():
+            return
+        self._discards = self.may_be_receiving() or not (self._hurried or self._is_tls)
+        if not self._discards:
+            transport.close()
+            return
+        if not transport.is_reading():
+            transport.resume_reading()
+        if transport.get_write_buffer_size():
+            transport.set_write_buffer_limits(high=0)  # `resume_writing` is called when all is written
         else:
-            close(transport, self.loop, hurried=self._hurried)
+            self._all_is_sent()
+
+    def _all_is_sent(self) -> None:
+        if not self._is_tls:
+            self._shut_down(socket.SHUT_WR)
+        self._all_sent_at = self._heard_at = self.loop.time()
+
+    def abort(self) -> None:
+        """Close at once, and lose what is not sent. The client sees an error, where a mere close could end a body
+        (RFC 9112, section 8: an incomplete message)."""
+        self.closed = True
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self.transport.abort()
 
     def check(self, now: float) -> None:
         """End the connection if its client is too slow or has left. `now`: of the event loop."""
@@ -78,15 +138,34 @@ class ClientConnection(asyncio.Protocol):
             unsent = transport.get_write_buffer_size()
             if not unsent or unsent != self._unsent:
                 self._unsent, self._unsent_since = unsent, now
-            elif now - self._unsent_since >= self.limits.send_timeout_s:
+            elif now - self._unsent_since >= self.patience(self.limits.send_timeout_s, now):
                 self.limits.broken("send_timeout")
                 self.abort()
-        if self.closed or transport.is_closing():
-            return
-        if self.read_paused and _LEFT and self._has_left():
-            self.abort()
-        else:
-            self.check_requests(now)
+        if self.closed:
+            self._check_end(now)
+        elif not transport.is_closing():
+            if self.read_paused and _LEFT and self._has_left():
+                self.abort()
+            else:
+                self.check_requests(now)
+
+    def _check_end(self, now: float) -> None:
+        transport = self.transport
+        if transport.is_closing():
+            # asyncio and uvloop wait 30 s for the close_notify of a client, which RFC 8446, section 6.1, does not
+            # require, and which clients with idle connections do not send. Shutting down the receiving side ends that.
+            if self._hurried and self._is_tls and not transport.get_write_buffer_size():
+                self._shut_down(socket.SHUT_RD)
+        elif self._all_sent_at is not None:
+            quiet_s, within_s = (_HURRIED_S if self._is_tls else _QUIET_S), CLOSE_WITHIN_S
+            if self._hurried:
+                quiet_s = within_s = _HURRIED_S
+            is_heard = now - self._heard_at < quiet_s
+            if is_heard and now - self._all_sent_at < within_s:
+                return
+            if is_heard and not self._hurried:
+                self.limits.broken("close_ignored")
+            transport.close()
 
     def _has_left(self) -> bool:
         """Whether the client has closed its side; for when the event loop does not read, and would not notice."""
@@ -94,38 +173,54 @@ class ClientConnection(asyncio.Protocol):
         poll.register(self.transport.get_extra_info("socket").fileno(), _LEFT)
         return bool(poll.poll(0))
 
-    def abort(self) -> None:
-        """Close at once, so that the client sees an error (RFC 9112, section 8: an incomplete message)."""
-        self.closed = True
-        reset(self.transport)
-
     def _turn_away(self) -> None:
         """Refuse a connection beyond the limit. It does not count as a connection while it closes."""
-        clients = self.clients
-        clients.connections.discard(self)
-        clients.turned_away += 1
-        self._turned_away = self._hurried = True
+        leaving = self.clients.capacity.leaving
+        self.clients.connections.discard(self)
+        self._hurried = True
         self.limits.broken("too_many_connections")
         self.transport.write(self.turned_away("The proxy has too many client connections."))
-        if clients.turned_away > _MAX_TURNED_AWAY:
-            self.closed = True
-            close(self.transport, self.loop, hurried=True)
-        else:
+        if len(leaving) < _MAX_TURNED_AWAY:
+            leaving.add(self)
             self.close()
+        else:
+            self.abort()
+
+    def _shut_down(self, how: int) -> None:
+        """Shut down one direction of the socket, if it is still open."""
+        connection = self.transport.get_extra_info("socket")
+        if connection is None:
+            return
+        try:
+            with connection.dup() as own:  # uvloop's own has no shutdown
+                own.shutdown(how)
+        except OSError:
+            pass  # it is closed, or the client has left
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # of a stream
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self.clients.connections.add(self)
-        if self.clients.is_full():
+        if not self.clients.capacity.admits(self.clients, self.loop.time()):
             self._turn_away()
+
+    def data_received(self, data: bytes) -> None:
+        if not self.closed:
+            self.received(data)
+        elif self._discards:
+            self._heard_at = self.loop.time()
+            self._discarded += len(data)
+            if self._discarded > MAX_DISCARDED and not self.transport.is_closing():
+                self.limits.broken("close_ignored")
+                self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self.hold(0)
         self.clients.connections.discard(self)
-        if self._turned_away:
-            self.clients.turned_away -= 1
+        self.clients.capacity.leaving.discard(self)
         self.resume_writing()
 
     async def drain(self) -> None:
@@ -141,6 +236,8 @@ class ClientConnection(asyncio.Protocol):
         self.write_paused = False
         if self._writable is not None:
             self._writable.set()
+        if self._discards and self._all_sent_at is None and not self.transport.is_closing():
+            self._all_is_sent()
 
 
 def peers(transport: asyncio.BaseTransport) -> dict[str, Any]:

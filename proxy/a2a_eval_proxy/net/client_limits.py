@@ -1,4 +1,4 @@
-"""Limits on the time and number of clients; violations are counted, and logged once a minute."""
+"""Limits on the time, number and memory of clients; violations are counted, and logged once a minute."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import asyncio
 import logging
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..memory import share
 from ..telemetry.problem_log import ProblemLog
 
 logger = logging.getLogger(__name__)
@@ -16,8 +18,17 @@ logger = logging.getLogger(__name__)
 _READ_AT_ONCE = 256 * 1024
 """Bytes that an event loop reads from a socket at a time: part of a body may arrive with a header."""
 
-_KEPT_FILES = 64
-"""Open files reserved for the store, the admin port and the log."""
+_KEPT_FILES = 128
+"""Open files for the store, the log, and the connections that other ports than those for clients have of their own."""
+
+_OWN_CONNECTIONS = 16
+"""Connections that a port which is not for clients has of its own, besides those it has in common with others."""
+
+SMALL_BYTES = 4 * 1024
+"""Of what a connection holds, so much does not count: their number bounds it."""
+
+GRACE_S = 5.0
+"""How long a client may do nothing while others wait for a connection or for memory."""
 
 _FILES_PER_CLIENT = 2
 """Its own connection, and one to the agent."""
@@ -31,6 +42,7 @@ _LINES = {
     "send_timeout": "{count} client(s) read nothing of a response for client_send_timeout and were cut off",
     "close_ignored": "{count} client(s) kept sending after the last response and were disconnected",
     "too_many_connections": "{count} client connection(s) beyond the limit were answered with 503",
+    "no_memory": "{count} unfinished request(s) of clients were refused: others take the memory for them",
 }
 
 
@@ -46,7 +58,7 @@ class ClientLimits:
     """Without progress while a response waits for the client to read."""
     max_header_bytes: int = 65_536
     max_connections: int | None = None
-    """Concurrent connections; None: no limit."""
+    """Concurrent requests over HTTP/2; None: no limit."""
     keep_alive_s: float = 75.0
     """Between a response and the next request of its connection."""
     broken_limits: Counter[str] = field(default_factory=Counter)
@@ -71,31 +83,87 @@ class ClientLimits:
             log.close()
 
 
+def operator_limits() -> ClientLimits:
+    """Of a port whose clients are the operator's own: browsers, scrapers, exporters of traces."""
+    return ClientLimits(header_timeout_s=10.0, body_timeout_s=30.0, send_timeout_s=30.0, keep_alive_s=60.0)
+
+
+class Capacity:
+    """What the clients of all ports of a process have together: connections, and memory for what they have begun.
+
+    A port cannot take the connections that are reserved for another. What a connection holds counts from its first
+    byte until someone has taken it: the beginning of a header, bytes of a body, further requests.
+    """
+
+    def __init__(self, connections: int | None = None, held_bytes: int = share(16)) -> None:
+        """`connections`: those that all ports have in common; None: no limit."""
+        self._connections = connections
+        self._own = 0
+        self._held_bytes = held_bytes
+        self._held = 0
+        self._ports: list[Clients] = []
+        self._refused_at = float("-inf")
+        self.waits_for_memory: list[Callable[[], bool]] = []
+        """Each says whether someone waits for memory that answers take which are not read."""
+        self.leaving: set[Any] = set()
+        """Connections beyond the limit that are being closed."""
+
+    def port(self, limits: ClientLimits, reserved_part: int | None = None) -> Clients:
+        """The clients of one more port. `reserved_part`: its part of the common connections, a half (2) or less; None:
+        it has a few of its own."""
+        common = self._connections or 0
+        clients = Clients(limits, self, _OWN_CONNECTIONS if reserved_part is None else common // reserved_part)
+        if reserved_part is None:
+            self._own += _OWN_CONNECTIONS
+        self._ports.append(clients)
+        return clients
+
+    def admits(self, clients: Clients, now: float) -> bool:
+        """Whether a port may keep the connection that it has just got."""
+        if self._connections is None or len(clients.connections) <= clients.reserved:
+            return True
+        others = sum(max(len(one.connections), one.reserved) for one in self._ports if one is not clients)
+        if len(clients.connections) + others <= self._connections + self._own:
+            return True
+        self._refused_at = now
+        return False
+
+    def hold(self, held: int, size: int, now: float) -> bool:
+        """Whether a connection that held `held` bytes may have `size`. It always may have less than before."""
+        held, size = max(0, held - SMALL_BYTES), max(0, size - SMALL_BYTES)
+        if size > held and self._held + size - held > self._held_bytes:
+            self._refused_at = now
+            return False
+        self._held += size - held
+        return True
+
+    def patience(self, limit_s: float, now: float) -> float:
+        """How long a client may do nothing: `limit_s`, or less where others wait."""
+        if now - self._refused_at < GRACE_S or any(waits() for waits in self.waits_for_memory):
+            return min(limit_s, GRACE_S)
+        return limit_s
+
+
 @dataclass
 class Clients:
     """The client connections of one listening port."""
 
     limits: ClientLimits
+    capacity: Capacity
+    reserved: int
+    """Connections that other ports cannot take."""
     connections: set[Any] = field(default_factory=set)
     """Those that are open, but for those beyond the limit."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """One for each request that is being answered."""
-    turned_away: int = 0
-    """Connections beyond the limit that are still open."""
     retiring: bool = False
     """Whether each connection ends with its next response."""
-
-    def is_full(self) -> bool:
-        """Whether there are more connections than the limit allows."""
-        most = self.limits.max_connections
-        return most is not None and len(self.connections) > most
 
 
 def connections_possible(wanted: int) -> int:
     """`wanted`, or the lower number of client connections for which the process may open the files.
 
-    Without this limit the admin port could not open its connections either. Raises the soft limit on open files as far
-    as needed, at most to the hard limit.
+    Raises the soft limit on open files as far as needed, at most to the hard limit.
     """
     if sys.platform == "win32":
         return wanted

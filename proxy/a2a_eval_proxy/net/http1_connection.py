@@ -6,26 +6,34 @@ import asyncio
 import logging
 from typing import Any
 
-from .client_connection import peers
+from .client_connection import ClientConnection, peers
 from .client_limits import Clients
 from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
-from .server_exchange import CLIENT, Application, SerialConnection, ServerExchange
+from .http2_frames import PREFACE
+from .http2_server import Http2Connection, StreamHandler
+from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
 
 logger = logging.getLogger(__name__)
 
 _MAX_WAITING = 64 * 1024
 """Bytes of a body that the application has not taken, or of further requests, beyond which nothing is read."""
 
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-class Http1Connection(SerialConnection):
-    """Gives the bytes of a client to a `RequestParser`, and each request to the application in a `ServerExchange`."""
 
-    def __init__(self, application: Application, clients: Clients) -> None:
+class Http1Connection(ClientConnection):
+    """Gives the bytes of a client to a `RequestParser`, and each request to the application in an `Http1Exchange`."""
+
+    def __init__(self, application: Application, clients: Clients, streams: StreamHandler | None = None) -> None:
+        """`streams` answers a client that agrees on HTTP/2 with TLS (ALPN), or begins with its preface without TLS."""
         super().__init__(clients)
         self._application = application
+        self._streams = streams
+        self._preface = b""
+        """What has arrived of the preface of HTTP/2."""
         self._parser: RequestParser
-        self._exchange: ServerExchange | None = None
+        self._exchange: Http1Exchange | None = None
         self._head_since: float | None = self.loop.time()
         """When the header that is arriving began; None: no header is arriving."""
         self._received_at = 0.0
@@ -33,6 +41,12 @@ class Http1Connection(SerialConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._parser = RequestParser(self.limits.max_unread_bytes, peers(transport))
         super().connection_made(transport)
+        tls: Any = transport.get_extra_info("ssl_object")
+        if tls is None or self._streams is None or self.closed:
+            return
+        if tls.selected_alpn_protocol() == "h2":
+            self._hand_over(self._streams, b"")
+        self._streams = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -43,7 +57,6 @@ class Http1Connection(SerialConnection):
             exchange.disconnect()
 
     def shutdown(self) -> None:
-        """Close once the current response, if any, is sent: the server stops."""
         self._hurried = True
         exchange = self._exchange
         if self.closed or exchange is None or exchange.response.complete:
@@ -53,11 +66,17 @@ class Http1Connection(SerialConnection):
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Parse what has arrived. An exception is a fault of the proxy, and never the client's 400."""
-        if self.closed:
-            return
         self._received_at = self.loop.time()
+        if self._streams is not None:
+            data = self._preface + data
+            if PREFACE.startswith(data[: len(PREFACE)]):
+                self._preface = data
+                if len(data) >= len(PREFACE):
+                    self._hand_over(self._streams, data)
+                return
+            self._streams = None
         try:
             self._read(data)
         except RequestError as error:
@@ -65,6 +84,15 @@ class Http1Connection(SerialConnection):
         except Exception:
             logger.exception("a request could not be read; the client gets a 500")
             self.refuse(500, "internal_error", "The proxy failed to read the request.")
+
+    def _hand_over(self, streams: StreamHandler, data: bytes) -> None:
+        """The client speaks HTTP/2."""
+        connection = Http2Connection(streams, self.clients)
+        self.clients.connections.discard(self)
+        self.transport.set_protocol(connection)
+        connection.connection_made(self.transport)
+        if data:
+            connection.data_received(data)
 
     def _read(self, data: bytes) -> None:
         parser, exchange = self._parser, self._exchange
@@ -81,14 +109,13 @@ class Http1Connection(SerialConnection):
                 exchange.body_received(body, more=not parser.complete)
             if parser.complete and exchange.response.complete:
                 self._next()
-        if self.read_paused or parser.ahead or (exchange is not None and len(exchange.body) > _MAX_WAITING):
-            self.adjust_reading()
+        self.taken()
 
-    def _begin(self, scope: dict[str, Any]) -> ServerExchange:
+    def _begin(self, scope: dict[str, Any]) -> Http1Exchange:
         """Start the application for a request."""
         parser, tasks = self._parser, self.clients.tasks
         response = ResponseWriter(scope["method"], scope["http_version"], keep_alive=parser.keep_alive)
-        exchange = ServerExchange(self, response, expects_continue=parser.expects_continue)
+        exchange = Http1Exchange(self, response, expects_continue=parser.expects_continue)
         self._exchange, self._head_since = exchange, None
         scope["extensions"] = {CLIENT: exchange}
         exchange.work = task = self.loop.create_task(exchange.run(self._application, scope))
@@ -106,6 +133,7 @@ class Http1Connection(SerialConnection):
     # ── for the exchange ────────────────────────────────────────────────────────────────────────────────
 
     def response_complete(self) -> None:
+        """The whole response to the current request is written."""
         exchange = self._exchange
         if self.closed or exchange is None:
             return
@@ -115,14 +143,17 @@ class Http1Connection(SerialConnection):
         self._received_at = self.loop.time()
         if self._parser.complete:
             self._next()
-        if self.read_paused:
-            self.adjust_reading()
+        self.taken()
 
-    def adjust_reading(self) -> None:
-        waiting = len(self._parser.ahead)
-        if self._exchange is not None:
-            waiting = max(waiting, len(self._exchange.body))
-        if waiting <= _MAX_WAITING:
+    def taken(self) -> None:
+        """Count what waits, and read from the client unless too much does."""
+        if self.closed:
+            return
+        body = len(self._exchange.body) if self._exchange is not None else 0
+        ahead = len(self._parser.ahead)
+        if not self.hold(self._parser.unfinished + ahead + body):
+            self.refuse(503, "no_memory", "The proxy has no memory for the request. Try again later.")
+        elif max(ahead, body) <= _MAX_WAITING:
             if self.read_paused:
                 self.read_paused = False
                 self.transport.resume_reading()
@@ -131,6 +162,10 @@ class Http1Connection(SerialConnection):
             self.transport.pause_reading()
 
     def refuse(self, status: int, problem: str, message: str) -> None:
+        """End the connection, with an error response unless a response has begun, or no request waits for one.
+
+        `problem`: what is counted (`ClientLimits.broken`), if anything.
+        """
         if self.closed:
             return
         if problem:
@@ -157,18 +192,115 @@ class Http1Connection(SerialConnection):
     def check_requests(self, now: float) -> None:
         limits, exchange = self.limits, self._exchange
         if self._head_since is not None:
-            if now - self._head_since >= limits.header_timeout_s:
+            if now - self._head_since >= self.patience(limits.header_timeout_s, now):
                 self.refuse(408, "header_timeout", "The header of the request took too long.")
         elif exchange is None:
-            if now - self._received_at >= limits.keep_alive_s:
+            if now - self._received_at >= self.patience(limits.keep_alive_s, now):
                 self.close()
         elif not self._parser.complete:
             if self.read_paused or exchange.expects_continue:
                 self._received_at = now  # it is the client that waits
-            elif now - self._received_at >= limits.body_timeout_s:
+            elif now - self._received_at >= self.patience(limits.body_timeout_s, now):
                 self.refuse(408, "body_timeout", "The body of the request took too long.")
 
     def may_be_receiving(self) -> bool:
         parser = self._parser
         in_body = self._exchange is not None and not parser.complete
         return in_body or self._head_since is not None or bool(parser.ahead)
+
+
+class Http1Exchange(ClientExchange):
+    """A request over HTTP/1.1."""
+
+    __slots__ = ("_connection", "_more", "_news", "_waiter", "body", "expects_continue", "response")
+
+    def __init__(self, connection: Http1Connection, response: ResponseWriter, *, expects_continue: bool) -> None:
+        super().__init__()
+        self._connection = connection
+        self._more = True
+        self._news = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.response = response
+        self.expects_continue = expects_continue
+        """Whether the client still waits for 100 Continue."""
+        self.body = b""
+        """What has arrived of the request's body, and was not taken yet."""
+
+    def has_begun(self) -> bool:
+        return self.response.started
+
+    def is_complete(self) -> bool:
+        return self.response.complete
+
+    def refuse(self, status: int, problem: str, message: str) -> None:
+        self._connection.refuse(status, problem, message)
+
+    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
+
+    def body_received(self, data: bytes, *, more: bool) -> None:
+        """Keep bytes of the body for the application, unless it has responded already."""
+        if self.response.complete:
+            return
+        self.body = self.body + data if self.body else data
+        self._more = more
+        self._news = True
+        self._wake()
+
+    def disconnect(self) -> None:
+        super().disconnect()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def receive(self) -> Message:
+        connection = self._connection
+        if self.expects_continue:
+            self.expects_continue = False
+            if not connection.closed:
+                connection.transport.write(_CONTINUE)
+        if not (self._news or self.gone or self.response.complete):
+            self._waiter = connection.loop.create_future()
+            await self._waiter
+        self._news = False
+        if self.gone or self.response.complete:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, b""
+        connection.taken()
+        return {"type": "http.request", "body": body, "more_body": self._more}
+
+    async def send(self, message: Message) -> None:
+        connection, response = self._connection, self.response
+        if connection.write_paused and not self.gone:
+            await connection.drain()
+        if self.gone:
+            return
+        kind = message["type"]
+        if kind == "http.response.body":
+            data = response.body(message.get("body", b""), more=message.get("more_body", False))
+        elif kind in ("http.response.start", WHOLE_RESPONSE):
+            self.expects_continue = False
+            if connection.clients.retiring:
+                response.keep_alive = False
+            response.begin(message["status"], message.get("headers", ()))
+            if kind != WHOLE_RESPONSE:
+                connection.loop.call_soon(self.flush)
+                return
+            data = response.body(message["body"], more=False)
+        else:
+            raise RuntimeError(f"unexpected ASGI message {kind!r}")
+        if data and not connection.closed:
+            connection.transport.write(data)
+        if response.complete:
+            self.body = b""
+            self._wake()
+            connection.response_complete()
+
+    def flush(self) -> None:
+        """Send the header now, unless it was sent with the first bytes of the body."""
+        head = self.response.head()
+        if head and not self._connection.closed:
+            self._connection.transport.write(head)

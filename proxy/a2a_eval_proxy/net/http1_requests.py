@@ -13,6 +13,9 @@ _END_OF_SECTION = b"\r\n\r\n"
 
 _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#]*)")
 
+_FIELD_BYTES = 128
+"""Of the objects of a header field, besides its text."""
+
 _INVALID = "Invalid HTTP request received."
 
 ASGI = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "root_path": ""}
@@ -85,6 +88,13 @@ class RequestParser:
             self._parse(data if end - at == size else data[at:end])
             at = end
         self.ahead = data[at:]
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of memory that a header takes which has not arrived whole."""
+        if self.scope is not None or not self._unread:
+            return 0
+        return self._unread + _FIELD_BYTES * len(self._headers)
 
     def take(self) -> bytes:
         """The bytes of the body that arrived since the last call."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from .client_connection import CLOSE_WITHIN_S, MAX_DISCARDED
 from .client_limits import ClientLimits
 from .header_compression import Fields
 from .http1_requests import ASGI, RequestError, target_of
@@ -15,7 +16,6 @@ from .http2_frames import ErrorCodes
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Headers, Reset, are_valid
 from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
-from .staged_close import CLOSE_WITHIN_S, MAX_DISCARDED
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})

@@ -71,9 +71,7 @@ class Http2Connection(ClientConnection):
         self._hurried = True
         self._streams.go_away()
 
-    def data_received(self, data: bytes) -> None:
-        if self.closed:
-            return
+    def received(self, data: bytes) -> None:
         self._received_at = self.loop.time()
         try:
             self._http.feed(data)
@@ -143,10 +141,10 @@ class Http2Connection(ClientConnection):
     def check_requests(self, now: float) -> None:
         limits, streams = self.limits, self._streams
         if self._header is not None or not streams.is_ready:
-            if now - self._header_since >= limits.header_timeout_s:
+            if now - self._header_since >= self.patience(limits.header_timeout_s, now):
                 self._refuse("header_timeout", "a header took too long")
                 return
-        elif not streams.streams and now - self._received_at >= limits.keep_alive_s:
+        elif not streams.streams and now - self._received_at >= self.patience(limits.keep_alive_s, now):
             streams.go_away()
         before, self._slow = self._slow, {}
         for stream in [*streams.streams.values()]:
@@ -158,7 +156,7 @@ class Http2Connection(ClientConnection):
             last, since = before.get(stream, (None, now))
             if last != how_far:
                 since = now
-            if now - since < (limits.send_timeout_s if stream.unsent else limits.body_timeout_s):
+            if now - since < self.patience(limits.send_timeout_s if stream.unsent else limits.body_timeout_s, now):
                 self._slow[stream] = how_far, since
             else:
                 limits.broken("send_timeout" if stream.unsent else "body_timeout")

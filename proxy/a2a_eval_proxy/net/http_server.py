@@ -1,4 +1,4 @@
-"""Listening ports: uvicorn inside our own event loop, with our own protocol, and without its signal handlers."""
+"""Listening ports: they accept connections, see once a second that clients keep their limits, and end."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import uvicorn
+from contextlib import AsyncExitStack
 
 from ..errors import ListenError
 from ..settings.parsing import split_address
 from .client_connection import ClientConnection
-from .client_limits import ClientLimits, Clients
+from .client_limits import Capacity, ClientLimits
 from .http1_connection import Http1Connection
+from .http2_server import Http2Connection, StreamHandler
+from .server_exchange import Application
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 2048
+_BACKLOG = 2048
+_CHECK_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.05
+"""While the server stops."""
 
-logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the proxy itself logs that a server started
 
-
-class HttpServer(uvicorn.Server):
+class HttpServer:
     """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
     Clients are held to `limits` (default: those of `ClientLimits`). With `tls` it speaks HTTPS only.
@@ -33,109 +32,109 @@ class HttpServer(uvicorn.Server):
 
     def __init__(
         self,
-        app: Any,
+        app: Application | None,
         address: str,
         *,
-        shutdown_timeout_s: float,
+        setting: str = "",
+        shutdown_timeout_s: float = 1.0,
+        streams: StreamHandler | None = None,
         limits: ClientLimits | None = None,
+        capacity: Capacity | None = None,
+        reserved_part: int | None = None,
         tls: ssl.SSLContext | None = None,
-        speaks: Callable[[Any, Clients], ClientConnection] = Http1Connection,
     ) -> None:
-        """`speaks` makes the protocol of a connection, which gives what arrives to `app`."""
-        config = uvicorn.Config(
-            app,
-            http=self._new_connection,  # type: ignore[arg-type]  # uvicorn but calls it
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            callback_notify=self._check_clients,
-            timeout_notify=0,
-            timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
-        )
-        config.load()
-        config.ssl = tls
-        super().__init__(config)
-        self._app = app
-        self._speaks = speaks
-        self._limits = limits or ClientLimits()
-        self._clients = Clients(self._limits, self.server_state.connections, self.server_state.tasks)
-        self._socket = bound(address)
-        self._socket.listen(BACKLOG)
-        self._socket.setblocking(False)
-        self._ready = asyncio.Event()
-        self._serving: asyncio.Task[None] | None = None
+        """`app` answers requests over HTTP/1.1, `streams` those over HTTP/2; None: this version is not spoken.
 
-    @property
-    def address(self) -> str:
+        `setting` chooses the address. `capacity` is shared with other ports, `reserved_part` as of `Capacity.port`.
+        Raises ListenError.
+        """
+        self._app = app
+        self._streams = streams
+        self._tls = tls
+        self._shutdown_timeout_s = shutdown_timeout_s
+        self._limits = limits or ClientLimits()
+        self._socket = _bound(address, setting)
+        self._socket.listen(_BACKLOG)
+        self._socket.setblocking(False)
+        self.address = _address_of(self._socket)
         """HOST:PORT of the listening socket."""
-        return address_of(self._socket)
+        self.clients = (capacity or Capacity()).port(self._limits, reserved_part)
+        self._listener: asyncio.Server | None = None
+        self._checking: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
-        return f"{'https' if self.config.ssl else 'http'}://{self.address}"
+        return f"{'https' if self._tls else 'http'}://{self.address}"
 
-    async def start(self) -> asyncio.Task[None]:
-        """See `net.ports.Server`."""
-        self._ready.clear()
-        self._serving = asyncio.get_running_loop().create_task(self._serve_copy(self._socket.dup()))
-        ready = asyncio.ensure_future(self._ready.wait())
-        await asyncio.wait({ready, self._serving}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if self._serving.done():
-            self._serving.result()
-        return self._serving
+    @property
+    def connections(self) -> int:
+        """Client connections that are open now."""
+        return len(self.clients.connections)
 
-    async def _serve_copy(self, listener: socket.socket) -> None:
-        """Serve on a copy of our socket, which keeps the port, and those who connect, for a later start."""
-        try:
-            await self.serve(sockets=[listener])
-        finally:
-            for server in self.servers:
-                server.close()
-            listener.close()
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Accept connections, until `stack` ends."""
+        stack.push_async_callback(self.stop)
+        await self.start()
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            self._new_connection, sock=self._socket, ssl=self._tls, backlog=_BACKLOG
+        )
+        self._checking = loop.create_task(self._check_clients())
+
+    def _new_connection(self) -> ClientConnection:
+        if self._app is not None:
+            return Http1Connection(self._app, self.clients, self._streams)
+        if self._streams is None:
+            raise RuntimeError("a port answers requests over HTTP/1.1, over HTTP/2, or both")
+        return Http2Connection(self._streams, self.clients)
 
     def retire(self) -> None:
         """Keep serving, and ask clients with every further response (`Connection: close`) to connect again.
 
         So no connection is closed while a request on it is on its way.
         """
-        self._clients.retiring = True
+        self.clients.retiring = True
 
     def close(self) -> None:
         """Refuse connections, and take no further request; `stop` waits until open ones have finished."""
-        self.should_exit = True
-        self._socket.close()  # which would keep those who connect waiting
+        if self._listener is None:
+            self._socket.close()
+            return
+        self._listener.close()
+        for connection in list(self.clients.connections):
+            connection.shutdown()
 
     async def stop(self) -> None:
+        """Let open responses finish, within `shutdown_timeout_s`; then cut them off."""
         self.close()
-        try:
-            if self._serving is not None:
-                await asyncio.wait({self._serving})
-        finally:
-            self._limits.close()
-
-    @property
-    def connections(self) -> int:
-        """Client connections that are open now."""
-        return len(self.server_state.connections)
-
-    def _new_connection(self, **_: Any) -> asyncio.Protocol:
-        return self._speaks(self._app, self._clients)
+        clients = self.clients
+        for _ in range(round(self._shutdown_timeout_s / _LOOK_EVERY_S)):
+            if not clients.connections and not clients.tasks:
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+        if clients.tasks:
+            logger.warning("%s: %d request(s) were still being answered and are cut off", self.url, len(clients.tasks))
+            for task in clients.tasks:
+                task.cancel()
+            await asyncio.wait(clients.tasks, timeout=_CHECK_EVERY_S)
+        if self._checking is not None:
+            self._checking.cancel()
+        for connection in [*clients.connections]:
+            connection.transport.close()
+        self._limits.close()
 
     async def _check_clients(self) -> None:
-        """Called about once a second, first when connections are accepted."""
-        now = asyncio.get_running_loop().time()
-        for connection in list(self._clients.connections):
-            try:
-                connection.check(now)
-            except Exception:
-                logger.exception("the connection of a client could not be checked, and is cut off")
-                connection.abort()
-        self._ready.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield  # the owner of the process handles its signals
+        while True:
+            now = asyncio.get_running_loop().time()
+            for connection in [*self.clients.connections, *self.clients.capacity.leaving]:
+                try:
+                    connection.check(now)
+                except Exception:
+                    logger.exception("the connection of a client could not be checked, and is cut off")
+                    connection.abort()
+            await asyncio.sleep(_CHECK_EVERY_S)
 
 
 def reachable(url: str) -> str:
@@ -143,7 +142,7 @@ def reachable(url: str) -> str:
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
-def bound(address: str) -> socket.socket:
+def _bound(address: str, setting: str) -> socket.socket:
     """A socket that is bound to `address`. Raises ListenError."""
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -153,11 +152,12 @@ def bound(address: str) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}") from error
+        advice = f"; choose another address with {setting}" if setting else ""
+        raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}{advice}") from error
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def _address_of(listener: socket.socket) -> str:
     """Its HOST:PORT."""
     host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

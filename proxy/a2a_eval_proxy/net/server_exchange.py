@@ -1,4 +1,4 @@
-"""One request of a client and its response, for an ASGI application: what each has, and that of HTTP/1.1."""
+"""One request of a client and its response, for an ASGI application, whichever version of HTTP it came with."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-
-from .client_connection import ClientConnection
-from .http1_responses import ResponseWriter
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +18,6 @@ WHOLE_RESPONSE = "http.response.whole"
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Message = MutableMapping[str, Any]
-
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ClientExchange(ABC):
@@ -93,122 +88,3 @@ class ClientExchange(ABC):
     @abstractmethod
     async def send(self, message: Message) -> None:
         """Send a part of the response, or a whole one, once the client has read enough of what went before."""
-
-
-class SerialConnection(ClientConnection):
-    """A connection with one request at a time."""
-
-    @abstractmethod
-    def refuse(self, status: int, problem: str, message: str) -> None:
-        """End the connection, with an error response unless a response has begun, or no request waits for one.
-
-        `problem`: what is counted (`ClientLimits.broken`), if anything.
-        """
-
-    @abstractmethod
-    def response_complete(self) -> None:
-        """Called when the whole response to the current request is written."""
-
-    @abstractmethod
-    def adjust_reading(self) -> None:
-        """Read from the client unless too much waits."""
-
-
-class ServerExchange(ClientExchange):
-    """A request over HTTP/1.1."""
-
-    __slots__ = ("_connection", "_more", "_news", "_waiter", "body", "expects_continue", "response")
-
-    def __init__(self, connection: SerialConnection, response: ResponseWriter, *, expects_continue: bool) -> None:
-        super().__init__()
-        self._connection = connection
-        self._more = True
-        self._news = False
-        self._waiter: asyncio.Future[None] | None = None
-        self.response = response
-        self.expects_continue = expects_continue
-        """Whether the client still waits for 100 Continue."""
-        self.body = b""
-        """What has arrived of the request's body, and was not taken yet."""
-
-    def has_begun(self) -> bool:
-        return self.response.started
-
-    def is_complete(self) -> bool:
-        return self.response.complete
-
-    def refuse(self, status: int, problem: str, message: str) -> None:
-        self._connection.refuse(status, problem, message)
-
-    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
-
-    def body_received(self, data: bytes, *, more: bool) -> None:
-        """Keep bytes of the body for the application, unless it has responded already."""
-        if self.response.complete:
-            return
-        self.body = self.body + data if self.body else data
-        self._more = more
-        self._news = True
-        if self._waiter is not None:
-            self._wake()
-
-    def disconnect(self) -> None:
-        super().disconnect()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def receive(self) -> Message:
-        connection = self._connection
-        if self.expects_continue:
-            self.expects_continue = False
-            if not connection.closed:
-                connection.transport.write(_CONTINUE)
-        if not (self._news or self.gone or self.response.complete):
-            self._waiter = connection.loop.create_future()
-            await self._waiter
-        self._news = False
-        if self.gone or self.response.complete:
-            return {"type": "http.disconnect"}
-        body, self.body = self.body, b""
-        if connection.read_paused:
-            connection.adjust_reading()
-        return {"type": "http.request", "body": body, "more_body": self._more}
-
-    async def send(self, message: Message) -> None:
-        connection, response = self._connection, self.response
-        if connection.write_paused and not self.gone:
-            await connection.drain()
-        if self.gone:
-            return
-        kind = message["type"]
-        if kind == "http.response.body":
-            data = response.body(message.get("body", b""), more=message.get("more_body", False))
-        elif kind in ("http.response.start", WHOLE_RESPONSE):
-            self.expects_continue = False
-            if connection.clients.retiring:
-                response.keep_alive = False
-            response.begin(message["status"], message.get("headers", ()))
-            if kind != WHOLE_RESPONSE:
-                connection.loop.call_soon(self.flush)
-                return
-            data = response.body(message["body"], more=False)
-        else:
-            raise RuntimeError(f"unexpected ASGI message {kind!r}")
-        if data and not connection.closed:
-            connection.transport.write(data)
-        if response.complete:
-            self.body = b""
-            if self._waiter is not None:
-                self._wake()
-            connection.response_complete()
-
-    def flush(self) -> None:
-        """Send the header now, unless it was sent with the first bytes of the body."""
-        head = self.response.head()
-        if head and not self._connection.closed:
-            self._connection.transport.write(head)

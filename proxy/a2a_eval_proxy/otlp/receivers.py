@@ -9,10 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from a2a_tool_capture.secret_references import resolve_header
 
 from ..errors import ListenError
+from ..net.client_limits import Capacity, operator_limits
 from ..net.file_watcher import FileWatch
-from ..net.http2_server import Http2Connection
 from ..net.http_server import HttpServer
-from ..net.ports import Ports
 from ..net.tls import HTTP_2, TlsFiles, server_tls
 from ..settings.settings import DEFAULT_OTLP, TraceSettings
 from ..telemetry.counters import Metrics
@@ -38,15 +37,20 @@ async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing
         tracing = Tracing(metrics, wait_s=wait_s, expected=True)
         stack.callback(tracing.close)
         intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=None, counts=metrics.otlp_requests)
-        ports = Ports(stack)
-        server = await ports.open(lambda: HttpServer(HttpReceiver(intake), address, shutdown_timeout_s=1.0), "--otlp")
+        server = HttpServer(HttpReceiver(intake), address, setting="--otlp", limits=operator_limits())
+        await server.open(stack)
         yield tracing, server.url
 
 
 async def receive_traces(
-    ports: Ports, settings: TraceSettings, tracing: Tracing | None, metrics: Metrics, files: FileWatch
+    stack: AsyncExitStack,
+    settings: TraceSettings,
+    tracing: Tracing | None,
+    metrics: Metrics,
+    files: FileWatch,
+    capacity: Capacity,
 ) -> HttpServer | None:
-    """Start the OTLP receivers; returns the one for HTTP. `files` watches those of TLS.
+    """Start the OTLP receivers, until `stack` ends; returns the one for HTTP. `files` watches those of TLS.
 
     Raises ListenError for an address that is in use, ConfigurationError for a variable that is not set, and ConfigError
     for files of TLS.
@@ -58,29 +62,37 @@ async def receive_traces(
     from .http_receiver import HttpReceiver
     from .intake import Intake
 
-    ports.stack.callback(tracing.close)
+    stack.callback(tracing.close)
     forward = None
     if settings.otlp_forward:
         headers = {name: resolve_header(name, value) for name, value in settings.otlp_forward_headers}
         forward = OtlpForwarder(settings.otlp_forward, headers, counts=metrics.forward)
         forward.start()
-        ports.stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
+        stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     if otlp_grpc := settings.otlp_grpc:
         grpc_tls = server_tls(TlsFiles.of(settings, "otlp_tls", alpn=HTTP_2), files, "TLS for traces over gRPC")
-        await ports.open(
-            lambda: HttpServer(
-                GrpcReceiver(intake), otlp_grpc, shutdown_timeout_s=1.0, tls=grpc_tls, speaks=Http2Connection
-            ),
-            "--otlp-grpc",
+        calls = HttpServer(
+            None,
+            otlp_grpc,
+            setting="--otlp-grpc",
+            streams=GrpcReceiver(intake),
+            limits=operator_limits(),
+            capacity=capacity,
+            tls=grpc_tls,
         )
+        await calls.open(stack)
     if not (otlp := settings.otlp):
         return None
     tls = server_tls(TlsFiles.of(settings, "otlp_tls"), files, "TLS for traces")
     try:
-        return await ports.open(
-            lambda: HttpServer(HttpReceiver(intake), otlp, shutdown_timeout_s=1.0, tls=tls),
-            "--otlp (or receive no traces: --no-otlp)",
+        server = HttpServer(
+            HttpReceiver(intake),
+            otlp,
+            setting="--otlp (or receive no traces: --no-otlp)",
+            limits=operator_limits(),
+            capacity=capacity,
+            tls=tls,
         )
     except ListenError as error:
         # A collector may listen at the default address. Nobody asked for this receiver; traffic does not depend on it.
@@ -88,3 +100,5 @@ async def receive_traces(
             raise
         logger.warning("no traces are received: %s", error)
         return None
+    await server.open(stack)
+    return server

@@ -23,6 +23,10 @@ class BodyMemory(HeldBytes):
         self._first: Hashable | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
+    def is_waited_for(self) -> bool:
+        """Whether someone waits for room."""
+        return bool(self._waiting)
+
     def has_room(self, more: int, size: int) -> bool:
         """Whether a body may grow by `more` bytes to `size` bytes."""
         limit = self.limit

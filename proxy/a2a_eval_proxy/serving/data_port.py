@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 from ..clock import CLOCK
 from ..net.browser_guard import HostNames
-from ..net.client_limits import ClientLimits, connections_possible
+from ..net.client_limits import Capacity, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus
 from ..net.http2_exchange import HttpStreams
-from ..net.http2_server import Http2Connection, StreamHandler
+from ..net.http2_server import StreamHandler
 from ..net.http_server import HttpServer, reachable
-from ..net.negotiated_connection import NegotiatedConnection
-from ..net.ports import Ports
 from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
 from ..settings import Settings
@@ -26,9 +24,10 @@ from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedNotifications, RoutedRequests
 from .local_serving import RelayedHere
-from .push_port import PushPort
 from .refusals import GrpcRefusal
 from .turn_capture import TurnCapture
+
+logger = logging.getLogger(__name__)
 
 _EXPIRE_EVERY_S = 0.5
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
@@ -43,22 +42,23 @@ class DataPort:
         names: HostNames,
         files: FileWatch,
         metrics: Metrics,
+        capacity: Capacity,
         agents: Sequence[RelayedHere],
     ) -> None:
-        """Reads the files of TLS. Raises ConfigError."""
+        """`capacity`: for the clients of all ports. Reads the files of TLS. Raises ConfigError."""
         self.files = files
         self.metrics = metrics
         self._settings = settings
         self._names = names
         self._agents = agents
-        self._push = None
-        if settings.push_mode == "relay":
-            self._push = PushPort(settings, files, settings.push_listen)
+        self._capacity = capacity
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
+        self._push_tls = None
+        if settings.push_mode == "relay":
+            self._push_tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
         self._server: HttpServer
         self._grpc_server: HttpServer | None = None
-        self._ports: Ports
         self.grpc_address: str | None = None
         """HOST:PORT where clients connect that speak gRPC, once it is open."""
 
@@ -72,9 +72,6 @@ class DataPort:
         self._server.retire()
         if self._grpc_server is not None:
             self._grpc_server.retire()
-
-    def problems(self) -> list[str]:
-        return self._ports.problems()
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """See `AgentRelay.wire`."""
@@ -94,9 +91,18 @@ class DataPort:
         routes = AgentRoutes(
             [AgentRoute(one, one.application(self._names), one.calls(of_calls)) for one in relays], self.metrics
         )
-        self._ports = Ports(stack)
-        if self._push is not None:
-            await self._push.open(self._ports, self._limits(), RoutedNotifications(routes))
+        if settings.push_mode == "relay":
+            notifications = HttpServer(
+                RoutedNotifications(routes),
+                settings.push_listen,
+                setting="--push-listen",
+                shutdown_timeout_s=settings.shutdown_timeout,
+                limits=self._limits(),
+                capacity=self._capacity,
+                tls=self._push_tls,
+            )
+            await notifications.open(stack)
+            logger.info("webhooks: notifications of the agent are received on %s", notifications.url)
         stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
         data: Application = RoutedRequests(routes, settings.public_url, self._names)
         calls: StreamHandler = RoutedCalls(routes)
@@ -106,23 +112,33 @@ class DataPort:
         if settings.grpc is None:
             calls = GrpcRefusal(GrpcStatus.UNIMPLEMENTED, _NO_GRPC)
         else:
-            grpc = self._grpc_server = await self._open_grpc(settings.grpc, calls, of_calls)
-            self.grpc_address = grpc.address
-        streams = HttpStreams(data, calls, limits)
-        self._server = await self._ports.open(
-            lambda: HttpServer(
-                data,
-                settings.listen,
+            self._grpc_server = HttpServer(
+                None,
+                settings.grpc,
+                setting="--grpc",
                 shutdown_timeout_s=settings.shutdown_timeout,
-                limits=limits,
-                tls=self._tls,
-                speaks=partial(NegotiatedConnection, streams),
-            ),
-            "--listen",
+                streams=calls,
+                limits=of_calls,
+                capacity=self._capacity,
+                reserved_part=4,
+                tls=self._grpc_tls,
+            )
+            await self._grpc_server.open(stack)
+            self.grpc_address = self._grpc_server.address
+        self._server = HttpServer(
+            data,
+            settings.listen,
+            setting="--listen",
+            shutdown_timeout_s=settings.shutdown_timeout,
+            streams=HttpStreams(data, calls, limits),
+            limits=limits,
+            capacity=self._capacity,
+            reserved_part=2 if settings.grpc is None else 4,
+            tls=self._tls,
         )
+        await self._server.open(stack)
         for relay in relays:
             relay.reached_at(reachable(self.url), self.grpc_address)
-        stack.callback(self._ports.give_up)
         if self._grpc_server is not None:
             stack.callback(self._grpc_server.close)  # both ports wait for open responses at the same time
 
@@ -143,19 +159,6 @@ class DataPort:
 
     def _captures(self) -> list[TurnCapture]:
         return [capture for agent in self._agents for capture in agent.captured.captures]
-
-    async def _open_grpc(self, address: str, calls: StreamHandler, limits: ClientLimits) -> HttpServer:
-        return await self._ports.open(
-            lambda: HttpServer(
-                calls,
-                address,
-                shutdown_timeout_s=self._settings.shutdown_timeout,
-                limits=limits,
-                tls=self._grpc_tls,
-                speaks=Http2Connection,
-            ),
-            "--grpc",
-        )
 
     def _limits(self) -> ClientLimits:
         settings = self._settings

@@ -1,29 +1,20 @@
-"""The port on which the agents' notifications arrive, and what relays the webhooks that they are for."""
+"""Relays the webhooks of one agent, and keeps its notifications for the wire of their turns."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 from ..capture.failures import log_failure
 from ..clock import CLOCK
-from ..net.client_limits import ClientLimits
-from ..net.file_watcher import FileWatch
 from ..net.http_client import RequestHead
-from ..net.http_server import HttpServer
-from ..net.ports import Ports
-from ..net.server_exchange import Application
-from ..net.tls import TlsFiles, server_tls
 from ..push.capture import NotificationCapture
 from ..push.listener import NotificationRecord, PushListener
 from ..push.registry import WebhookRegistry
 from ..push.relay import PushRelay
 from ..relay.wire_log import WireExchange, WireLog
 from ..settings.settings import TrafficSettings
-
-logger = logging.getLogger(__name__)
 
 
 class AgentPush:
@@ -42,6 +33,8 @@ class AgentPush:
             notifications,
             push_url=settings.push_url or "",
             targets=settings.push_allow,
+            retries=settings.push_retry,
+            max_body_bytes=settings.max_body_bytes,
             check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
         )
         self.listener = PushListener(self.relay, settings.max_body_bytes, self._keep)
@@ -52,6 +45,9 @@ class AgentPush:
         stack.push_async_callback(relay.registry.close)
         stack.callback(loop.create_task(relay.watch()).cancel)
         stack.callback(self.listener.close)
+        if relay.retry is not None:
+            stack.push_async_callback(relay.retry.close)
+            stack.callback(loop.create_task(relay.retry.watch()).cancel)
 
     def _keep(self, record: NotificationRecord) -> None:
         """Keep a notification for the wire of its turn."""
@@ -71,27 +67,3 @@ class AgentPush:
             wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
             wire.part(record.answer.body, CLOCK.now())
         wire.end(CLOCK.now(), record.problem, b"")
-
-
-class PushPort:
-    """Where the notifications of all agents arrive."""
-
-    def __init__(self, settings: TrafficSettings, files: FileWatch, address: str) -> None:
-        """Reads the files of TLS; raises ConfigError."""
-        self._address = address
-        self._shutdown_timeout_s = settings.shutdown_timeout
-        self._tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
-
-    async def open(self, ports: Ports, limits: ClientLimits, application: Application) -> None:
-        """Listen for notifications, which `application` answers. Raises ListenError."""
-        server = await ports.open(
-            lambda: HttpServer(
-                application,
-                self._address,
-                shutdown_timeout_s=self._shutdown_timeout_s,
-                limits=limits,
-                tls=self._tls,
-            ),
-            "--push-listen",
-        )
-        logger.info("webhooks: notifications of the agent are received on %s", server.url)

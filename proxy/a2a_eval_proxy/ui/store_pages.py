@@ -22,8 +22,8 @@ from ..admin.api import admin_app
 from ..admin.control import Control
 from ..admin.tokens import AdminTokens
 from ..net.browser_guard import HostNames
+from ..net.client_limits import operator_limits
 from ..net.http_server import HttpServer
-from ..net.ports import Ports
 from ..privacy.policy import NO_PRIVACY
 from ..runs.stored_turns import open_existing_store
 from ..scoring.agent_scoring import Scoring
@@ -161,8 +161,8 @@ async def store_pages(
         await control.agent_reports(())
         site = Site(control, tokens, location)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)
-        address = f"127.0.0.1:{port}"
-        server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0), "--port")
+        server = HttpServer(app, f"127.0.0.1:{port}", setting="--port", limits=operator_limits())
+        await server.open(stack)
         watch = asyncio.create_task(StoreWatch(store, control.bus).run())
         stack.callback(watch.cancel)
         stack.callback(control.bus.close)  # first: pages that listen would keep the server

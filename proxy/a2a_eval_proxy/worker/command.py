@@ -25,9 +25,9 @@ from tool_call_evaluators.texts import counted, one_line
 from ..admin.api import worker_app
 from ..admin.tokens import AdminTokens
 from ..children import stop_signal
+from ..net.client_limits import operator_limits
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
-from ..net.ports import Ports
 from ..net.tls import TlsFiles, server_tls
 from ..privacy.policy import PrivacyOfAll
 from ..settings.settings import AdminPortOptions
@@ -290,7 +290,8 @@ async def _admin(
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)
     tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")
-    server = await Ports(stack).open(lambda: HttpServer(app, address, shutdown_timeout_s=1.0, tls=tls), "--admin")
+    server = HttpServer(app, address, setting="--admin", limits=operator_limits(), tls=tls)
+    await server.open(stack)
     return server.url
 
 

@@ -20,9 +20,9 @@ print(connections_possible(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 @pytest.mark.parametrize(
     ("soft", "hard", "expected"),
     [
-        (100, 100, "18 100"),
-        (100, 1064, "500 1064"),
-        (100, 4000, "1000 2064"),
+        (200, 200, "36 200"),
+        (100, 1128, "500 1128"),
+        (100, 4000, "1000 2128"),
         (3000, 4000, "1000 3000"),
         (60, 60, "1 60"),
     ],

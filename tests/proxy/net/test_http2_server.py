@@ -12,7 +12,7 @@ from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.header_compression import Fields
 from a2a_eval_proxy.net.http2_connection import AsyncStream
 from a2a_eval_proxy.net.http2_frames import ErrorCodes
-from a2a_eval_proxy.net.http2_server import Ends, Http2Connection, StreamHandler
+from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
 from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.net.http_server import HttpServer
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
@@ -53,7 +53,7 @@ class Handler(StreamHandler):
 @asynccontextmanager
 async def serving(**limits: float) -> AsyncIterator[tuple[str, Handler, ClientLimits]]:
     handler, held = Handler(), ClientLimits(**limits)  # type: ignore[arg-type]  # seconds
-    server = HttpServer(handler, "127.0.0.1:0", shutdown_timeout_s=1.0, limits=held, speaks=Http2Connection)
+    server = HttpServer(None, "127.0.0.1:0", streams=handler, limits=held)
     await server.start()
     try:
         yield server.address, handler, held

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net import staged_close
+from a2a_eval_proxy.net import client_connection
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http_server import HttpServer
 from support.certificates import Authority
@@ -106,8 +107,8 @@ async def test_a_header_without_a_body_comes_before_the_close() -> None:
 
 
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_close, "CLOSE_WITHIN_S", 0.0)
-    monkeypatch.setattr(staged_close, "_QUIET_S", 1.0)
+    monkeypatch.setattr(client_connection, "CLOSE_WITHIN_S", 0.0)
+    monkeypatch.setattr(client_connection, "_QUIET_S", 1.0)
 
     pace = threading.Event()
 
@@ -125,7 +126,7 @@ async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.Monk
 
 
 async def test_a_client_that_does_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_close, "_QUIET_S", 0.05)
+    monkeypatch.setattr(client_connection, "_QUIET_S", 0.05)
 
     async with serving(only_a_header) as (server, limits):
         with connect(server) as client:
@@ -144,7 +145,7 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) ->
                 client.sendall(b"GET / HTTP/1.0\r\n\r\nmore")
                 await asyncio.to_thread(client.recv, 100 if how == "resets" else len(LARGE))
                 if how == "resets":
-                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, staged_close._RESET_ON_CLOSE)
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         while server.connections:
             await asyncio.sleep(0)
         assert not limits.broken_limits
@@ -156,7 +157,7 @@ async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> No
 
     async def begin_and_abort(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        for connection in server.server_state.connections:
+        for connection in [*server.clients.connections]:
             connection.abort()
 
     async with serving(begin_and_abort) as (server, _):

@@ -388,7 +388,7 @@ async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, lea
     async def app(scope: Any, receive: Any, send: Any) -> None:
         client = scope["extensions"][CLIENT]
         client.watch()
-        connections.extend(map(weakref.ref, server.server_state.connections))
+        connections.extend(map(weakref.ref, server.clients.connections))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"hello", "more_body": leaves})
         if leaves:

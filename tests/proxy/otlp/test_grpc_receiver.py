@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.net.grpc_wire import GrpcStatus
-from a2a_eval_proxy.net.http2_server import Http2Connection
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
@@ -34,7 +33,7 @@ def sink():
 
 
 def new_server(receiver, address="127.0.0.1:0"):
-    return HttpServer(receiver, address, shutdown_timeout_s=1.0, speaks=Http2Connection)
+    return HttpServer(None, address, streams=receiver)
 
 
 @asynccontextmanager

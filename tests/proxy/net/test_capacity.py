@@ -1,0 +1,63 @@
+"""What the clients of all ports share, without a socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.net.client_limits import GRACE_S, SMALL_BYTES, Capacity, ClientLimits, Clients
+
+
+def crowd(capacity: Capacity, clients: Clients, size: int) -> int:
+    """How many of `size` connections the port keeps."""
+    for _ in range(size):
+        one: Any = object()
+        clients.connections.add(one)
+        if not capacity.admits(clients, 0.0):
+            clients.connections.discard(one)
+    return len(clients.connections)
+
+
+@pytest.mark.parametrize(
+    ("first", "data_then", "admin_then"),
+    [("data", 100, 16), ("admin", 50, 66), ("grpc", 25, 16)],
+)
+def test_no_port_takes_what_is_reserved_for_others(first: str, data_then: int, admin_then: int) -> None:
+    capacity = Capacity(100)
+    ports = {
+        "data": capacity.port(ClientLimits(), 4 if first == "grpc" else 2),
+        "admin": capacity.port(ClientLimits()),
+    }
+    if first == "grpc":
+        ports["grpc"] = capacity.port(ClientLimits(), 4)
+    crowd(capacity, ports[first], 500)
+    assert crowd(capacity, ports["data"], 500) == data_then
+    assert crowd(capacity, ports["admin"], 500) == admin_then
+    assert sum(len(one.connections) for one in ports.values()) <= 100 + 16
+
+
+def test_without_a_number_every_connection_is_kept() -> None:
+    capacity = Capacity()
+    assert crowd(capacity, capacity.port(ClientLimits()), 50) == 50
+
+
+def test_what_connections_hold_is_bounded_and_little_of_each_is_free() -> None:
+    capacity = Capacity(held_bytes=1_000)
+    assert all(capacity.hold(0, SMALL_BYTES, 0.0) for _ in range(100))
+    assert capacity.hold(SMALL_BYTES, SMALL_BYTES + 1_000, 0.0)
+    assert not capacity.hold(0, SMALL_BYTES + 1, 0.0)
+    assert capacity.hold(0, SMALL_BYTES, 0.0)
+    assert capacity.hold(SMALL_BYTES + 1_000, 0, 0.0)
+    assert capacity.hold(0, SMALL_BYTES + 1_000, 0.0)
+
+
+def test_clients_have_less_time_while_others_wait() -> None:
+    capacity, waits = Capacity(held_bytes=0), False
+    capacity.waits_for_memory.append(lambda: waits)
+    assert capacity.patience(60.0, 100.0) == 60.0
+    assert not capacity.hold(0, SMALL_BYTES + 1, 100.0)
+    assert capacity.patience(60.0, 101.0) == GRACE_S
+    assert capacity.patience(1.0, 101.0) == 1.0
+    assert capacity.patience(60.0, 100.0 + GRACE_S) == 60.0
+    waits = True
+    assert capacity.patience(60.0, 200.0) == GRACE_S
