@@ -7,13 +7,12 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from h2.errors import ErrorCodes
+
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, status_of
-from ..net.header_compression import Fields
 from ..net.http2_client import Http2Client
-from ..net.http2_connection import AsyncStream
-from ..net.http2_frames import ErrorCodes
-from ..net.http2_streams import Data, Reset
+from ..net.http2_streams import Data, Fields, Http2Stream, Reset
 from ..net.http_client import UpstreamCutError, UpstreamError
 from ..net.tls import HTTP_2, TlsFiles
 from ..relay.negotiation import Negotiation
@@ -42,7 +41,7 @@ class GrpcAgent:
         await negotiation.prepare(asyncio.get_running_loop().time())
         return self._address or negotiation.grpc_address
 
-    async def begin(self, address: str, fields: Fields) -> AsyncStream:
+    async def begin(self, address: str, fields: Fields) -> Http2Stream:
         """Begin a call, whose fields begin with its method and path. Raises UpstreamError."""
         scheme = b"http" if self._tls is None else b"https"
         head = [(b":scheme", scheme), (b":authority", address.encode()), *fields]
@@ -90,7 +89,7 @@ async def _fetch_card(agent: GrpcAgent, address: str, upstream: Upstream) -> Any
     raise ValueError(f"no extended agent card at {upstream.base} ({refusals[0]})")
 
 
-async def _answer(stream: AsyncStream) -> tuple[GrpcStatus, str, bytes | None]:
+async def _answer(stream: Http2Stream) -> tuple[GrpcStatus, str, bytes | None]:
     """Status, message of the status, and the one message of a unary call."""
     reader, message, fields = MessageReader(MAX_CARD_BYTES), None, []
     while True:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..net.grpc_wire import GrpcStatus
-from ..net.header_compression import Fields
+from ..net.http2_streams import Fields
 from ..protocol.headers import read_request
 from ..telemetry.counters import Metrics
 from .messages import METHODS

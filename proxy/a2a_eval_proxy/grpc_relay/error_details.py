@@ -8,7 +8,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from ..net.grpc_wire import DETAILS, decoded_value, encoded_value
-from ..net.header_compression import Fields
+from ..net.http2_streams import Fields
 from .message_filter import may_hold_extension
 
 

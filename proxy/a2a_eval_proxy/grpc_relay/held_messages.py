@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ..net.client_limits import ClientLimits
-from ..net.http2_connection import AsyncStream
+from ..net.http2_streams import Http2Stream
 from ..relay.body_memory import BodyMemory
 
 _ROOM_BYTES = 8 * 1024 * 1024
@@ -20,7 +20,7 @@ _CHECK_EVERY_S = 1.0
 class _WaitingResponse:
     """A response that waits for its client."""
 
-    def __init__(self, stream: AsyncStream, size: int, now: float) -> None:
+    def __init__(self, stream: Http2Stream, size: int, now: float) -> None:
         self.stream = stream
         self.size = size
         self.sent = stream.sent
@@ -34,7 +34,7 @@ class HeldMessages:
     def __init__(self, bodies: BodyMemory, limits: ClientLimits) -> None:
         self._bodies = bodies
         self._limits = limits
-        self._holders: dict[AsyncStream, _WaitingResponse] = {}
+        self._holders: dict[Http2Stream, _WaitingResponse] = {}
         """By the stream of the client."""
         self._freed = asyncio.Event()
         self._queue = asyncio.Lock()
@@ -50,7 +50,7 @@ class HeldMessages:
         """The agent has the request message, or never gets it."""
         self._bodies.drop(call)
 
-    async def enter(self, stream: AsyncStream, size: int) -> None:
+    async def enter(self, stream: Http2Stream, size: int) -> None:
         """Wait until a response message of `size` bytes may be held for the client of `stream`, until `leave`."""
         if stream in self._holders:
             return
@@ -65,7 +65,7 @@ class HeldMessages:
                     self._make_room(loop.time())
             self._holders[stream] = _WaitingResponse(stream, size, loop.time())
 
-    def leave(self, stream: AsyncStream) -> None:
+    def leave(self, stream: Http2Stream) -> None:
         """The client has read the message, or never will."""
         if self._holders.pop(stream, None) is not None:
             self._freed.set()

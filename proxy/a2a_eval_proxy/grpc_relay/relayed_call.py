@@ -12,6 +12,7 @@ import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import unknown_fields
+from h2.errors import ErrorCodes
 
 from ..net.grpc_wire import (
     GrpcMessage,
@@ -24,10 +25,7 @@ from ..net.grpc_wire import (
     status_of,
     status_of_reset,
 )
-from ..net.header_compression import Fields
-from ..net.http2_connection import AsyncStream
-from ..net.http2_frames import ErrorCodes
-from ..net.http2_streams import Data, Event, Headers, Reset, are_valid, regular
+from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
 from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
@@ -85,7 +83,7 @@ class RelayedCall:
         self,
         relay: RelayContext,
         agent: GrpcAgent,
-        client: AsyncStream,
+        client: Http2Stream,
         path: bytes,
         peer: str,
         record: CallRecord,
@@ -125,7 +123,7 @@ class RelayedCall:
     async def run(self, head: Headers) -> None:
         """Relay the call, whose request begins with `head`; cancelled when the client leaves."""
         self._client.on_unread = partial(self._give_up, GrpcStatus.RESOURCE_EXHAUSTED, _NOT_READ)
-        agent: AsyncStream | None = None
+        agent: Http2Stream | None = None
         sending: asyncio.Task[None] | None = None
         try:
             address = await self._agent.address(self._relay.negotiation)
@@ -269,14 +267,14 @@ class RelayedCall:
         texts = [(name, value) for name, value in metadata if not name.endswith(b"-bin")]
         return RequestHead(b"POST", self._path, texts)
 
-    def _sent_at_once(self, agent: AsyncStream) -> bool:
+    def _sent_at_once(self, agent: Http2Stream) -> bool:
         """Send the agent what has arrived, as far as it takes it; whether that was the rest of the request."""
         arrived, ended = self._client.arrived, False
         while arrived and not (ended or agent.unsent):
             ended = self._pass_on(arrived.popleft(), agent)
         return ended
 
-    async def _send(self, agent: AsyncStream, *, ended: bool) -> None:
+    async def _send(self, agent: Http2Stream, *, ended: bool) -> None:
         """Send the agent the rest of the request, as it comes and at the agent's pace."""
         while not ended:
             await agent.drained()
@@ -287,7 +285,7 @@ class RelayedCall:
         await agent.drained()
         self._held.release(self)
 
-    def _pass_on(self, event: Event, agent: AsyncStream) -> bool:
+    def _pass_on(self, event: Event, agent: Http2Stream) -> bool:
         """Send the agent a part of the request; whether it was the last one."""
         if isinstance(event, Data):
             agent.send_data(event.content, end=event.ended)
@@ -298,7 +296,7 @@ class RelayedCall:
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, agent: AsyncStream) -> None:
+    async def _answer(self, agent: Http2Stream) -> None:
         """Raises RefusedCallError, or MessageTooLargeError."""
         event: Event = await agent.next()
         if isinstance(event, Headers):

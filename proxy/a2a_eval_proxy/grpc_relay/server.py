@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h2.errors import ErrorCodes
+
 from ..net.client_limits import ClientLimits
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
-from ..net.header_compression import Fields
-from ..net.http2_connection import AsyncStream
-from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Headers, regular, size_of
+from ..net.http2_streams import Fields, Headers, Http2Stream, regular, size_of
 from ..relay.client_request import RelayContext
 from .agent import GrpcAgent
 from .call_record import CallRecord
@@ -33,7 +32,7 @@ class GrpcPort(StreamHandler):
         self._telemetry = requests
         self._held = HeldMessages(relay.bodies, limits)
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         pseudo = dict(head.fields)
         path = pseudo.get(b":path")
         if not path or not pseudo.get(b":method"):

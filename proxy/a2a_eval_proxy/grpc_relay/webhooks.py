@@ -13,7 +13,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status as StatusMessage
 
 from ..net.grpc_wire import GrpcStatus, ending
-from ..net.header_compression import Fields
+from ..net.http2_streams import Fields
 from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
 from ..protocol.operations import A2ARequest

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from urllib.parse import quote, unquote
 
-from .header_compression import Fields
-from .http2_frames import ErrorCodes
+from h2.errors import ErrorCodes
+
+from .http2_streams import Fields
 
 DETAILS = b"grpc-status-details-bin"
 

@@ -6,9 +6,9 @@ import asyncio
 import ssl
 
 from ..settings.parsing import split_address
-from .header_compression import Fields
-from .http2_connection import AsyncStream, Http2Transport
-from .http2_frames import Http2Error
+from .http2_connection import Http2Transport
+from .http2_gate import Http2Error
+from .http2_streams import Fields, Http2Stream
 from .http_client import UpstreamCutError, UpstreamTimeoutError, UpstreamUnreachableError, refusal
 
 _ENDED = "the connection to the agent ended"
@@ -20,7 +20,11 @@ class _SharedConnection(asyncio.Protocol):
     def __init__(self, max_header_bytes: int) -> None:
         loop = asyncio.get_running_loop()
         self._http = Http2Transport(
-            loop, is_client=True, max_header_bytes=max_header_bytes, on_done=lambda: self.transport.close()
+            loop,
+            is_client=True,
+            max_header_bytes=max_header_bytes,
+            data_received=self.data_received,
+            on_done=lambda: self.transport.close(),
         )
         self.streams = self._http.streams
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -33,10 +37,13 @@ class _SharedConnection(asyncio.Protocol):
         self._http.begin(transport)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         try:
             self._http.feed(data)
         except Http2Error as error:
             self._end(f"the agent's HTTP/2 cannot be read: {error}")
+            self._http.flush()
             self.transport.close()
             return
         if not self.ready.done() and self.streams.is_ready:
@@ -77,7 +84,7 @@ class Http2Client:
         self._origin: tuple[str, ssl.SSLContext | None] = "", None
         self._connecting: asyncio.Task[_SharedConnection] | None = None
 
-    async def open(self, address: str, tls: ssl.SSLContext | None, fields: Fields, *, end: bool) -> AsyncStream:
+    async def open(self, address: str, tls: ssl.SSLContext | None, fields: Fields, *, end: bool) -> Http2Stream:
         """Begin a request at HOST:PORT. Requests to an earlier address, or with earlier certificates, continue.
 
         Raises UpstreamError. A request is sent at most once.
@@ -98,7 +105,7 @@ class Http2Client:
             stream = connection.streams.open(fields, end=end)
         except Http2Error as error:
             raise UpstreamUnreachableError(str(error)) from None
-        assert isinstance(stream, AsyncStream)  # noqa: S101
+        assert isinstance(stream, Http2Stream)  # noqa: S101
         return stream
 
     def close(self) -> None:

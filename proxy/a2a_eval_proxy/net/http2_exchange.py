@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from h2.errors import ErrorCodes
+
 from .client_connection import CLOSE_WITHIN_S, MAX_DISCARDED
 from .client_limits import ClientLimits
-from .header_compression import Fields
 from .http1_requests import ASGI, RequestError, target_of
-from .http2_connection import AsyncStream
-from .http2_frames import ErrorCodes
 from .http2_server import Ends, StreamHandler
-from .http2_streams import Data, Headers, Reset, are_valid
+from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
 from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
@@ -70,7 +69,7 @@ class StreamExchange(ClientExchange):
 
     __slots__ = ("_begun", "_bodiless", "_done", "_ended", "_expects_continue", "_limits", "_stream", "_told")
 
-    def __init__(self, stream: AsyncStream, limits: ClientLimits, *, ended: bool) -> None:
+    def __init__(self, stream: Http2Stream, limits: ClientLimits, *, ended: bool) -> None:
         """`ended`: the request has no body."""
         super().__init__()
         self._stream = stream
@@ -194,7 +193,7 @@ class HttpStreams(StreamHandler):
         self._grpc = grpc
         self._limits = limits
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         if _is_grpc(head):
             await self._grpc.answer(stream, head, ends)
             return

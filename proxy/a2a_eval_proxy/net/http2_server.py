@@ -8,18 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from h2.errors import ErrorCodes
+
 from .client_connection import ClientConnection, peers
 from .client_limits import Clients
-from .header_compression import Fields
-from .http2_connection import AsyncStream, Http2Transport
-from .http2_frames import ErrorCodes, Http2Error
-from .http2_streams import Headers, are_valid
+from .http2_connection import Http2Transport
+from .http2_gate import Http2Error
+from .http2_streams import Fields, Headers, Http2Stream, are_valid, goaway
 
 logger = logging.getLogger(__name__)
-
-_GO_AWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0b"
-"""GOAWAY before any stream, with ENHANCE_YOUR_CALM."""
-
 
 Ends = Mapping[str, Any]
 """See `peers`."""
@@ -29,7 +26,7 @@ class StreamHandler(ABC):
     """What answers requests."""
 
     @abstractmethod
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         """Answer a request; cancelled when the client resets the stream or leaves, unless `stream.on_reset` is set."""
 
     @abstractmethod
@@ -47,14 +44,11 @@ class Http2Connection(ClientConnection):
             self.loop,
             is_client=False,
             max_header_bytes=self.limits.max_header_bytes,
+            data_received=self.data_received,
             on_done=self._close_once,
         )
         self._streams = self._http.streams
-        self._received_at = self._header_since = self.loop.time()
-        self._header: int | None = None
-        """The header that is arriving, since `_header_since`."""
-        self._slow: dict[AsyncStream, tuple[object, float]] = {}
-        """Of the streams whose client is to read or to send something: how far it was, and since when."""
+        self._began = self._received_at = self.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._ends: Ends = peers(transport)
@@ -75,19 +69,16 @@ class Http2Connection(ClientConnection):
         self._received_at = self.loop.time()
         try:
             self._http.feed(data)
-            if self._streams.unfinished != self._header:
-                self._header, self._header_since = self._streams.unfinished, self._received_at
-            opened: list[Any] = self._streams.opened
+            opened, self._streams.opened = self._streams.opened, []
             for stream in opened:
                 self._begin(stream)
-            opened.clear()
         except Http2Error as error:
             self._refuse("bad_request", str(error))
         except Exception:
             logger.exception("a request could not be read; its connection ends")
             self._refuse("internal_error", "")
 
-    def _begin(self, stream: AsyncStream) -> None:
+    def _begin(self, stream: Http2Stream) -> None:
         """Have a request answered, unless it was reset with what it came with."""
         if stream.is_over:
             return
@@ -107,7 +98,7 @@ class Http2Connection(ClientConnection):
             task.add_done_callback(tasks.discard)
             stream.on_reset = task.cancel
 
-    async def _answer(self, stream: AsyncStream, head: Headers) -> None:
+    async def _answer(self, stream: Http2Stream, head: Headers) -> None:
         try:
             await self._handler.answer(stream, head, self._ends)
         except Exception:
@@ -127,6 +118,7 @@ class Http2Connection(ClientConnection):
         self.limits.broken(problem)
         logger.debug("HTTP/2 of a client cannot be read: %s", message)
         self._streams.end("")
+        self._http.flush()
         self.close()
 
     def _close_once(self) -> None:
@@ -136,29 +128,21 @@ class Http2Connection(ClientConnection):
     # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────
 
     def turned_away(self, message: str) -> bytes:
-        return _GO_AWAY
+        return goaway(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def check_requests(self, now: float) -> None:
         limits, streams = self.limits, self._streams
-        if self._header is not None or not streams.is_ready:
-            if now - self._header_since >= self.patience(limits.header_timeout_s, now):
+        header_since = streams.header_since if streams.is_ready else self._began
+        if header_since is not None:
+            if now - header_since >= self.patience(limits.header_timeout_s, now):
                 self._refuse("header_timeout", "a header took too long")
                 return
         elif not streams.streams and now - self._received_at >= self.patience(limits.keep_alive_s, now):
             streams.go_away()
-        before, self._slow = self._slow, {}
         for stream in [*streams.streams.values()]:
-            assert isinstance(stream, AsyncStream)  # noqa: S101
-            how_far: object = stream.sent if stream.unsent else stream.awaited
             give_up = stream.on_unread if stream.unsent else stream.on_silent
-            if how_far is None or give_up is None:
-                continue
-            last, since = before.get(stream, (None, now))
-            if last != how_far:
-                since = now
-            if now - since < self.patience(limits.send_timeout_s if stream.unsent else limits.body_timeout_s, now):
-                self._slow[stream] = how_far, since
-            else:
+            patience_s = limits.send_timeout_s if stream.unsent else limits.body_timeout_s
+            if give_up is not None and stream.idle_s(now) >= self.patience(patience_s, now):
                 limits.broken("send_timeout" if stream.unsent else "body_timeout")
                 give_up()
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, ending, only_trailers
-from ..net.header_compression import Fields
-from ..net.http2_connection import AsyncStream
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Data, Headers
+from ..net.http2_streams import Data, Fields, Headers, Http2Stream
 from .decoding import PROTOBUF
 from .intake import SIGNALS, Intake, SinkError
 from .size_limits import BodyError, BusyError, MalformedError, PayloadTooLargeError, UnsupportedError
@@ -37,7 +35,7 @@ class GrpcReceiver(StreamHandler):
         self._intake = intake
         self._body_timeout_s = body_timeout_s
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         fields = dict(head.fields)
         if not fields.get(b"content-type", b"").startswith(b"application/grpc"):
             stream.send_headers([(b":status", b"415")], end=True)
@@ -56,7 +54,7 @@ class GrpcReceiver(StreamHandler):
     def refusal(self, head: Headers, message: str) -> Fields:
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))
 
-    async def _export(self, stream: AsyncStream, head: Headers, fields: dict[bytes, bytes]) -> Any:
+    async def _export(self, stream: Http2Stream, head: Headers, fields: dict[bytes, bytes]) -> Any:
         path = fields.get(b":path", b"")
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:
@@ -69,7 +67,7 @@ class GrpcReceiver(StreamHandler):
             coding = fields.get(b"grpc-encoding", b"").decode("latin-1") if messages[0].is_compressed else ""
             return await self._intake.take(signal, messages[0].payload, PROTOBUF, coding)
 
-    async def _read(self, stream: AsyncStream, hold: Callable[[int], None]) -> list[GrpcMessage]:
+    async def _read(self, stream: Http2Stream, hold: Callable[[int], None]) -> list[GrpcMessage]:
         """The messages of a call; nothing is read after a second one. Raises BodyError, or TimeoutError."""
         reader = MessageReader(self._intake.max_bytes)
         messages: list[GrpcMessage] = []

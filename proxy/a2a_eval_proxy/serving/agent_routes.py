@@ -9,14 +9,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from h2.errors import ErrorCodes
+
 from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.grpc_wire import GrpcStatus
-from ..net.header_compression import Fields
-from ..net.http2_connection import AsyncStream
-from ..net.http2_frames import ErrorCodes
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Headers
+from ..net.http2_streams import Fields, Headers, Http2Stream
 from ..net.server_exchange import Application
 from ..protocol.headers import public_url, read_request
 from ..telemetry.counters import Metrics
@@ -124,7 +123,7 @@ class RoutedCalls(StreamHandler):
         self._routes = routes
         self._refusal = GrpcRefusal(GrpcStatus.NOT_FOUND, _NO_AUTHORITY)
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         path = dict(head.fields).get(b":path", b"")
         hosts = {value for name, value in head.fields if value and name in (b":authority", b"host")}
         if len(hosts) > 1:  # malformed: RFC 9113, section 8.3.1

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
-from ..net.header_compression import Fields
-from ..net.http2_connection import AsyncStream
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Headers
+from ..net.http2_streams import Fields, Headers, Http2Stream
 from ..net.server_exchange import Application
 from ..protocol import error_bodies
 from ..protocol.operations import Binding
@@ -30,7 +28,7 @@ class GrpcRefusal(StreamHandler):
         self._status = status
         self._message = message
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         stream.send_headers(self.refusal(head, self._message), end=True)
 
     def refusal(self, head: Headers, message: str) -> Fields:

@@ -19,7 +19,7 @@ from a2a_eval_proxy.net.grpc_wire import (
     offering_readable,
     status_of,
 )
-from a2a_eval_proxy.net.header_compression import Fields
+from a2a_eval_proxy.net.http2_streams import Fields
 from hypothesis import given
 from hypothesis import strategies as st
 

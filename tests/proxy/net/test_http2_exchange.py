@@ -11,21 +11,20 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
-from a2a_eval_proxy.net.header_compression import Fields
-from a2a_eval_proxy.net.http2_connection import AsyncStream
 from a2a_eval_proxy.net.http2_exchange import HttpStreams
-from a2a_eval_proxy.net.http2_frames import PREFACE, ErrorCodes
+from a2a_eval_proxy.net.http2_gate import PREFACE
 from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
-from a2a_eval_proxy.net.http2_streams import Headers
+from a2a_eval_proxy.net.http2_streams import Fields, Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.server_exchange import CLIENT, WHOLE_RESPONSE
+from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from support.patience import PATIENCE_S
 from support.raw_http2 import RawClient, unchecked_connection
 
 
 class Grpc(StreamHandler):
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         stream.send_headers([(b":status", b"200"), (b"x-from", b"grpc")], end=True)
 
     def refusal(self, head: Headers, message: str) -> Fields:

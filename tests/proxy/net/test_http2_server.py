@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 from a2a_eval_proxy.net.client_limits import ClientLimits
-from a2a_eval_proxy.net.header_compression import Fields
-from a2a_eval_proxy.net.http2_connection import AsyncStream
-from a2a_eval_proxy.net.http2_frames import ErrorCodes
 from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
-from a2a_eval_proxy.net.http2_streams import Headers
+from a2a_eval_proxy.net.http2_streams import MAX_STREAMS, Fields, Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
+from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, SettingsFrame
 from support.patience import PATIENCE_S
@@ -28,9 +26,9 @@ class Handler(StreamHandler):
 
     def __init__(self) -> None:
         self.requests = 0
-        self.open: set[AsyncStream] = set()
+        self.open: set[Http2Stream] = set()
 
-    async def answer(self, stream: AsyncStream, head: Headers, ends: Ends) -> None:
+    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         self.requests += 1
         path = dict(head.fields)[b":path"]
         if path in (b"/now", b"/begin"):
@@ -174,6 +172,28 @@ async def test_frames_that_carry_nothing_end_their_connection(frame):
         assert limits.broken_limits == {"bad_request": 1}
         assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
         assert not handler.open
+
+
+async def test_thousands_of_streams_and_changes_of_their_windows_end_their_connection():
+    """Each change would be made for each stream."""
+    windows = b"".join(b"\x00\x04" + size.to_bytes(4, "big") for size in range(2_700))
+    change = bytes([0, *len(windows).to_bytes(2, "big"), 4, 0, 0, 0, 0, 0]) + windows
+
+    def flood(address: str) -> int:
+        with RawClient(address) as client:
+            try:
+                for _ in range(4_000):
+                    client.begin(b"/begin")
+                client.send(change * 16)
+                return end_of(client)
+            except ConnectionError:
+                return -1
+
+    async with serving() as (address, handler, limits):
+        assert await asyncio.to_thread(flood, address) in (ErrorCodes.PROTOCOL_ERROR, -1)
+        assert limits.broken_limits == {"bad_request": 1}
+        assert handler.requests <= MAX_STREAMS
+        assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
 
 
 async def test_a_body_that_is_awaited_and_does_not_come_is_timed_out():

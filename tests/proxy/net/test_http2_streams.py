@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net.header_compression import Fields, encoded
-from a2a_eval_proxy.net.http2_frames import FRAME_HEAD, PREFACE, ErrorCodes, Http2Error
+from a2a_eval_proxy.net.http2_gate import PREFACE, Http2Error
 from a2a_eval_proxy.net.http2_streams import (
+    MAX_STREAMS,
     WINDOW_BYTES,
     Data,
+    Fields,
     Headers,
     Http2Stream,
     Http2Streams,
@@ -20,8 +21,10 @@ from a2a_eval_proxy.net.http2_streams import (
 )
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.errors import ErrorCodes
 from h2.events import DataReceived, RequestReceived, ResponseReceived, StreamEnded, TrailersReceived
 from h2.settings import SettingCodes
+from hpack import Encoder, NeverIndexedHeaderTuple
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -36,6 +39,11 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
+
+
+def encoded(fields: Fields) -> bytes:
+    return Encoder().encode(fields)
+
 
 HEAD = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a"), (b":authority", b"b")]
 KINDS = (
@@ -53,7 +61,7 @@ KINDS = (
 
 
 def frame_head(kind: int, flags: int, stream_id: int, size: int) -> bytes:
-    return FRAME_HEAD.pack(size << 8 | kind, flags, stream_id)
+    return size.to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big")
 
 
 class Ends:
@@ -61,15 +69,15 @@ class Ends:
 
     def __init__(self) -> None:
         self.client, self.server = (
-            Http2Streams(is_client=is_client, max_header_bytes=1000, new_stream=Http2Stream, on_output=lambda: None)
+            Http2Streams(is_client=is_client, max_header_bytes=1000, on_output=lambda: None)
             for is_client in (True, False)
         )
         self.turn()
 
     def turn(self) -> None:
         for _ in range(10):
-            self.server.feed(self.client.output(), 0.0)
-            self.client.feed(self.server.output(), 0.0)
+            feed_all(self.server, self.client.output())
+            feed_all(self.client, self.server.output())
 
     def opened(self) -> tuple[Http2Stream, Http2Stream]:
         """A new stream, as the client and as the server have it."""
@@ -189,7 +197,7 @@ def test_whatever_frames_arrive(side, seed):
     end: Http2Streams = getattr(ends, side)
     try:
         for _ in range(50):
-            end.feed(_junk(rng), 0.0)
+            feed_all(end, _junk(rng))
             for stream in [*end.streams.values()]:
                 stream.send_data(b"y" * rng.randrange(1000))
                 stream.taken(rng.randrange(100))
@@ -278,7 +286,7 @@ class H2Peer:
 
 def exchanged(end: Http2Streams, peer: H2Peer, rng: random.Random) -> None:
     """Let each read what the other one sends, in pieces of any size."""
-    for feed, data in ((peer.feed, end.output()), (lambda data: end.feed(data, 0.0), peer.output())):
+    for feed, data in ((peer.feed, end.output()), (lambda data: feed_all(end, data), peer.output())):
         while data:
             size = rng.choice([1, 9, 10_000, len(data)])
             feed(data[:size])
@@ -298,7 +306,7 @@ def contents(rng: random.Random) -> tuple[Fields, bytes, Fields]:
 @pytest.mark.parametrize("seed", range(4))
 def test_h2_as_the_server_answers_with_what_it_was_sent(seed):
     rng = random.Random(seed)
-    end = Http2Streams(is_client=True, max_header_bytes=2**18, new_stream=Http2Stream, on_output=lambda: None)
+    end = Http2Streams(is_client=True, max_header_bytes=2**18, on_output=lambda: None)
     peer, sent = H2Peer(rng, is_client=False), {}
     for _ in range(5):
         head, content, trailers = contents(rng)
@@ -317,7 +325,7 @@ def test_h2_as_the_server_answers_with_what_it_was_sent(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_h2_as_the_client_gets_what_it_was_sent(seed):
     rng = random.Random(seed)
-    end = Http2Streams(is_client=False, max_header_bytes=2**18, new_stream=Http2Stream, on_output=lambda: None)
+    end = Http2Streams(is_client=False, max_header_bytes=2**18, on_output=lambda: None)
     peer, sent, got = H2Peer(rng, is_client=True), {}, {}
     for stream_id in range(1, 11, 2):
         head, content, trailers = contents(rng)
@@ -419,12 +427,24 @@ CONNECTION_BREACHES: dict[str, tuple[list[Frame | bytes], ErrorCodes]] = {
     "an interrupted section": ([OPEN, PingFrame(0)], ErrorCodes.PROTOCOL_ERROR),
     "an endless section": ([OPEN, *[ContinuationFrame(1)] * 100], ErrorCodes.ENHANCE_YOUR_CALM),
     "a long section": ([OPEN, *[ContinuationFrame(1, data=b"x" * 16_384)] * 20], ErrorCodes.ENHANCE_YOUR_CALM),
-    "an unreadable section": ([HeadersFrame(1, data=b"\xff", flags=["END_HEADERS"])], ErrorCodes.COMPRESSION_ERROR),
+    "a section that unpacks to a large one": (
+        [HeadersFrame(1, data=encoded([(b"x", b"v" * 3_951)]) + b"\xbe" * 9_000, flags=["END_HEADERS"])],
+        ErrorCodes.ENHANCE_YOUR_CALM,
+    ),
+    "a section that resizes its table again and again": (
+        [HeadersFrame(1, data=b"\x20\x3f\xe1\x1f" * 4_000, flags=["END_HEADERS"])],
+        ErrorCodes.PROTOCOL_ERROR,
+    ),
+    "more streams than are announced": (
+        [HeadersFrame(1 + 2 * at, data=encoded(HEAD), flags=["END_HEADERS"]) for at in range(MAX_STREAMS + 1)],
+        ErrorCodes.PROTOCOL_ERROR,
+    ),
+    "an unreadable section": ([HeadersFrame(1, data=b"\xff", flags=["END_HEADERS"])], ErrorCodes.PROTOCOL_ERROR),
     "a long frame": ([DataFrame(1, data=b"x" * 16_385)], ErrorCodes.FRAME_SIZE_ERROR),
     "too much padding": ([FIRST, frame_head(0, 8, 1, 2) + b"\x05x"], ErrorCodes.PROTOCOL_ERROR),
-    "padding without its size": ([FIRST, frame_head(0, 8, 1, 0)], ErrorCodes.PROTOCOL_ERROR),
-    "a section without its priority": ([frame_head(1, 0x24, 1, 2) + b"ab"], ErrorCodes.PROTOCOL_ERROR),
-    "a window of the connection of 0": ([frame_head(8, 0, 0, 4) + bytes(4)], ErrorCodes.FLOW_CONTROL_ERROR),
+    "padding without its size": ([FIRST, frame_head(0, 8, 1, 0)], ErrorCodes.FRAME_SIZE_ERROR),
+    "a section without its priority": ([frame_head(1, 0x24, 1, 2) + b"ab"], ErrorCodes.FRAME_SIZE_ERROR),
+    "a window of the connection of 0": ([frame_head(8, 0, 0, 4) + bytes(4)], ErrorCodes.PROTOCOL_ERROR),
     "a large window": ([WindowUpdateFrame(0, window_increment=2**31 - 1)], ErrorCodes.FLOW_CONTROL_ERROR),
     "a short window": ([frame_head(8, 0, 0, 3) + b"abc"], ErrorCodes.FRAME_SIZE_ERROR),
     "a large initial window": ([SettingsFrame(0, settings={4: 2**31})], ErrorCodes.FLOW_CONTROL_ERROR),
@@ -433,40 +453,47 @@ CONNECTION_BREACHES: dict[str, tuple[list[Frame | bytes], ErrorCodes]] = {
     "settings of a stream": ([frame_head(4, 0, 1, 0)], ErrorCodes.PROTOCOL_ERROR),
     "a short ping": ([frame_head(6, 0, 0, 7) + b"1234567"], ErrorCodes.FRAME_SIZE_ERROR),
     "a promise": ([FIRST, PushPromiseFrame(1, promised_stream_id=2)], ErrorCodes.PROTOCOL_ERROR),
+    "more than the window": ([FIRST, *[DataFrame(1, data=b"x" * 16_384)] * 4], ErrorCodes.FLOW_CONTROL_ERROR),
+    "a second head": ([FIRST, FIRST], ErrorCodes.PROTOCOL_ERROR),
+    "a short body": ([KNOWN, DataFrame(1, data=b"xy", flags=["END_STREAM"])], ErrorCodes.PROTOCOL_ERROR),
+    "a long body": ([KNOWN, DataFrame(1, data=b"wxyz")], ErrorCodes.PROTOCOL_ERROR),
+    "a window of 0": ([FIRST, frame_head(8, 0, 1, 4) + bytes(4)], ErrorCodes.PROTOCOL_ERROR),
 }
 STREAM_BREACHES: dict[str, tuple[list[Frame | bytes], ErrorCodes]] = {
-    "more than the window": ([FIRST, *[DataFrame(1, data=b"x" * 16_384)] * 4], ErrorCodes.FLOW_CONTROL_ERROR),
     "a body after its end": (
         [FIRST, DataFrame(1, flags=["END_STREAM"]), DataFrame(1, data=b"x")],
         ErrorCodes.STREAM_CLOSED,
     ),
-    "a second head": ([FIRST, FIRST], ErrorCodes.PROTOCOL_ERROR),
     "trailers after the end": (
         [FIRST, DataFrame(1, flags=["END_STREAM"]), HeadersFrame(1, flags=["END_HEADERS", "END_STREAM"])],
-        ErrorCodes.PROTOCOL_ERROR,
+        ErrorCodes.STREAM_CLOSED,
     ),
-    "a short body": ([KNOWN, DataFrame(1, data=b"xy", flags=["END_STREAM"])], ErrorCodes.PROTOCOL_ERROR),
     "a short body with trailers": (
         [KNOWN, HeadersFrame(1, flags=["END_HEADERS", "END_STREAM"])],
         ErrorCodes.PROTOCOL_ERROR,
     ),
-    "a long body": ([KNOWN, DataFrame(1, data=b"wxyz")], ErrorCodes.PROTOCOL_ERROR),
-    "a window of 0": ([FIRST, frame_head(8, 0, 1, 4) + bytes(4)], ErrorCodes.FLOW_CONTROL_ERROR),
     "a large window": ([FIRST, WindowUpdateFrame(1, window_increment=2**31 - 1)], ErrorCodes.FLOW_CONTROL_ERROR),
 }
 
 
 def fed(sent: list[Frame | bytes]) -> Http2Streams:
     """A server that was sent this, with its settings taken out of its output."""
-    server = Http2Streams(is_client=False, max_header_bytes=1000, new_stream=Http2Stream, on_output=lambda: None)
+    server = Http2Streams(is_client=False, max_header_bytes=1000, on_output=lambda: None)
     server.output()
     start = b"" if isinstance(sent[0], bytes) and sent[0].startswith(b"GET") else PREFACE
     data = start + b"".join([one if isinstance(one, bytes) else one.serialize() for one in sent])
     try:
-        server.feed(data, 0.0)
+        feed_all(server, data)
     except Http2Error:
         assert server.is_going
     return server
+
+
+def feed_all(end: Http2Streams, data: bytes, now: float = 0.0) -> None:
+    """What takes several turns, too."""
+    end.feed(data, now)
+    while end.has_more():
+        end.feed(b"", now)
 
 
 @pytest.mark.parametrize("name", CONNECTION_BREACHES)
@@ -506,10 +533,10 @@ IDLE = [
 @pytest.mark.parametrize("frame", IDLE, ids=lambda frame: type(frame).__name__)
 def test_frames_that_carry_nothing_are_limited_at_a_time(frame):
     server = fed([KNOWN])
-    server.feed(frame.serialize() * 9_000, 0.0)
-    server.feed(frame.serialize() * 9_000, 90.0)
+    feed_all(server, frame.serialize() * 9_000, 0.0)
+    feed_all(server, frame.serialize() * 9_000, 90.0)
     with pytest.raises(Http2Error, match="carry nothing") as refused:
-        server.feed(frame.serialize() * 2_000, 90.0)
+        feed_all(server, frame.serialize() * 2_000, 90.0)
     assert refused.value.code is ErrorCodes.ENHANCE_YOUR_CALM
 
 
@@ -521,36 +548,73 @@ def test_a_client_that_reads_much_may_open_windows_and_send_pings():
     theirs.send_headers([(b":status", b"200")], end=False)
     for _ in range(20_000):
         theirs.send_data(b"x")
-        ends.server.feed(answer, 0.0)
+        feed_all(ends.server, answer)
     assert not ends.server.is_going
 
 
-def test_a_header_that_arrives_is_known_until_it_ends():
+def test_since_when_a_header_arrives():
     section = OPEN.serialize() + ContinuationFrame(1, flags=["END_HEADERS"]).serialize()
     server = fed([SettingsFrame(0)])
-    assert server.unfinished is None
-    seen = set()
-    for byte in section[:-1]:
-        server.feed(bytes([byte]), 0.0)
-        seen.add(server.unfinished)
-    assert len(seen - {None}) == 1
-    assert server.unfinished in seen
-    server.feed(section[-1:], 0.0)
-    assert server.unfinished is None
-    server.feed(HeadersFrame(3, data=encoded(HEAD)).serialize(), 0.0)
-    assert server.unfinished not in seen, "another one"
+    assert server.header_since is None
+    for at, byte in enumerate(section[:-1], 1):
+        server.feed(bytes([byte]), float(at))
+        assert server.header_since == 1.0
+    server.feed(section[-1:] + HeadersFrame(3, data=encoded(HEAD)).serialize(), 100.0)
+    assert server.header_since == 100.0, "another one"
+    server.feed(ContinuationFrame(3, flags=["END_HEADERS"]).serialize(), 101.0)
+    assert server.header_since is None
 
 
 def test_a_part_of_data_is_no_header():
     server = fed([FIRST])
     server.feed(DataFrame(1, b"x" * 100).serialize()[:50], 0.0)
-    assert server.unfinished is None
+    assert server.header_since is None
 
 
 def test_parts_of_a_body_of_one_byte_wait_together():
     """A window of them would take a hundred times as much memory."""
     server = fed([FIRST])
-    server.feed(DataFrame(1, b"x").serialize() * 20_000, 0.0)
+    feed_all(server, DataFrame(1, b"x").serialize() * 20_000, 0.0)
     arrived = [event for event in server.streams[1].arrived if isinstance(event, Data)]
     assert sum(event.size for event in arrived) == sum(len(event.content) for event in arrived) == 20_000
     assert len(arrived) <= 20
+
+
+def test_windows_that_change_are_counted_by_the_streams_that_they_change():
+    server = fed([HeadersFrame(1 + 2 * at, data=encoded(HEAD), flags=["END_HEADERS"]) for at in range(MAX_STREAMS)])
+    changes = [SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: size}) for size in range(1_000)]
+    feed_all(server, b"".join(frame.serialize() for frame in changes[:100]))
+    with pytest.raises(Http2Error, match="carry nothing"):
+        feed_all(server, b"".join(frame.serialize() for frame in changes))
+
+
+def test_a_peer_that_offers_a_large_table_for_header_fields_does_not_get_it_filled():
+    server = fed([SettingsFrame(0, settings={SettingCodes.HEADER_TABLE_SIZE: 2**32 - 1}), FIRST])
+    server.opened.pop().send_headers([(b":status", b"200"), (b"x", b"v" * 5_000)], end=True)
+    peer = H2Connection(H2Configuration(header_encoding=False))
+    peer.initiate_connection()
+    peer.send_headers(1, HEAD)
+    peer.decoder.max_allowed_table_size = 2**32 - 1
+    peer.receive_data(server.output())
+    assert peer.decoder.header_table_size == 4096
+
+
+@pytest.mark.parametrize("frame", [PingFrame(0), DataFrame(1, b"x"), WindowUpdateFrame(1, 1)], ids=str)
+def test_others_have_their_turn_after_some_frames(frame):
+    server = fed([FIRST])
+    server.feed(frame.serialize() * 10_000, 0.0)
+    assert server.has_more()
+    turns = 1
+    while server.has_more():
+        server.feed(b"", 0.0)
+        turns += 1
+    assert turns > 100
+
+
+def test_credentials_are_kept_out_of_tables():
+    ends = Ends()
+    ends.client.open([*HEAD, (b"x-api-key", b"k" * 20), (b"x-other", b"o" * 20)], end=True)
+    ends.turn()
+    (head,) = ends.server.opened.pop().arrived
+    assert isinstance(head, Headers)
+    assert [isinstance(field, NeverIndexedHeaderTuple) for field in head.fields[-2:]] == [True, False]
