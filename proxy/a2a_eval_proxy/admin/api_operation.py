@@ -6,23 +6,26 @@ JSON of the API, forms of the pages.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.types import Message, Scope
 
 from ..store.encoding import json_bytes
 
+M = TypeVar("M", bound=BaseModel)
+
 Schema = Mapping[str, Any]  # a JSON Schema (2020-12), as OpenAPI 3.1 has it
-TEXT: Schema = {"type": "string"}
 
 Given = Mapping[str, Any]
 """Values of the path and query parameters of a request; a parameter that is not given has its default, or None."""
@@ -30,59 +33,35 @@ Given = Mapping[str, Any]
 Handler = Callable[[Request, Given], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: `cached_property` needs a __dict__
 class ApiParameter:
-    """A parameter of the path, or a query parameter. Its schema says which values are accepted."""
+    """A parameter of the path, or a query parameter, whose values pydantic reads."""
 
     name: str
     description: str
-    schema: Schema = field(default_factory=lambda: TEXT)
+    kind: Any = str
+    """A type, as in an annotation."""
+    default: Any = None
+
+    @cached_property
+    def _type(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.kind)
+
+    @property
+    def schema(self) -> Schema:
+        return self._type.json_schema() | ({} if self.default is None else {"default": self.default})
 
     def read(self, text: str) -> Any:
         """The value of a query parameter. Raises HTTPException 400, which names what is accepted."""
-        value = _read(self.schema, text)
-        if value is None:
-            raise HTTPException(400, f"{self.name}: expected {expected(self.schema)}, got {text[:100]!r}")
-        return value
+        try:
+            return self._type.validate_python(text)
+        except ValidationError as error:
+            raise HTTPException(400, f"{self.name}: {_expected(error)}, got {text[:100]!r}") from None
 
 
-def expected(schema: Schema) -> str:
-    """What a schema of a parameter accepts, in words."""
-    if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
-    match schema["type"]:
-        case "array":
-            return f"{expected(schema['items'])}, or several of them with commas between"
-        case "string":
-            return f"a text of at most {schema['maxLength']} characters" if "maxLength" in schema else "a text"
-        case _:
-            whole = "a whole number" if schema["type"] == "integer" else "a number"
-            return f"{whole} from {schema['minimum']} to {schema['maximum']}"
-
-
-def _read(schema: Schema, text: str) -> Any:
-    """The value that `text` has by a schema; None if the schema does not accept it."""
-    if "enum" in schema:
-        return text if text in schema["enum"] else None
-    match schema["type"]:
-        case "array":
-            items = [_read(schema["items"], item) for item in text.split(",")]
-            return None if None in items else items
-        case "string":
-            return text if len(text) <= schema.get("maxLength", len(text)) else None
-        case "integer":
-            number: float = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
-        case _:
-            try:
-                number = float(text)
-            except ValueError:
-                return None
-    return number if schema["minimum"] <= number <= schema["maximum"] else None
-
-
-def choice(values: Sequence[str], default: str | None = None) -> Schema:
-    """The schema of a parameter with a fixed set of values."""
-    return {"type": "string", "enum": list(values)} | ({} if default is None else {"default": default})
+def _expected(error: ValidationError) -> str:
+    """What was expected, as pydantic says it of the first mistake."""
+    return re.sub(r"^\w+ should (be|have)\b", "expected", error.errors()[0]["msg"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +126,7 @@ def query_values(declared: Iterable[ApiParameter], items: Iterable[tuple[str, st
     Raises HTTPException (400) for unknown, repeated and wrong ones.
     """
     by_name = {one.name: one for one in declared}
-    values = {name: one.schema.get("default") for name, one in by_name.items()}
+    values = {name: one.default for name, one in by_name.items()}
     seen = set[str]()
     for name, text in items:
         if name not in by_name:
@@ -181,6 +160,9 @@ class _SegmentRoute(Route):
 _MOST_FIELDS = 100
 
 
+_OBJECT = TypeAdapter(dict[str, Any])
+
+
 async def json_object(request: Request, what: str, most: int) -> tuple[dict[str, Any], int]:
     """The JSON object in the body, and how many bytes it has: at most `most`. `what` names it in messages.
 
@@ -188,17 +170,25 @@ async def json_object(request: Request, what: str, most: int) -> tuple[dict[str,
     """
     body = await _body(request, what, most)
     try:
-        data = json.loads(body)
-        if b"\\u" in body:
-            json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise HTTPException(400, f"the body has half of a surrogate pair, {half!r}, which is no character") from None
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise HTTPException(400, f"the body must be a JSON object: {what}")
-    return data, len(body)
+        return _OBJECT.validate_json(body), len(body)
+    except ValidationError as error:
+        raise HTTPException(400, f"the body must be a JSON object, {what}: {_expected(error)}") from None
+
+
+def validated(model: type[M], given: Mapping[str, Any]) -> M:
+    """What was given as a value of a model. Raises HTTPException (400), which names the first mistake."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        match first["type"]:
+            case "extra_forbidden":
+                said = f"no such field; there are {', '.join(model.model_fields)}"
+            case "missing":
+                said = "required"
+            case _:
+                said = f"{_expected(error)}, got {first['input']!r:.80}"
+        raise HTTPException(400, f"{first['loc'][0]!s:.80}: {said}") from None
 
 
 async def form_of(request: Request, most: int = 64 * 1024) -> dict[str, str]:
@@ -206,12 +196,8 @@ async def form_of(request: Request, most: int = 64 * 1024) -> dict[str, str]:
 
     Raises HTTPException (400, 413).
     """
-    body = await _body(request, "the form", most)
-    try:
-        fields = parse_qs(body.decode("utf-8", "replace"), errors="replace", max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise HTTPException(400, f"the form may have {_MOST_FIELDS} fields at most") from None
-    return {name: values[0].replace("\r\n", "\n") for name, values in fields.items()}
+    fields, _ = await upload_of(request, most)
+    return fields
 
 
 class UploadedFile(NamedTuple):
@@ -220,33 +206,23 @@ class UploadedFile(NamedTuple):
     content: bytes
 
 
-_BOUNDARY = re.compile(r'multipart/form-data *;.*\bboundary=(?:"([^"]+)"|([^;\s]+))', re.IGNORECASE)
-_NAME, _FILE, _TYPE = (
-    re.compile(form, re.IGNORECASE)
-    for form in (r'[; ]name="([^"]*)"', r'[; ]filename="([^"]*)"', r"^content-type: *([^;\s]+)")
-)
-
-
 async def upload_of(request: Request, most: int) -> tuple[dict[str, str], list[UploadedFile]]:
-    """The fields of a form with files (RFC 7578, as browsers write it) in the body, of at most `most` bytes, and its
-    files; other forms are read as by `form_of`."""
-    boundary = _BOUNDARY.match(request.headers.get("content-type", ""))
-    if boundary is None:
-        return await form_of(request, most), []
+    """The fields of a form as by `form_of`, and its files."""
+    body = await _body(request, "the form", most)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body}
+
     fields: dict[str, str] = {}
     files = []
-    delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode()
-    _, *parts = (b"\r\n" + await _body(request, "the form", most)).split(delimiter)
-    for part in parts[:_MOST_FIELDS]:
-        head, _, content = part.partition(b"\r\n\r\n")
-        lines = head.decode("utf-8", "replace").split("\r\n")
-        name, file, kind = (
-            next((found[1] for line in lines if (found := form.search(line))), "") for form in (_NAME, _FILE, _TYPE)
-        )
-        if file:
-            files.append(UploadedFile(unquote(file), kind or "application/octet-stream", content))
-        elif name and content:
-            fields.setdefault(name, content.decode("utf-8", "replace").replace("\r\n", "\n"))
+    parsed = Request(request.scope, receive).form(max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS, max_part_size=most)
+    async with parsed as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                kind = value.content_type or "application/octet-stream"
+                files += [UploadedFile(value.filename, kind, await value.read())] if value.filename else []
+            elif value:
+                fields.setdefault(name, value.replace("\r\n", "\n"))
     return fields, files
 
 

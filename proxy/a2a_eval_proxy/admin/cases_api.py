@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,7 +24,7 @@ _MAX_CASE_BYTES = 1024 * 1024
 _AGENT = ApiParameter(
     "agent",
     "Name of one of several agents, whose suite is meant. Required where they have different suites",
-    {"type": "string", "maxLength": 1000},
+    Annotated[str, Field(max_length=1000)],
 )
 
 

@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Annotated, Literal
 
+from pydantic import BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ..store.encoding import json_bytes
 from ..store.reads import turn_summary
-from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
+from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Api
 
-_COUNT = "count"
-_VIEWS = ("short", "summary", "whole", _COUNT)
+_Types = Annotated[list[EventType], BeforeValidator(lambda text: text.split(","))]
 _PARAMETERS = (
     ApiParameter("run", "Events of this run"),
     ApiParameter("agent", "Events of turns of the agent with this name, where several are behind the proxy"),
     ApiParameter("case", "Events of the case with this id"),
-    ApiParameter("types", "Events with these names", {"type": "array", "items": choice(sorted(TYPES))}),
+    ApiParameter("types", "Events with these names", _Types),
     ApiParameter("turn", "Events of the turn with this id"),
     ApiParameter(
         "view",
         "Large events cut, turns as summaries, everything whole, or only the number of events",
-        choice(_VIEWS, "short"),
+        Literal["short", "summary", "whole", "count"],
+        "short",
     ),
     ApiParameter("last_event_id", "As the header Last-Event-ID: events after the one with this id"),
 )
@@ -65,7 +67,7 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view
                 continue
             if news.lost:
                 yield f'event: reset\ndata: {{"reason":"{news.lost}"}}\nid: {listener.last_id}\n\n'.encode()
-            if news.events and view == _COUNT:
+            if news.events and view == "count":
                 count, last = len(news.events), listener.last_id
                 yield f'event: changes\ndata: {{"count":{count}}}\nid: {last}\n\n'.encode()
             elif news.events:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import get_args
+from collections.abc import Collection, Sequence
+from typing import Annotated, Literal, get_args
 
 from a2a_tool_capture.models import Severity, ToolCallSource
+from pydantic import BaseModel, StringConstraints
 from tool_call_evaluators.agent_tree import EdgeEvidence
 from tool_call_evaluators.matching.explain import ChangeKind
 from tool_call_evaluators.model import Status
@@ -18,9 +19,10 @@ from tool_call_evaluators.visibility import Calls
 from ..store.base import STATUSES, RunStatus
 from ..store.turn_filter import VERDICTS
 from .agent_report import Health
-from .api_operation import TEXT, Schema, choice
+from .api_operation import Schema
 
 ANY: Schema = {}
+TEXT: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
@@ -33,6 +35,10 @@ def record(*, optional: Collection[str] = (), **properties: Schema) -> Schema:
     """An object with these properties, all but the `optional` ones required."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
+
+
+def choice(values: Sequence[str]) -> Schema:
+    return {"type": "string", "enum": list(values)}
 
 
 def nullable(schema: Schema) -> Schema:
@@ -54,6 +60,30 @@ def page_of(*names: str) -> Schema:
 
 
 ASSESSMENTS = ("right", "wrong")
+MAX_NOTE, MAX_WHO = 2_000, 100  # characters
+
+_Id = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+class NewAnnotation(BaseModel, extra="forbid"):
+    """An assessment of a turn or of one of its results, or a label of a result."""
+
+    assessment: Literal["right", "wrong"] | None = None
+    evaluator: str | None = None
+    label: str | float | bool | None = None
+    by: Literal["person", "model"] = "person"
+    note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_NOTE)] = ""
+    who: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_WHO)] = ""
+
+
+class NewBinding(BaseModel):
+    case_id: _Id
+
+
+class NewSuiteCase(BaseModel):
+    turn_id: _Id
+    case_id: _Id | None = None
+
 
 _LABEL: Schema = {
     "anyOf": [TEXT, NUMBER],
@@ -131,10 +161,7 @@ SCHEMAS: dict[str, Schema] = {
         evaluator=nullable(TEXT), score=nullable(NUMBER), passed=nullable(BOOLEAN), version=nullable(TEXT),
         label=nullable(_LABEL), by=choice(BY),
     ),
-    "NewAnnotation": record(
-        optional=["assessment", "evaluator", "label", "by", "note", "who"],
-        assessment=choice(ASSESSMENTS), evaluator=nullable(TEXT), label=_LABEL, by=choice(BY), note=TEXT, who=TEXT,
-    ),
+    "NewAnnotation": NewAnnotation.model_json_schema(),
     "Calibration": {**OPEN, "description": "How far a judge agrees with people; see evaluators/docs/calibration.md"},
     "Turn": record(
         optional=[
@@ -251,8 +278,8 @@ SCHEMAS: dict[str, Schema] = {
         gates={"type": "object", "description": "As in the suite file"}, tolerate=TEXTS,
     ),
     "RegisteredCase": record(case_id=TEXT, context_id=nullable(TEXT)),
-    "Binding": record(case_id=TEXT),
-    "NewSuiteCase": record(optional=["case_id"], turn_id=TEXT, case_id=nullable(TEXT)),
+    "Binding": NewBinding.model_json_schema(),
+    "NewSuiteCase": NewSuiteCase.model_json_schema(),
     "AppendedCase": record(case_id=TEXT, file=TEXT),
     "Timeline": record(
         turn_id=TEXT, started_at=TIME, duration_s=NUMBER,

@@ -11,7 +11,7 @@ from a2a_tool_capture.models import rfc3339
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from tool_call_evaluators.runs.calibration import BY, LabelError, label_value
+from tool_call_evaluators.runs.calibration import LabelError, label_value
 from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
@@ -27,14 +27,12 @@ from ..scoring.suite_file import SuiteFileError, add_to_suite
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
-from .api_operation import TEXT, ApiAnswer, ApiOperation, ApiParameter, Given, json_object
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, validated
 from .control import Api, Control
-from .schemas import ASSESSMENTS, named, page_of
+from .schemas import MAX_WHO, TEXT, NewAnnotation, NewBinding, NewSuiteCase, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
-MAX_NOTE, MAX_WHO = 2_000, 100  # characters
 _MAX_BYTES = 64 * 1024
-_FIELDS = ("assessment", "evaluator", "label", "by", "note", "who")
 
 
 class TurnChangesApi(Api):
@@ -125,9 +123,9 @@ class TurnChangesApi(Api):
 
 async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
     """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
-    turn = await stored_turn(control.store, turn_id)
-    result = await _result(control, turn, data.get("evaluator"))
-    annotation = _annotation(control.scoring_of(turn).privacy, turn, data, result)
+    turn, given = await stored_turn(control.store, turn_id), validated(NewAnnotation, data)
+    result = await _result(control, turn, given.evaluator)
+    annotation = _annotation(control.scoring_of(turn).privacy, turn, given, result)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
     audit.changed(turn=turn_id, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
@@ -141,35 +139,25 @@ async def remove_annotation(control: Control, turn_id: str, annotation_id: str) 
     audit.changed(turn=turn_id, deleted=annotation_id)
 
 
-def _annotation(
-    privacy: Privacy, turn: TurnJson, data: Mapping[str, Any], result: Mapping[str, Any] | None
-) -> Annotation:
+def _annotation(privacy: Privacy, turn: TurnJson, given: NewAnnotation, result: Mapping[str, Any] | None) -> Annotation:
     """Raises HTTPException (400) for what is no annotation of this turn."""
-    for name in data:
-        if name not in _FIELDS:
-            raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
-    assessment, by = data.get("assessment"), data.get("by", BY[0])
-    label = None if data.get("label") is None else _label(result, data["label"])
-    if label is not None and assessment is not None:
-        raise HTTPException(400, "an annotation has an assessment or a label, not both")
-    if label is None and assessment not in ASSESSMENTS:
-        raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {assessment!r:.80}; or give a label")
-    if by not in BY:
-        raise HTTPException(400, f"by: expected {' or '.join(map(repr, BY))}, got {by!r:.80}")
+    label = None if given.label is None else _label(result, given.label)
+    if (label is None) is (given.assessment is None):
+        raise HTTPException(400, "expected either an assessment, 'right' or 'wrong', or a label")
     return Annotation(
         annotation_id=new_turn_id(),
         turn_id=turn["turn_id"],
-        assessment=assessment,
+        assessment=given.assessment,
         label=label,
-        by=by,
-        note=privacy.stored_note(_text(data, "note", MAX_NOTE)),
-        who=privacy.stored_note(_text(data, "who", MAX_WHO)),
+        by=given.by,
+        note=privacy.stored_note(given.note),
+        who=privacy.stored_note(given.who),
         at=rfc3339(datetime.now(UTC)),
         **({} if result is None else {name: result[name] for name in ("evaluator", "score", "passed", "version")}),
     )
 
 
-async def _result(control: Control, turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
+async def _result(control: Control, turn: TurnJson, evaluator: str | None) -> dict[str, Any] | None:
     """The result of the turn, or of its conversation, that is assessed; None for the turn itself. Raises HTTPException
     (400)."""
     if evaluator is None:
@@ -180,7 +168,7 @@ async def _result(control: Control, turn: TurnJson, evaluator: Any) -> dict[str,
     results: dict[str, dict[str, Any]] = {
         result["evaluator"]: result for result in (*of_conversation, *turn["evaluations"])
     }
-    if not isinstance(evaluator, str) or evaluator not in results:
+    if evaluator not in results:
         names = ", ".join(results) or "none"
         raise HTTPException(400, f"evaluator: the turn has no result of {evaluator!r:.80}; its results: {names}")
     return results[evaluator]
@@ -204,16 +192,8 @@ def _label(result: Mapping[str, Any] | None, given: Any) -> str | float:
     return value
 
 
-def _text(data: Mapping[str, Any], name: str, most: int) -> str:
-    value = data.get(name, "")
-    if not isinstance(value, str) or len(value) > most:
-        raise HTTPException(400, f"{name}: expected a text of at most {most} characters")
-    return value.strip()
-
-
 _MAX_CASE_BYTES = 10_000
 _MOST_TURNS = 100  # of a conversation of which a case is made
-_MAX_ID = 200  # characters of the id of a new case
 
 
 class RecordedCase(NamedTuple):
@@ -248,11 +228,8 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> tuple[str, s
 
     Raises HTTPException (400, 404, 409).
     """
-    turn_id, case_id = (
-        _short_text(data, "turn_id"),
-        _short_text(data, "case_id") if data.get("case_id") is not None else None,
-    )
-    case, comments, scoring = await recorded_case(control, turn_id, case_id)
+    given = validated(NewSuiteCase, data)
+    case, comments, scoring = await recorded_case(control, given.turn_id, given.case_id)
     if problem := repeats(scoring, case):
         raise HTTPException(409, problem)
     if scoring.suite_file is None:
@@ -291,7 +268,7 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
 
     Raises HTTPException (400, 404, 409).
     """
-    case_id = _short_text(data, "case_id")
+    case_id = validated(NewBinding, data).case_id
     turn = await stored_turn(control.store, turn_id)
     if control.scoring_of(turn).cases.case(case_id) is None:
         name = turn.get("agent_name")
@@ -327,10 +304,3 @@ async def _conversation_until(control: Control, turn: TurnJson) -> list[TurnJson
 
 def _taken(scoring: Scoring) -> set[str]:
     return {case.id for case, _ in scoring.cases.listed()}
-
-
-def _short_text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    if not isinstance(value, str) or not 1 <= len(value.strip()) <= _MAX_ID:
-        raise HTTPException(400, f"{name}: expected a text of 1 to {_MAX_ID} characters, got {value!r:.80}")
-    return value.strip()

@@ -6,7 +6,9 @@ The parameters that select turns serve the pages as well.
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated, Literal
 
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,33 +17,31 @@ from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of
 from ..long_computations import LongComputations
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
-from ..store.base import STATUSES, TurnJson
-from ..store.turn_filter import VERDICTS, TurnFilter
+from ..store.base import TurnJson
+from ..store.turn_filter import TurnFilter, Verdict
 from ..telemetry.event_bus import shortened
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Schema, choice, json_response
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
 from .control import Api, Control
 from .schemas import named, page_of
 
-_NAME: Schema = {"type": "string", "maxLength": 1000}
+_NAME = Annotated[str, Field(max_length=1000)]
 
 CURSOR = ApiParameter("cursor", "`next_cursor` of the page before, with the same other parameters")
-LIMIT = ApiParameter(
-    "limit", "The most turns of a page", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
-)
-ORDER = ApiParameter("order", "Which turns come first", choice(["newest", "oldest"], "oldest"))
-VIEW = ApiParameter("view", "Whole turns, or turns in short for long lists", choice(["whole", "summary"], "whole"))
+LIMIT = ApiParameter("limit", "The most turns of a page", Annotated[int, Field(ge=1, le=1000)], 100)
+ORDER = ApiParameter("order", "Which turns come first", Literal["newest", "oldest"], "oldest")
+VIEW = ApiParameter("view", "Whole turns, or turns in short for long lists", Literal["whole", "summary"], "whole")
 FILTERS = (
     ApiParameter("run", "Turns of this run"),
     ApiParameter("agent", "Turns of the agent with this name, where several are behind the proxy", _NAME),
     ApiParameter("conversation", "Turns of this contextId"),
     ApiParameter("case", "Turns of the case with this id"),
     ApiParameter("tag", "Turns of cases with this tag, in the suite and among registered ones", _NAME),
-    ApiParameter("status", "Turns with this status", choice(STATUSES)),
+    ApiParameter("status", "Turns with this status", Literal["open", "pending", "done"]),
     ApiParameter(
         "verdict",
         "The worst status of the turn's results (`scored` counts as `passed`), `unscored` without results. With"
         " `evaluator`, that of its results",
-        choice(VERDICTS),
+        Verdict,
     ),
     ApiParameter("evaluator", "Turns with a result of this evaluator", _NAME),
     ApiParameter("tool", "Turns with a call of this tool", _NAME),
@@ -50,7 +50,7 @@ FILTERS = (
         "q",
         "Turns that contain this text in the user text, the response, the name or the arguments of a tool call, or the"
         " id of the case, in letters of any case",
-        {"type": "string", "maxLength": 200},
+        Annotated[str, Field(max_length=200)],
     ),
 )
 
@@ -75,7 +75,7 @@ def turn_query(control: Control, given: Given) -> TurnQuery:
         case=given.get("case"),
         agent=given.get("agent"),
         status=given.get("status"),
-        limit=given.get("limit") or LIMIT.schema["default"],
+        limit=given.get("limit") or LIMIT.default,
         cursor=given.get("cursor"),
         content=content,
         newest_first=given.get("order") == "newest",
@@ -100,16 +100,11 @@ def _tagged(control: Control, tag: str, agent: str | None) -> frozenset[str]:
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
 _MOST_TURNS = ApiParameter(
-    "turns", "The most turns of the tree",
-    {"type": "integer", "minimum": 1, "maximum": MOST_TURNS, "default": MOST_SHOWN},
+    "turns", "The most turns of the tree", Annotated[int, Field(ge=1, le=MOST_TURNS)], MOST_SHOWN
 )  # fmt: skip
-_DEPTH = ApiParameter(
-    "depth",
-    "The most turns on one way down",
-    {"type": "integer", "minimum": 1, "maximum": MOST_DEPTH, "default": MOST_DEPTH},
-)
+_DEPTH = ApiParameter("depth", "The most turns on one way down", Annotated[int, Field(ge=1, le=MOST_DEPTH)], MOST_DEPTH)
 _OF_OPEN_TURNS = [one for one in FILTERS if one.name in ("run", "agent", "case")]
-_TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
+_TIMEOUT = ApiParameter("timeout", "Seconds to wait", Annotated[float, Field(ge=0, le=600)], 30)
 
 
 async def stored_turn(store: Store, turn_id: str) -> TurnJson:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..store.encoding import json_bytes
 
@@ -136,7 +136,8 @@ class EventLog:
 
 
 LIVE_TYPES = frozenset({"turn.opened", "tool_call", "text", "state"})  # events during a turn
-TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
+EventType = Literal["turn.opened", "tool_call", "text", "state", "turn.closed", "turn.done", "conversation.done"]
+TYPES: frozenset[str] = frozenset(get_args(EventType))
 
 LINGER_S = 60.0  # how long events are recorded after the last listener has left: it may only reload its page
 LIVE_PER_S = 500  # maximum number of events during turns in one second: no person reads more, and traffic goes first

@@ -339,10 +339,10 @@ async def test_a_case_can_be_replaced_and_removed(it: Proxied) -> None:
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        (b"", "not JSON"),
-        (b"{", "not JSON"),
-        (b"\xff", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"", "Invalid JSON"),
+        (b"{", "Invalid JSON"),
+        (b"\xff", "Invalid JSON"),
+        (b"[" * 100_000, "Invalid JSON"),
         (b"[]", "JSON object"),
         (b'"x"', "JSON object"),
         (b"{}", "turns"),

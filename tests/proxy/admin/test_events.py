@@ -186,7 +186,7 @@ async def test_filters(it: Proxied) -> None:
     [
         ("types=turn.done,turn.over", "turn.over"),
         ("types=", "types"),
-        ("view=brief", "view: expected one of short, summary, whole"),
+        ("view=brief", "view: expected 'short', 'summary', 'whole' or 'count'"),
         ("rum=x", "rum"),
     ],
 )
