@@ -157,7 +157,7 @@ class PushListener:
     async def _verified(
         self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
     ) -> WebhookAnswer:
-        """What the client answers to a request that is no notification: it is neither captured, repeated nor kept in
+        """What the client answers to a request that is no notification: it is neither captured nor kept in
         order, as the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
         original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
         sent = await self._restored(original, time)
@@ -265,18 +265,8 @@ class PushListener:
             stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
             return WebhookAnswer(204)
         headers, body = visible
-        retry = self._relay.retry
-        if retry is not None:
-            try:
-                kept = await time.wait(retry.keep(webhook, method, query, headers, body))
-            except StoreError as error:
-                raise UnsentError(503, f"the notification could not be stored: {error}") from None
-            if not kept:
-                raise UnsentError(503, "too many notifications wait for this webhook, or for all")
-            answer = WebhookAnswer(202)
-        else:
-            asyncio.get_running_loop().call_later(TURN_S, turn_over.set)
-            answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
+        asyncio.get_running_loop().call_later(TURN_S, turn_over.set)
+        answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
             stream.taken(notification.body)
             stream.shown = digest_of(body)

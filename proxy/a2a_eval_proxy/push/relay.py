@@ -7,22 +7,20 @@ from collections.abc import Awaitable, Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import Recent
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..capture.records import state_of, task_id_of
 from ..clock import CLOCK
-from ..net.http_client import RawHeaders
 from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..protocol.webhooks import NewWebhook
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream
-from .notifications import Notification, read_notification
+from .notifications import Notification
 from .registry import StoreTime, WebhookRegistry
 from .rewriting import RelayAddresses
-from .sender import RetryQueue, WebhookSender
+from .sender import WebhookSender
 
 _MAX_UNANSWERED = 10_000
 
@@ -53,8 +51,6 @@ class PushRelay:
         *,
         push_url: str,
         targets: Collection[str],
-        retries: bool,
-        max_body_bytes: int,
         check_every_s: float,
     ) -> None:
         """`targets`: what clients may register (`WebhookTargets`). `check_every_s`: time between two searches for
@@ -66,10 +62,6 @@ class PushRelay:
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)
-        self.retry: RetryQueue | None = None  # None: the agent gets the client's answer
-        if retries:
-            self.retry = RetryQueue(registry.store, self.sender, CLOCK.now, self._given_up, registry.agent_name)
-        self._max_body_bytes = max_body_bytes
         self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
 
@@ -144,13 +136,6 @@ class PushRelay:
             self.registry.belongs_to(webhook.webhook_id, task_id)
         final = task_id and state_of(notification.event) in TERMINAL_STATES
         return stream, self.registry.task_ended(task_id, CLOCK.now()) if final else None
-
-    def _given_up(self, webhook: Webhook, headers: RawHeaders, body: bytes, finding: Finding) -> None:
-        """Report a notification that is given up, which another process may have captured."""
-        stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
-        event = read_notification(headers, body, self._max_body_bytes).event
-        stream.task_id = stream.task_id or (task_id_of(event) if event is not None else "")
-        self.capture.report(stream, finding)
 
     async def watch(self) -> None:
         """Have turns time out whose webhooks another process has seen the end of, and forget exchanges without a turn.

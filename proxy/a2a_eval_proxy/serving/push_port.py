@@ -33,8 +33,6 @@ class AgentPush:
             notifications,
             push_url=settings.push_url or "",
             targets=settings.push_allow,
-            retries=settings.push_retry,
-            max_body_bytes=settings.max_body_bytes,
             check_every_s=settings.turn_timeouts.look_for_ended_webhooks_s,
         )
         self.listener = PushListener(self.relay, settings.max_body_bytes, self._keep)
@@ -45,9 +43,6 @@ class AgentPush:
         stack.push_async_callback(relay.registry.close)
         stack.callback(loop.create_task(relay.watch()).cancel)
         stack.callback(self.listener.close)
-        if relay.retry is not None:
-            stack.push_async_callback(relay.retry.close)
-            stack.callback(loop.create_task(relay.retry.watch()).cancel)
 
     def _keep(self, record: NotificationRecord) -> None:
         """Keep a notification for the wire of its turn."""

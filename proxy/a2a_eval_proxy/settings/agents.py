@@ -17,7 +17,7 @@ OWN = frozenset(
         *("upstream", "card_path", "negotiate", "require_artifact_uri", "dialects"),
         *("upstream_ca", "upstream_cert", "upstream_key", "upstream_key_password", "upstream_header"),
         *("connect_timeout", "response_timeout", "max_connections", "max_body_bytes", "turn_timeout", "public_url"),
-        *("push", "push_allow", "push_retry", "redact", "redact_key", "no_content", "run", "suite"),
+        *("push", "push_allow", "redact", "redact_key", "no_content", "run", "suite"),
         *("judge_budget", "trace_wait", "expect_traces", "retain_days", "retain_mb"),
     }
 )

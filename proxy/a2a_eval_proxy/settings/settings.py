@@ -255,10 +255,6 @@ class PushSettings(Options):
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
         "below it), addresses, networks. Default: public.",
     )
-    push_retry: bool = _agent(
-        types.SWITCH,
-        "Store notifications before they are sent, and repeat them until their webhooks take them, for up to a day.",
-    )
     push_tls_cert: str | None = _tls(
         types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
     )
@@ -494,12 +490,6 @@ class Settings(
             )
         if self.push_tls_cert and not (self.push_url or "").startswith("https://"):
             raise ConfigError(f"push_tls_cert: requires a push_url that begins with https://, got {self.push_url}")
-        if self.push_retry and self.push_mode != "relay":
-            raise ConfigError("push_retry: repeats the notifications that the proxy relays; set push_url")
-        if self.push_retry and (self.no_content or self.redact):
-            raise ConfigError(
-                "push_retry: stores notifications as they are; leave it out, or leave out no_content and redact"
-            )
 
     @property
     def host_names(self) -> tuple[str, ...]:

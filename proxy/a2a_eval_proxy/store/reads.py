@@ -39,7 +39,7 @@ from .retention import Limits
 from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
-from .webhooks import DeliveryTable, WebhookTable
+from .webhooks import WebhookTable
 
 T = TypeVar("T")
 
@@ -327,11 +327,6 @@ class StoreReads(ABC):
     def webhooks(self) -> WebhookTable:
         """The webhooks of clients that the proxy relays."""
         return WebhookTable(self._read, self._change)
-
-    @property
-    def deliveries(self) -> DeliveryTable:
-        """Notifications that wait for these webhooks."""
-        return DeliveryTable(self._read, self._change)
 
     @property
     def shared_tasks(self) -> SharedTasks:

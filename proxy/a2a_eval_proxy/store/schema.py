@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .base import StoreError
 from .shared_tasks import INDEXES as SHARED_INDEXES
 from .shared_tasks import TABLES as SHARED_TABLES
-from .webhooks import DELIVERIES, DELIVERIES_INDEX, WEBHOOKS, WEBHOOKS_INDEX
+from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
 FIRST_VERSION = 10  # of the schema in the first release
 OUTCOMES = ("passed", "failed", "errored", "skipped")
@@ -140,7 +140,6 @@ class Schema:
             "verdicts": VERDICTS,
             "wires": WIRES,
             "webhooks": WEBHOOKS,
-            "deliveries": {"number": f"{self.number} PRIMARY KEY", **DELIVERIES},
             **self.shared,
         }
 
@@ -162,7 +161,6 @@ class Schema:
             *self.indexes,
             ANNOTATIONS_INDEX,
             WEBHOOKS_INDEX,
-            DELIVERIES_INDEX,
             f"CREATE INDEX conversations_id ON conversations ({self.by_prefix.format('conversation_id')})",
         ]
 

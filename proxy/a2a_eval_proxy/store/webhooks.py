@@ -1,7 +1,6 @@
-"""The webhooks of clients for which the agent has an address of this proxy, and notifications that wait for them.
+"""The webhooks of clients for which the agent has an address of this proxy.
 
-They outlive restarts, and replicas share them. No API, export or log shows them: a URL may contain a secret, and a
-notification has credentials.
+They outlive restarts, and replicas share them. No API, export or log shows them: a URL may contain a secret.
 """
 
 from __future__ import annotations
@@ -37,10 +36,8 @@ WEBHOOKS = {
     "webhook_id": "TEXT PRIMARY KEY",
     **dict.fromkeys(("asked", "registered_at", "ended_at"), "BIGINT NOT NULL"),
     "agent_name": "TEXT NOT NULL DEFAULT ''",
-    "lease_owner": "TEXT NOT NULL DEFAULT ''",
-    "lease_until": "BIGINT NOT NULL DEFAULT 0",
 }
-"""The columns of the table. The process with the lease sends what waits (`deliveries`)."""
+"""The columns of the table."""
 
 WEBHOOKS_INDEX = "CREATE INDEX webhooks_task ON webhooks (task_key)"
 
@@ -55,8 +52,7 @@ _ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
 _EXPIRE = (
     "DELETE FROM webhooks WHERE registered_at < :longest OR (registered_at < :registered AND agent_name = :agent_name)"
-    " OR (ended_at > 0 AND ended_at < :ended"
-    " AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.webhook_id = webhooks.webhook_id))"
+    " OR (ended_at > 0 AND ended_at < :ended)"
 )
 
 
@@ -112,90 +108,3 @@ class WebhookTable(StoreTable):
         registered before `registered`."""
         values = {"ended": int(ended), "longest": int(longest), "registered": int(registered)}
         await self._change(_EXPIRE, {**values, "agent_name": agent_name})
-
-
-MOST_OF_A_WEBHOOK, MOST_BYTES = 1_000, 64 * 1024 * 1024
-"""How many notifications may wait for one webhook, and how many bytes for all; further ones are not kept. Those of one
-of several agents may take as many bytes as are left for the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A notification that waits. Times are seconds since the epoch."""
-
-    webhook_id: str = field(repr=False)
-    content: str = field(repr=False)  # the request, as its sender wrote it
-    kept_at: int
-    number: int = 0  # ascends in the order in which they were kept
-    tries: int = 0
-    due_at: int = 0  # when to try next
-
-
-DELIVERIES = {
-    "webhook_id": "TEXT NOT NULL",
-    "content": "TEXT NOT NULL",
-    "kept_at": "BIGINT NOT NULL",
-    "tries": "BIGINT NOT NULL DEFAULT 0",
-    "due_at": "BIGINT NOT NULL DEFAULT 0",
-}
-"""The columns of the table, without its `number`."""
-
-DELIVERIES_INDEX = "CREATE INDEX deliveries_webhook ON deliveries (webhook_id, number)"
-
-_NAME = "CAST(:agent_name AS TEXT)"
-_ADD = (
-    "INSERT INTO deliveries (webhook_id, content, kept_at)"  # noqa: S608  # fixed texts
-    " SELECT CAST(:webhook_id AS TEXT), CAST(:content AS TEXT), CAST(:kept_at AS BIGINT)"
-    f" WHERE (SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id) < {MOST_OF_A_WEBHOOK}"
-    f" AND (SELECT coalesce(sum(length(content) * CASE WHEN agent_name <> '' AND agent_name = {_NAME} THEN 2 ELSE"
-    f" 1 END), 0) FROM deliveries LEFT JOIN webhooks USING (webhook_id)) < {MOST_BYTES}"
-)
-_FIRST = (
-    "SELECT webhook_id, content, kept_at, number, tries, due_at FROM deliveries WHERE webhook_id = :webhook_id"
-    " ORDER BY number LIMIT 1"
-)
-_WAITING = (
-    "SELECT DISTINCT webhook_id FROM deliveries LEFT JOIN webhooks USING (webhook_id)"  # noqa: S608  # fixed texts
-    f" WHERE coalesce(agent_name, {_NAME}) = {_NAME}"
-)
-_REMOVE_DELIVERY = "DELETE FROM deliveries WHERE number = :number"
-_REMOVE_ALL = "DELETE FROM deliveries WHERE webhook_id = :webhook_id"
-_FAILED = "UPDATE deliveries SET tries = tries + 1, due_at = :due_at WHERE number = :number"
-_LEASE = (
-    "UPDATE webhooks SET lease_owner = :owner, lease_until = :until"
-    " WHERE webhook_id = :webhook_id AND (lease_owner = :owner OR lease_until < :now)"
-)
-
-
-class DeliveryTable(StoreTable):
-    """The notifications in a store."""
-
-    async def add(self, delivery: Delivery, agent_name: str = "") -> bool:
-        """Keep a new one for a webhook of this agent; False where too many wait."""
-        values = {"webhook_id": delivery.webhook_id, "content": delivery.content, "kept_at": delivery.kept_at}
-        values["agent_name"] = agent_name
-        return await self._change(_ADD, values) == 1
-
-    async def first(self, webhook_id: str) -> Delivery | None:
-        """The one that was kept first of those for a webhook."""
-        rows = await self._read(_FIRST, {"webhook_id": webhook_id}, list)
-        return Delivery(*rows[0]) if rows else None
-
-    async def waiting(self, agent_name: str = "") -> list[str]:
-        """The webhooks of this agent, and those that are no more, for which notifications wait."""
-        return [row[0] for row in await self._read(_WAITING, {"agent_name": agent_name}, list)]
-
-    async def remove(self, delivery: Delivery) -> None:
-        await self._change(_REMOVE_DELIVERY, {"number": delivery.number})
-
-    async def remove_all(self, webhook_id: str) -> None:
-        await self._change(_REMOVE_ALL, {"webhook_id": webhook_id})
-
-    async def failed(self, delivery: Delivery, due_at: float) -> None:
-        """Try it again at `due_at`."""
-        await self._change(_FAILED, {"number": delivery.number, "due_at": int(due_at)})
-
-    async def lease(self, webhook_id: str, owner: str, now: float, until: float) -> bool:
-        """Reserve a webhook for `owner`, as long as no other one has it."""
-        values = {"webhook_id": webhook_id, "owner": owner, "now": int(now), "until": int(until)}
-        return await self._change(_LEASE, values) == 1

@@ -8,14 +8,13 @@ import json
 import socket
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener, sender
-from proxy.push.conftest import Endpoint, Relay, relaying
+from a2a_eval_proxy.push import listener
+from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking, with_hook
 from support.patience import PATIENCE_S
 
@@ -90,21 +89,3 @@ async def test_a_notification_that_capture_fails_on_arrives(
     await endpoint.until_ended()
     if entry == "feed":
         assert len(await found(relay, text, "capture_error")) == 1
-
-
-async def test_a_notification_that_is_given_up_is_a_finding_also_after_a_restart(
-    pushing_agent: str, endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sender, "FIRST_PAUSE_S", 0.02)
-    endpoint.status = 503
-    async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True) as relay:
-        text, task_id, address = await asking(relay, endpoint.url)
-        assert (await relay.notify(address, update(task_id, "COMPLETED"))).status_code == 202
-        await endpoint.next()
-        assert relay.codes(await relay.turn(text)) <= {"calls_missed"}  # its task goes on without a message
-    endpoint.status = 410
-    same = {"push_url": relay.push_url, "push_listen": relay.push_url.removeprefix("http://").removesuffix("/push")}
-    async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=True, **same) as again:
-        (finding,) = await found(again, text, "push_given_up")
-        assert "status 410" in finding["message"]
-        assert endpoint.url not in finding["message"]

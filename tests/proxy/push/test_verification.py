@@ -20,11 +20,10 @@ VERIFIED = {"token": "verified"}
 """With this token the agent verifies a webhook before it takes it (`agents.recording_agent`)."""
 
 
-@pytest.mark.parametrize("retried", [False, True])
 async def test_an_agent_verifies_a_webhook_while_it_is_being_registered(
-    pushing_agent: str, endpoint: Endpoint, tmp_path: Path, retried: bool
+    pushing_agent: str, endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    async with relaying(pushing_agent, tmp_path / "turns.db", push_retry=retried) as relay:
+    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
         hook = with_hook(f"{endpoint.url}/sent?a=1", **VERIFIED)
         task_id = (await relay.send(f"ask {uuid.uuid4()}", hook))["result"]["task"]["id"]
         created = await relay.rpc(

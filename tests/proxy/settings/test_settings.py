@@ -476,11 +476,6 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
         ({"push": "relay"}, "push: relay requires push_url"),
         ({"push": "refuse", "push_url": "http://proxy:8083"}, "push: refuse allows no webhooks, and push_url relays"),
         ({"push_listen": "0.0.0.0:8083"}, "push_listen: nothing is received on 0.0.0.0:8083 without push_url"),
-        ({"push_retry": True}, "push_retry: repeats the notifications that the proxy relays; set push_url"),
-        (
-            {"push_retry": True, "push_url": "http://proxy:8083", "no_content": True},
-            "push_retry: stores notifications as they are",
-        ),
         ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
         (
             {"push_url": "http://proxy:8083", "push_tls_cert": "c.pem", "push_tls_key": "k.pem"},
