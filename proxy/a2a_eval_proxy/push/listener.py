@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -31,14 +30,15 @@ from .notifications import (
     visible_to_others,
     without_body_fields,
 )
-from .registry import StoreTime
 from .relay import PushRelay
 from .rewriting import RelayAddresses
 from .sender import TIMEOUT_S, UnsentError, WebhookAnswer
 
 logger = logging.getLogger(__name__)
 
+Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 _ID = re.compile(rf"/({RelayAddresses.ID})$")
 TURN_S = 1.0
 """How long the answer to a notification keeps the next one waiting: a webhook that hangs on one loses no other."""
@@ -61,15 +61,9 @@ class NotificationRecord:
     problem: str = ""  # the code of the finding for a notification that the client did not answer
 
 
-class _RefusedError(Exception):
-    """The agent gets this error; nothing reaches the client."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class PushListener:
+    """Answers the requests of one agent to the addresses of webhooks."""
+
     def __init__(self, relay: PushRelay, max_body_bytes: int, record: Callable[[NotificationRecord], None]) -> None:
         """`record` receives each notification once it is passed on, or is not going to be."""
         self._record = record
@@ -83,14 +77,7 @@ class PushListener:
     def close(self) -> None:
         self._unsent.close()
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
+    async def __call__(self, scope: Scope, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
         holder = object()
         try:
             answer = await self._answer(scope, receive, holder)
@@ -104,16 +91,14 @@ class PushListener:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(
-        self, scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Message]], holder: object
-    ) -> WebhookAnswer | None:
+    async def _answer(self, scope: Scope, receive: Receive, holder: object) -> WebhookAnswer | None:
         match = _ID.search(scope["path"])
         if match is None:
             return _error(404, "this is where agents send notifications of tasks")
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._received(match[1], scope, receive, holder)
-        except _RefusedError as error:
+        except UnsentError as error:
             return _error(error.status, str(error))
         except TimeoutError:
             self._unsent.seen()
@@ -123,85 +108,88 @@ class PushListener:
                 self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
-    async def _received(
-        self,
-        webhook_id: str,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        holder: object,
-    ) -> WebhookAnswer | None:
+    async def _received(self, webhook_id: str, scope: Scope, receive: Receive, holder: object) -> WebhookAnswer | None:
         """Once it has arrived, a notification is passed on though its agent leaves: senders stop waiting after a few
-        seconds. Until then, it keeps no other waiting. Raises _RefusedError."""
+        seconds. Until then, it keeps no other waiting. Raises UnsentError."""
         first = await receive()  # before anything else: where the agent leaves, this may be lost
-        time = StoreTime()
         if first.get("more_body"):
-            await self._webhook(webhook_id, time)  # the rest is read for a webhook only
+            await self._webhook(webhook_id)  # the rest is read for a webhook only
         body = await self._body(first, receive, holder)
         if body is None:
             return None
         if scope["method"] in _SAFE:
-            return await self._verified(await self._webhook(webhook_id, time), scope, body, time)
-        turn = self._turns.setdefault(webhook_id, asyncio.Lock())  # whose waiters are served in order
-        async with turn:
-            webhook = await self._webhook(webhook_id, time)
-            turn_over = asyncio.Event()
-            passing_on = asyncio.create_task(self._in_order(webhook, scope, body, time, turn_over))
-            passing_on.add_done_callback(lambda _: turn_over.set())
+            return await self._verified(await self._webhook(webhook_id), scope, body)
+        async with self._turns.setdefault(webhook_id, asyncio.Lock()):  # whose waiters are served in order
+            webhook = await self._webhook(webhook_id)
+            original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+            notification = await self._restored(original)
+            stream = self._relay.captured(webhook, notification)
+            record = NotificationRecord(CLOCK.now(), stream.task_id, scope["method"], *self._recorded(original))
+            passing_on = asyncio.create_task(self._passed_on(webhook, notification, stream, scope, record))
             try:
-                await turn_over.wait()
+                await asyncio.wait({passing_on}, timeout=TURN_S)
             except asyncio.CancelledError:
                 passing_on.cancel()
                 raise
         return await passing_on
 
-    async def _verified(
-        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime
-    ) -> WebhookAnswer:
-        """What the client answers to a request that is no notification: it is neither captured nor kept in
-        order, as the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
+    async def _verified(self, webhook: Webhook, scope: Scope, body: bytes) -> WebhookAnswer:
+        """What the client answers to a request that is no notification: it is neither captured nor kept in order, as
+        the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
         original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
-        sent = await self._restored(original, time)
-        try:
-            visible = _visible(webhook, sent, set())
-            if visible is None:
-                return WebhookAnswer(204)
-            return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
-        except UnsentError as error:
-            return _error(error.status, str(error))
+        visible = _visible(webhook, await self._restored(original), set())
+        if visible is None:
+            return WebhookAnswer(204)
+        return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
 
-    async def _webhook(self, webhook_id: str, time: StoreTime) -> Webhook:
+    async def _webhook(self, webhook_id: str) -> Webhook:
         try:
-            webhook = await self._relay.registry.get(webhook_id, time)
+            webhook = await self._relay.registry.get(webhook_id)
         except StoreError as error:
             logger.warning("a notification was refused with status 503: %s", error)
-            raise _RefusedError(503, "the store of the proxy cannot be read now") from None
+            raise UnsentError(503, "the store of the proxy cannot be read now") from None
         if webhook is None:
-            raise _RefusedError(404, "no webhook has this address, or it has none any more")
+            raise UnsentError(404, "no webhook has this address, or it has none any more")
         return webhook
 
-    async def _in_order(
-        self, webhook: Webhook, scope: MutableMapping[str, Any], body: bytes, time: StoreTime, turn_over: asyncio.Event
+    async def _passed_on(
+        self,
+        webhook: Webhook,
+        notification: Notification,
+        stream: NotificationStream,
+        scope: Scope,
+        record: NotificationRecord,
     ) -> WebhookAnswer:
-        arrived_at = CLOCK.now()
-        original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
-        notification = await self._restored(original, time)
-        stream, ended = self._relay.captured(webhook, notification)
-        record = NotificationRecord(arrived_at, stream.task_id, scope["method"], *self._recorded(original))
+        """Send a notification, and record what came of it. Raises UnsentError."""
         try:
-            answer = await self._passed_on(webhook, notification, stream, scope, time, turn_over)
+            record.answer = await self._sent(webhook, notification, stream, scope)
         except UnsentError as error:
             self._unsent.seen()
             self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
-            answer, record.problem = _error(error.status, str(error)), error.code
+            record.answer, record.problem = _error(error.status, str(error)), error.code
         except asyncio.CancelledError:  # its time is over
             record.problem = "push_timeout"
-            self._record(record)
             raise
-        record.answer = answer
-        self._record(record)
-        if ended is not None:
-            with suppress(StoreError):  # it is stored later
-                await time.wait(ended)
+        finally:
+            self._record(record)
+        return record.answer
+
+    async def _sent(
+        self, webhook: Webhook, notification: Notification, stream: NotificationStream, scope: Scope
+    ) -> WebhookAnswer:
+        """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
+        problem = audience_finding(notification.headers, self._relay.push_url)
+        if problem is not None:
+            self._relay.capture.report(stream, problem)
+        visible = _visible(webhook, notification, stream.withheld)
+        is_task = not webhook.asked and notification.event is not None and "task" in notification.event
+        if visible is None or (is_task and digest_of(visible[1]) == stream.shown):
+            stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
+            return WebhookAnswer(204)
+        answer = await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
+        if answer.taken:
+            stream.taken(notification.body)
+            stream.shown = digest_of(visible[1])
         return answer
 
     def _recorded(self, notification: Notification) -> tuple[RawHeaders, bytes]:
@@ -211,13 +199,13 @@ class PushListener:
         decoded = self._relay.addresses.masked(notification.decoded)
         return (headers if notification.decoded is body else without_body_fields(headers)), decoded
 
-    async def _restored(self, notification: Notification, time: StoreTime) -> Notification:
+    async def _restored(self, notification: Notification) -> Notification:
         """With the client's own URL where the agent repeats the proxy's address in an unsigned notification."""
         headers = notification.headers
         if not self._relay.addresses.may_be_in(notification.decoded) or is_signed(headers):
             return notification
         try:
-            restored = await self._relay.restored(notification.decoded, time)
+            restored = await self._relay.restored(notification.decoded)
         except StoreError as error:
             logger.warning("a notification shows the proxy's address in place of its webhook's: %s", error)
             return notification
@@ -225,52 +213,22 @@ class PushListener:
             return notification
         return read_notification(without_body_fields(headers), restored, self._max_body_bytes)
 
-    async def _body(self, first: Message, receive: Callable[[], Awaitable[Message]], holder: object) -> bytes | None:
-        """The body that begins with `first`; None where the agent leaves before its end. Raises _RefusedError."""
+    async def _body(self, first: Message, receive: Receive, holder: object) -> bytes | None:
+        """The body that begins with `first`; None where the agent leaves before its end. Raises UnsentError."""
         chunks: list[bytes] = []
         size, message = 0, first
         while message["type"] != "http.disconnect":
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max_body_bytes:
-                raise _RefusedError(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
+                raise UnsentError(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
             if not self._bodies.take(holder, len(chunk)):
-                raise _RefusedError(503, "too many notifications are on their way")
+                raise UnsentError(503, "too many notifications are on their way")
             chunks.append(chunk)
             if not message.get("more_body"):
                 return b"".join(chunks)
             message = await receive()
         return None
-
-    async def _passed_on(
-        self,
-        webhook: Webhook,
-        notification: Notification,
-        stream: NotificationStream,
-        scope: MutableMapping[str, Any],
-        time: StoreTime,
-        turn_over: asyncio.Event,
-    ) -> WebhookAnswer:
-        """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError.
-
-        `turn_over` is set once the next notification may be sent, though this one has no answer yet.
-        """
-        method, query = scope["method"], scope["query_string"]
-        problem = audience_finding(notification.headers, self._relay.push_url)
-        if problem is not None:
-            self._relay.capture.report(stream, problem)
-        visible = _visible(webhook, notification, stream.withheld)
-        is_task = not webhook.asked and notification.event is not None and "task" in notification.event
-        if visible is None or (is_task and digest_of(visible[1]) == stream.shown):
-            stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
-            return WebhookAnswer(204)
-        headers, body = visible
-        asyncio.get_running_loop().call_later(TURN_S, turn_over.set)
-        answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
-        if answer.taken:
-            stream.taken(notification.body)
-            stream.shown = digest_of(body)
-        return answer
 
 
 def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -> tuple[RawHeaders, bytes] | None:

@@ -22,7 +22,6 @@ from ..store import StoreError
 from ..store.reads import StoreReads
 from ..store.shared_tasks import task_key
 from ..store.webhooks import Webhook
-from ..telemetry.problem_log import ProblemLog
 
 T = TypeVar("T")
 
@@ -35,6 +34,25 @@ _CLOSE_S = 2.0
 _Change = tuple[Any, ...]  # a method of a table, and its arguments
 
 
+STORE_S = 2.0
+"""How long the answer to a question, or a change that has to be made at once, may take."""
+
+_GRACE_S = 3_600.0  # how long a webhook outlives its task: an agent may repeat its last notifications
+_EXPIRE_EVERY_S = 600.0
+
+_LONGEST_S = 30 * 86_400.0  # after this time a webhook whose task never ended is given up
+_KEPT_URLS, _KEPT_CHARS = 10_000, 1_000
+
+
+async def _soon(work: Awaitable[T]) -> T:
+    """The result of `work`, if it comes within `STORE_S`. Raises StoreError."""
+    try:
+        async with asyncio.timeout(STORE_S):
+            return await work
+    except TimeoutError:
+        raise StoreError(f"the store did not answer within {STORE_S:g} s") from None
+
+
 class LearnedFacts:
     """Stores facts in order, in the background; while the store does not take one, it is tried again. Belongs to one
     event loop."""
@@ -42,13 +60,12 @@ class LearnedFacts:
     def __init__(self) -> None:
         self._waiting: dict[_Change, asyncio.Future[None]] = {}
         self._storing: asyncio.Task[None] | None = None
-        self._dropped = ProblemLog(logger, "{count} fact(s) about webhooks were dropped: the store takes none")
 
     def add(self, change: Callable[..., Awaitable[object]], *arguments: str | float) -> asyncio.Future[None]:
         """Store a fact by a method of a table. The result is there once it is stored; a caller need not wait for it."""
         stored = self._waiting.setdefault((change, *arguments), asyncio.get_running_loop().create_future())
         if len(self._waiting) > _MOST_WAITING:
-            self._dropped.seen()
+            logger.error("a fact about a webhook is lost: the store takes none")
             self._done(next(iter(self._waiting)))
         if self._storing is None or self._storing.done():
             self._storing = asyncio.create_task(self._store())
@@ -59,7 +76,6 @@ class LearnedFacts:
         if self._storing is not None:
             await asyncio.wait([self._storing], timeout=_CLOSE_S)
             self._storing.cancel()
-        self._dropped.close()
 
     async def _store(self) -> None:
         while self._waiting:
@@ -78,33 +94,6 @@ class LearnedFacts:
             stored.set_result(None)
 
 
-STORE_S = 2.0  # how long a request or a notification waits for the store, in all
-_GRACE_S = 3_600.0  # how long a webhook outlives its task: an agent may repeat its last notifications
-_EXPIRE_EVERY_S = 600.0
-
-_LONGEST_S = 30 * 86_400.0  # after this time a webhook whose task never ended is given up
-_KEPT_URLS, _KEPT_CHARS = 10_000, 1_000
-
-
-class StoreTime:
-    """How long a request or a notification still waits for the store."""
-
-    def __init__(self) -> None:
-        self._left_s = STORE_S
-
-    async def wait(self, work: Awaitable[T]) -> T:
-        """The result of `work`, which is cancelled when the time is over. Raises StoreError."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            async with asyncio.timeout(self._left_s):
-                return await work
-        except TimeoutError:
-            raise StoreError(f"the store did not answer within {STORE_S:g} s") from None
-        finally:
-            self._left_s -= loop.time() - began
-
-
 class WebhookRegistry:
     """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time.
 
@@ -112,8 +101,7 @@ class WebhookRegistry:
     """
 
     def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
-        self.store = store
-        self.agent_name = agent.name
+        self._agent_name = agent.name
         retain_days = agent.settings.retain_days
         self._table = store.webhooks
         self._learned = LearnedFacts()
@@ -126,7 +114,7 @@ class WebhookRegistry:
     async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str, now: float) -> list[Webhook]:
         """Keep webhooks. `asked`: their client requested the extension. Ids are "" where they are not known."""
         task_key = self._key(self._identifier(task_id)) if task_id else ""
-        time, webhooks = StoreTime(), []
+        webhooks = []
         for one in wanted:
             config_key = self._key(one.config_id) if one.config_id else ""
             webhook = Webhook(
@@ -136,24 +124,24 @@ class WebhookRegistry:
                 int(now),
                 task_key,
                 config_key,
-                agent_name=self.agent_name,
+                agent_name=self._agent_name,
             )
-            await time.wait(self._table.add(webhook))
+            await _soon(self._table.add(webhook))
             webhooks.append(webhook)
             if len(one.url) <= _KEPT_CHARS:
                 self._urls[webhook.webhook_id] = one.url
         return webhooks
 
-    async def get(self, webhook_id: str, time: StoreTime) -> Webhook | None:
+    async def get(self, webhook_id: str) -> Webhook | None:
         """The webhook, if it is one of this agent."""
-        webhook = await time.wait(self._table.get(webhook_id))
-        return None if webhook is None or webhook.agent_name != self.agent_name else webhook
+        webhook = await _soon(self._table.get(webhook_id))
+        return None if webhook is None or webhook.agent_name != self._agent_name else webhook
 
-    async def url(self, webhook_id: str, time: StoreTime) -> str | None:
+    async def url(self, webhook_id: str) -> str | None:
         """What the client of a webhook named, if it is one of this agent."""
         if (known := self._urls.get(webhook_id)) is not None:
             return known
-        webhook = await self.get(webhook_id, time)
+        webhook = await self.get(webhook_id)
         return webhook.url if webhook is not None else None
 
     def belongs_to(self, webhook_id: str, task_id: str) -> None:
@@ -161,13 +149,11 @@ class WebhookRegistry:
 
     async def have_config_ids(self, config_ids: Mapping[str, str]) -> None:
         """The configurations of webhooks, by their ids, have these ids."""
-        time = StoreTime()
         for webhook_id, config_id in config_ids.items():
-            await time.wait(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
+            await _soon(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
 
-    def task_ended(self, task_id: str, now: float) -> Awaitable[None]:
-        """Store that a task has ended; a caller need not wait for that."""
-        return self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(now))
+    def task_ended(self, task_id: str, now: float) -> None:
+        self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(now))
 
     def ended(self, webhook_id: str, now: float) -> None:
         """No further notifications are expected for this webhook."""
@@ -179,11 +165,11 @@ class WebhookRegistry:
         removed = self._learned.add(self._table.remove, task_key, self._key(config_id))
         if config_id == task_id:  # a2a-sdk's id for a configuration that its client gave none
             removed = self._learned.add(self._table.remove, task_key, "")
-        await StoreTime().wait(removed)
+        await _soon(removed)
 
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive."""
-        return await StoreTime().wait(self._table.has_active(self._key(stored_task_id)))
+        return await _soon(self._table.has_active(self._key(stored_task_id)))
 
     async def close(self) -> None:
         await self._learned.close()
@@ -196,7 +182,7 @@ class WebhookRegistry:
     async def expire(self, now: float) -> None:
         """Delete webhooks of tasks that have ended, those older than a month, and those of the agent from before the
         turns that are kept."""
-        await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self.agent_name)
+        await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self._agent_name)
 
     async def watch(self) -> None:
         """Delete what is not used any more, periodically. Ends by being cancelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ..store import StoreError
 from ..store.webhooks import Webhook
 from .capture import NotificationCapture, NotificationStream
 from .notifications import Notification
-from .registry import StoreTime, WebhookRegistry
+from .registry import WebhookRegistry
 from .rewriting import RelayAddresses
 from .sender import WebhookSender
 
@@ -90,17 +90,16 @@ class PushRelay:
         for webhook in webhooks:
             self._unanswered.pop(webhook.webhook_id, None)
 
-    async def restored(self, body: bytes, time: StoreTime | None = None) -> bytes:
+    async def restored(self, body: bytes) -> bytes:
         """JSON of a response or a notification with the clients' own URLs. Raises StoreError."""
-        urls = await self.own_urls(body, time)
+        urls = await self.own_urls(body)
         return self.addresses.restored(body, urls) if urls else body
 
-    async def own_urls(self, body: bytes, time: StoreTime | None = None) -> dict[str, str]:
+    async def own_urls(self, body: bytes) -> dict[str, str]:
         """The clients' own URLs of the addresses in JSON, by the id of their webhook. Raises StoreError."""
         urls = {}
-        time = time or StoreTime()
         for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
-            url = await self.registry.url(webhook_id, time)
+            url = await self.registry.url(webhook_id)
             if url is not None:
                 urls[webhook_id] = url
         return urls
@@ -118,24 +117,21 @@ class PushRelay:
         for webhook in webhooks:
             self.registry.ended(webhook.webhook_id, CLOCK.now())
 
-    def captured(
-        self, webhook: Webhook, notification: Notification
-    ) -> tuple[NotificationStream, Awaitable[None] | None]:
-        """Report a notification to capture, and learn from it which task the webhook has, and that it has ended.
-
-        Returns its stream; and, where it shows the end of the task, what ends once the store has that.
-        """
+    def captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:
+        """Report a notification to capture, and learn from it which task the webhook has, and that it has ended;
+        returns its stream."""
         stream = self.capture.stream(webhook.webhook_id, ended=webhook.task_ended)
         if notification.event is None:
-            return stream, None
+            return stream
         named = task_id_of(notification.event)
         if named and webhook.webhook_id in self._unanswered:
             self._unanswered.pop(webhook.webhook_id).notified(named)
         task_id = self.capture.take(stream, notification.body, notification.event)
         if task_id and not webhook.task_key:
             self.registry.belongs_to(webhook.webhook_id, task_id)
-        final = task_id and state_of(notification.event) in TERMINAL_STATES
-        return stream, self.registry.task_ended(task_id, CLOCK.now()) if final else None
+        if task_id and state_of(notification.event) in TERMINAL_STATES:
+            self.registry.task_ended(task_id, CLOCK.now())
+        return stream
 
     async def watch(self) -> None:
         """Have turns time out whose webhooks another process has seen the end of, and forget exchanges without a turn.
