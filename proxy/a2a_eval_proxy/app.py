@@ -14,7 +14,7 @@ from typing import Any
 
 from tool_call_evaluators.suite import SuiteError
 
-from .admin.agent_report import AgentReport, RecentTurns
+from .admin.agent_report import AgentReport, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
@@ -103,7 +103,7 @@ async def run_proxy(
 
         # Agents: their traffic, and how their turns are stored and scored.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
-        scoring_times, recent_turns = ScoringTimes(), RecentTurns()
+        scoring_times = ScoringTimes()
         live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
         largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
         bodies = BodyMemory(max(share(8), 2 * largest))
@@ -115,7 +115,7 @@ async def run_proxy(
             files=files,
             tracing=tracing,
             telemetry=telemetry,
-            listeners=(*listeners, scoring_times, recent_turns, live_runs),
+            listeners=(*listeners, scoring_times, live_runs),
             traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             bodies=bodies,
@@ -137,7 +137,6 @@ async def run_proxy(
             tracing=tracing,
             serving=serving,
             scoring_times=scoring_times,
-            recent_turns=recent_turns,
             live_runs=live_runs,
             otlp_url=otlp_url,
         )
@@ -203,7 +202,6 @@ class RunningProxy(Control):
     tracing: Tracing | None
     serving: DataPort
     scoring_times: ScoringTimes
-    recent_turns: RecentTurns
     live_runs: LiveRuns
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
@@ -234,9 +232,9 @@ class RunningProxy(Control):
 
     async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
         wanted = {name: line for name, line in self.lines.items() if names is None or name in names}
-        statuses, _ = await asyncio.gather(
+        statuses, recent = await asyncio.gather(
             asyncio.gather(*(line.status.status(wait=wait) for line in wanted.values())),
-            self.recent_turns.read(self.store),
+            asyncio.gather(*(recent_turns(self.store, name) for name in wanted)),
         )
         tracing = self.tracing
         return [
@@ -249,9 +247,9 @@ class RunningProxy(Control):
                 traces=None if tracing is None else tracing.has_sent(name or None),
                 open_turns=len(line.reports.open_turns),
                 queue_depth=line.pipeline.depth,
-                turns=self.recent_turns.of(name),
+                turns=turns,
             )
-            for (name, line), status in zip(wanted.items(), statuses, strict=True)
+            for (name, line), status, turns in zip(wanted.items(), statuses, recent, strict=True)
         ]
 
     @property

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from a2a_tool_capture.recent import Recent
 from tool_call_evaluators.visibility import Calls
 
 from ..scoring.agent_scoring import Scoring
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
-from ..store.turn_filter import turn_verdict
-from ..telemetry.turn_listener import ScoredTurn, TurnListener
-from ..turn import rfc3339_at
 from .agent_status import AgentStatus
 
 Health = Literal["unreachable", "no card", "failing", "failed lately", "calls not visible", "ok", "no turns"]
@@ -26,9 +19,6 @@ _ORDER: tuple[Health, ...] = (*FAILS_NOW, "failed lately", "calls not visible", 
 
 KEPT = 20
 """The newest turns of an agent that say how it does."""
-_MOST_AGENTS = 1_000
-_READ = 300  # of the newest turns of the store, which other processes may have scored
-_FRESH_S = 10.0
 
 
 class RecentTurn(NamedTuple):
@@ -44,48 +34,14 @@ class RecentTurn(NamedTuple):
         return cls(turn["turn_id"], turn["started_at"], turn["verdict"], turn["calls"] == Calls.UNKNOWN)
 
 
-class RecentTurns(TurnListener):
-    """The newest scored turns of each agent. Single event loop."""
-
-    def __init__(self) -> None:
-        self._turns: Recent[str, deque[RecentTurn]] = Recent(_MOST_AGENTS)  # those that were removed go in time
-        self._read_at = float("-inf")
-
-    def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for turn, results, again in scored:
-            unseen = turn.visibility.calls is Calls.UNKNOWN
-            recent = RecentTurn(turn.turn_id, rfc3339_at(turn.started_at) or "", turn_verdict(results), unseen)
-            turns = self._of(turn.agent_name or "")
-            known = [index for index, one in enumerate(turns) if one.turn_id == turn.turn_id] if again else []
-            if known:
-                turns[known[0]] = recent
-            else:
-                turns.append(recent)
-
-    async def read(self, store: Store) -> None:
-        """Add what earlier and other processes scored, as far as the store has it among its newest turns."""
-        if time.monotonic() - self._read_at < _FRESH_S:
-            return
-        self._read_at = time.monotonic()
-        with suppress(StoreError):  # other pages say so
-            found = await store.turns(TurnQuery(status="done", limit=_READ, newest_first=True, summary=True))
-            for turn in found.items:
-                turns = self._of(turn.get("agent_name", ""))
-                is_older = len(turns) == KEPT and turn["started_at"] < turns[0].started_at
-                if not is_older and all(one.turn_id != turn["turn_id"] for one in turns):
-                    turns.append(RecentTurn.of(turn))
-            for name, turns in list(self._turns.items()):
-                self._turns[name] = deque(sorted(turns, key=lambda turn: turn.started_at), KEPT)
-
-    def _of(self, agent: str) -> deque[RecentTurn]:
-        turns = self._turns.get(agent)
-        if turns is None:
-            turns = self._turns[agent] = deque(maxlen=KEPT)
-        return turns
-
-    def of(self, agent: str) -> list[RecentTurn]:
-        """The newest first."""
-        return list(reversed(self._turns.get(agent, ())))
+async def recent_turns(store: Store, agent: str) -> list[RecentTurn]:
+    """The newest scored turns of an agent ("": of all), newest first; [] while the store is away, as pages say."""
+    newest = TurnQuery(agent=agent or None, status="done", limit=KEPT, newest_first=True, summary=True)
+    try:
+        found = await store.turns(newest)
+    except StoreError:
+        return []
+    return sorted(map(RecentTurn.of, found.items), key=lambda turn: turn.started_at, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

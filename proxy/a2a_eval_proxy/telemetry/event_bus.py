@@ -135,13 +135,10 @@ class EventLog:
         self.last += 1
 
 
-LIVE_TYPES = frozenset({"turn.opened", "tool_call", "text", "state"})  # events during a turn
 EventType = Literal["turn.opened", "tool_call", "text", "state", "turn.closed", "turn.done", "conversation.done"]
 TYPES: frozenset[str] = frozenset(get_args(EventType))
 
 LINGER_S = 60.0  # how long events are recorded after the last listener has left: it may only reload its page
-LIVE_PER_S = 500  # maximum number of events during turns in one second: no person reads more, and traffic goes first
-_WINDOW_S = 1.0
 
 _NEWS_BYTES = 256 * 1024
 
@@ -157,11 +154,6 @@ class EventFilter:
     case: str | None = None
     turn: str | None = None
     agent: str | None = None
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it has events during a turn."""
-        return not LIVE_TYPES.isdisjoint(self.types)
 
     def takes(self, event: Event) -> bool:
         return (
@@ -190,20 +182,13 @@ class EventBus:
     Ids are those of this process: a random part, and the number of the event.
     """
 
-    def __init__(
-        self, log: EventLog | None = None, linger_s: float = LINGER_S, live_per_window: int = LIVE_PER_S
-    ) -> None:
+    def __init__(self, log: EventLog | None = None, linger_s: float = LINGER_S) -> None:
         self._log = EventLog() if log is None else log
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
         self._listeners: set[Listener] = set()
         self.recording = False  # plain: each turn asks several times
         self._leaving: asyncio.TimerHandle | None = None  # ends the recording a while after the last listener has left
-        self._live_since = 0  # the number of the last event before events during turns were recorded without a gap
-        self._live_per_window = self._live_left = live_per_window
-        self._window_ends = 0.0
-        self._gap: asyncio.TimerHandle | None = None  # runs if events during turns were left out in this window
-        self.gaps = 0  # how often events during turns were left out
         self.closed = False  # whether nothing is recorded any more
         self.on_recording: Callable[[bool], None] = lambda recording: None  # called when `recording` changes
 
@@ -218,23 +203,9 @@ class EventBus:
         """Record an event with the JSON-like `data`, and wake the listeners."""
         whole = json_bytes(data)
         short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
-        if name in LIVE_TYPES:
-            self._live_left -= 1
         of = data.get("turn_id"), data.get("agent_name")
         self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, *of))
         self._wake()
-
-    def takes_live(self) -> bool:
-        """Whether events during a turn can be published now. If not, listeners learn later that some are missing."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if now >= self._window_ends:
-            self._window_ends, self._live_left = now + _WINDOW_S, self._live_per_window
-        if self._live_left > 0:
-            return True
-        if self._gap is None:
-            self._gap = loop.call_at(self._window_ends, self._end_gap)
-        return False
 
     def lose(self) -> None:
         """An event cannot be recorded: listeners learn that some are missing."""
@@ -248,8 +219,7 @@ class EventBus:
         self._listeners.add(listener)
         if not self.closed:
             self._record(True)
-        number = self._log.last if after is None else self._number(after)
-        listener.number = -1 if selection.is_live and number < self._live_since else number
+        listener.number = self._log.last if after is None else self._number(after)
         try:
             yield listener
         finally:
@@ -261,8 +231,6 @@ class EventBus:
         """End every listener, and record nothing from now on."""
         self.closed = True
         self._wake()
-        if self._gap is not None:
-            self._gap.cancel()
         self._record(False)
 
     def _record(self, recording: bool) -> None:
@@ -284,12 +252,6 @@ class EventBus:
         for listener in self._listeners:
             listener.wake()
 
-    def _end_gap(self) -> None:
-        self._gap = None
-        self.gaps += 1
-        self._live_since = self._log.last
-        self._wake()
-
 
 class Listener:
     """Reads the events that `selection` takes from the log of `bus`. It holds nothing but its place in the log."""
@@ -300,7 +262,6 @@ class Listener:
         self._woken = asyncio.Event()
         self.selection = selection
         self.number = -1  # that of the last event that was read; -1 if it is not known
-        self._gaps = bus.gaps
 
     @property
     def last_id(self) -> str:
@@ -315,19 +276,16 @@ class Listener:
         if unread is None:
             self.number = self._log.last
             return News([], "the events that follow the last one received are not available", False)
-        lost = ""
-        if self.selection.is_live and self._gaps != self._bus.gaps:
-            self._gaps, lost = self._bus.gaps, "there were too many events during turns; some were left out"
         taken: list[Event] = []
         size = 0
         for event in unread:
             if size > _NEWS_BYTES:
-                return News(taken, lost, False)
+                return News(taken, "", False)
             self.number = event.number
             if self.selection.takes(event):
                 taken.append(event)
                 size += event.size
-        return News(taken, lost, self._bus.closed)
+        return News(taken, "", self._bus.closed)
 
     async def news(self) -> News:
         """What is new; waits for an event, a loss or the end."""

@@ -16,10 +16,10 @@ EVERY_S = 60.0  # seconds between two lines about the same problem
 
 
 class ProblemLog:
-    """Logs an episode of one problem: its first occurrence at once, then a count every minute, and a count at its end.
+    """Logs a problem when it first happens, then at most once a minute how often it happened since the last line.
 
-    An episode ends when a whole minute passes without the problem. `text` is the line, with `{count}` for how often it
-    happened, for example "{count} turn(s) were dropped". Belongs to one event loop: `seen` neither waits nor raises.
+    `text` is the line, with `{count}`, for example "{count} turn(s) were dropped". Belongs to one event loop: `seen`
+    neither waits nor raises.
     """
 
     def __init__(
@@ -31,44 +31,28 @@ class ProblemLog:
         later: Callable[[float, Callable[[], None]], Any] | None = None,
     ) -> None:
         """`later(seconds, callback)` schedules the next line; None: on the running event loop."""
-        self._logger = logger
-        self._text = text
-        self._level = level
-        self._later = later
-        self._total = 0
+        self._logger, self._text, self._level, self._later = logger, text, level, later
         self._untold = 0
+        self._pauses = False
+        """Whether a line was written within the last minute."""
 
     def seen(self, count: int = 1) -> None:
         """The problem happened `count` times."""
-        if self._total:
-            self._total += count
-            self._untold += count
-            return
-        self._total = count
-        self._say(count, f"; more are counted and logged every {EVERY_S:g} s")
-        self._schedule()
+        self._untold += count
+        if not self._pauses:
+            self._next_line()
 
     def close(self) -> None:
         """Log what was counted and not yet logged. Call it when the process stops."""
         if self._untold:
-            self._say(self._untold, " since the last line")
+            self._logger.log(self._level, "%s", self._text.format(count=self._untold))
             self._untold = 0
 
     def _next_line(self) -> None:
-        if self._untold:
-            self._say(self._untold, f" in the last {EVERY_S:g} s, {self._total} so far")
-            self._untold = 0
-            self._schedule()
-            return
-        self._say(self._total, f" in all, none in the last {EVERY_S:g} s")
-        self._total = 0
-
-    def _schedule(self) -> None:
-        later = self._later or asyncio.get_running_loop().call_later
-        later(EVERY_S, self._next_line)
-
-    def _say(self, count: int, more: str) -> None:
-        self._logger.log(self._level, "%s%s", self._text.format(count=count), more)
+        self._pauses = bool(self._untold)
+        self.close()
+        if self._pauses:
+            (self._later or asyncio.get_running_loop().call_later)(EVERY_S, self._next_line)
 
 
 SCOPE = "a2a_eval_proxy"

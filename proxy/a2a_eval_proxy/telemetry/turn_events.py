@@ -61,12 +61,11 @@ class TurnEvents(TurnListener):
     def opened(self, turn: Turn) -> None:
         if self._bus.recording:
             self._cases[turn.turn_id] = case_id = self._case_of(turn)
-            if self._bus.takes_live():
-                copy = replace(turn, case_id=case_id, findings=list(turn.findings))
-                self._publish(lambda: [("turn.opened", self._open_turn(copy))])
+            copy = replace(turn, case_id=case_id, findings=list(turn.findings))
+            self._publish(lambda: [("turn.opened", self._open_turn(copy))])
 
     def changed(self, changes: TurnChanges) -> None:
-        if self._bus.recording and self._bus.takes_live():
+        if self._bus.recording:
             turn = changes.turn
             case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
             self._publish(partial(self._changes, changes, case_id))

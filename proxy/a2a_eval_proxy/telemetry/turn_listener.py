@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_tool_capture.recent import Recent
@@ -40,28 +39,34 @@ class TurnListener:
 
 
 class TurnListeners(TurnListener):
-    """Passes each report on to those of several listeners that do something with it."""
+    """Passes each report on to several listeners."""
 
     def __init__(self, *listeners: TurnListener) -> None:
-        self._receivers: dict[str, list[Callable[[Any], None]]] = {name: [] for name in _REPORTS}
-        for name, receivers in self._receivers.items():
-            setattr(self, name, partial(_pass_on, receivers))
-        for listener in listeners:
-            self.add(listener)
+        self._listeners = listeners
 
-    def add(self, listener: TurnListener) -> None:
-        for name, receivers in self._receivers.items():
-            report = getattr(listener, name)
-            if getattr(report, "__func__", None) is not getattr(TurnListener, name):
-                receivers.append(report)
+    def opened(self, turn: Turn) -> None:
+        for listener in self._listeners:
+            listener.opened(turn)
 
+    def changed(self, changes: TurnChanges) -> None:
+        for listener in self._listeners:
+            listener.changed(changes)
 
-_REPORTS = [name for name in vars(TurnListener) if not name.startswith("_")]
+    def ended(self, turn: Turn) -> None:
+        for listener in self._listeners:
+            listener.ended(turn)
 
+    def closed(self, turns: Sequence[Turn]) -> None:
+        for listener in self._listeners:
+            listener.closed(turns)
 
-def _pass_on(receivers: Sequence[Callable[[Any], None]], report: Any) -> None:
-    for receive in receivers:
-        receive(report)
+    def scored(self, scored: Sequence[ScoredTurn]) -> None:
+        for listener in self._listeners:
+            listener.scored(scored)
+
+    def conversation_scored(self, scored: ScoredConversation) -> None:
+        for listener in self._listeners:
+            listener.conversation_scored(scored)
 
 
 _MOST = 10_000  # turns that are remembered

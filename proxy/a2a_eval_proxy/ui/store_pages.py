@@ -16,7 +16,7 @@ from a2a_tool_capture.recent import Recent
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
-from ..admin.agent_report import KEPT, AgentReport, RecentTurn
+from ..admin.agent_report import AgentReport, recent_turns
 from ..admin.agent_status import AgentStatus
 from ..admin.api import admin_app
 from ..admin.control import Control
@@ -59,14 +59,11 @@ class StoreControl(Control):
         return [await self._report(name) for name in self._names if names is None or name in names]
 
     async def _report(self, name: str) -> AgentReport:
-        newest = TurnQuery(agent=name, status="done", limit=KEPT, newest_first=True, summary=True)
-        turns = (await self.store.turns(newest)).items
         (last,) = (await self.store.turns(TurnQuery(agent=name, limit=1, newest_first=True))).items
         status = AgentStatus(last["agent"], "ok", "its card is not read here, where there is only a store")
-        recent = list(map(RecentTurn.of, turns))
         return AgentReport(
             name=name, status=status, address="", run=last["run"], scoring=self.common, traces=None, open_turns=None,
-            queue_depth=None, turns=recent,
+            queue_depth=None, turns=await recent_turns(self.store, name),
         )  # fmt: skip
 
 

@@ -81,8 +81,7 @@ async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
     ],
 )
 async def test_what_is_no_annotation_is_refused(proxy: Proxied, body: Any, status: int, message: str) -> None:
-    turn = (await proxy.get("/api/turns", limit=1))["items"][0]
-    response = await proxy.admin.post(f"/api/turns/{turn['turn_id']}/annotations", json=body)
+    response = await proxy.admin.post(await a_turn(proxy), json=body)
     assert (response.status_code, message in response.json()["error"]) == (status, True), response.text
 
 

@@ -310,7 +310,7 @@ async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp
     async with proxied(agent, tmp_path) as it:
         it.proxy.bus._log = small
         async with live(it.admin, view="whole") as stuck, live(it.admin, types="turn.done") as quick:
-            (behind,) = [listener for listener in it.proxy.bus._listeners if listener.selection.is_live]
+            (behind,) = [listener for listener in it.proxy.bus._listeners if "text" in listener.selection.types]
             while small.after(behind.number) is not None:  # until the buffers of its connection are full
                 async with it.turn("x" * 500_000):
                     pass

@@ -306,8 +306,8 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
         assert await it.stored() == []
     said = "the store does not keep up: {} turn(s) were dropped"
     assert [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()] == [
-        f"{said.format(1)}; more are counted and logged every 60 s",
-        f"{said.format(4)} since the last line",
+        said.format(1),
+        said.format(4),
     ]
 
 
