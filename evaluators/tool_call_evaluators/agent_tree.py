@@ -22,9 +22,6 @@ class EdgeEvidence(StrEnum):
     REFERENCE = "reference"
     """An id: the message names a task of the agent that asked, or that agent's answer names the conversation."""
 
-    TEXT = "text"
-    """The same words at the same time. Never certain."""
-
 
 @dataclass(frozen=True, slots=True)
 class AskedBy:

@@ -9,7 +9,7 @@ A turn is the child of the turn whose agent sent its message. In this order:
 4. The message names a task or a conversation of the parent, or the parent's answer names one of the child.
 
 These are certain. Where several turns of a trace fit, or the turn that is named had its answer before, the edge is a
-guess; so is one that only equal words suggest.
+guess.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from typing import NamedTuple
 from tool_call_evaluators.agent_tree import AskedBy, EdgeEvidence
 
 from ..turn import NamedIn, TurnLinks
-
-SHORTEST_TEXT = 12
-"""Characters of a message that may be found in another turn: shorter ones are equal by chance."""
 
 
 class SpanFacts(NamedTuple):
@@ -52,10 +49,6 @@ class TurnFacts:
     conversation_id: str
     links: TurnLinks
     spans: tuple[SpanFacts, ...] = ()
-    text: str = ""
-    """The message; "" where it is not known."""
-    said: frozenset[str] = frozenset()
-    """Texts that the agent may have passed on: its own message, and the texts in arguments of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,7 @@ class _Finder:
 
     def edges(self) -> dict[str, Edge]:
         # What is certain is found first: it rules out candidates of what is not. Each rule is asked for all turns.
-        rules = self._by_tracestate, self._by_spans, self._by_only_turn, self._by_names, self._by_chance, self._by_text
-        for rule in rules:
+        for rule in (self._by_tracestate, self._by_spans, self._by_only_turn, self._by_names, self._by_chance):
             for child in self._turns.values():
                 if child.turn_id not in self._edges:
                     self._add(child, rule(child))
@@ -142,9 +134,6 @@ class _Finder:
             ]
         if not fitting:
             return None
-        alike = [turn for turn in fitting if len(child.text) >= SHORTEST_TEXT and child.text in turn.said]
-        if len(alike) == 1:
-            return alike[0], AskedBy(EdgeEvidence.TRACE_CONTEXT, False, "both are of one trace, and of the same words")
         reason = "both are of one trace"
         if len(fitting) > 1:
             reason = f"{len(fitting)} turns of its trace could ask; this one began first"
@@ -196,23 +185,6 @@ class _Finder:
 
     def _began_before(self, turn: TurnFacts, child: TurnFacts) -> bool:
         return turn.started_at <= child.started_at + self._skew_s and not self._is_below(turn, child)
-
-    # ── words ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _by_text(self, child: TurnFacts) -> tuple[TurnFacts, AskedBy] | None:
-        if len(child.text) < SHORTEST_TEXT:
-            return None
-        found = [
-            turn
-            for turn in self._turns.values()
-            if child.text in turn.said
-            and (turn.agent != child.agent or child.text != turn.text)
-            and turn.started_at < child.started_at  # of two with the same words, the first one asked
-            and self._was_at_work(turn, child)
-        ]
-        if len(found) != 1:
-            return None
-        return found[0], AskedBy(EdgeEvidence.TEXT, False, "the same words at the same time")
 
 
 class _SpanTree:

@@ -19,13 +19,10 @@ from ..store.base import TurnJson
 from ..store.encoding import name_key
 from ..store.reads import LinkedBy, LinkedTurn
 from ..turn import NamedIn
-from .edges import SHORTEST_TEXT, Edge, SpanFacts, TurnFacts, edges_of
+from .edges import Edge, SpanFacts, TurnFacts, edges_of
 
 MOST_TURNS = 500
 """Maximum number of turns that are read for a tree."""
-
-_MOST_SEARCHED, _MOST_ALIKE = 20, 10
-"""Turns of a family for which turns with equal words are searched, and such turns of each."""
 
 _MOST_AT_ONCE = 400
 """Of these, by one id: so that turns which other ids name have room, too."""
@@ -92,15 +89,12 @@ def _named(turn: TurnJson) -> dict[str, Any]:
     return {name: turn[name] for name in ("turn_id", "state", "status")} | {"agent": agent_of(turn)}
 
 
-async def family_of(store: Store, turn_id: str, *, words: bool = True) -> Family | None:
-    """The family of a turn, at most `MOST_TURNS`; None where the store does not have the turn. Raises StoreError.
-
-    Without `words`, turns are not compared by their texts, which takes most of the time.
-    """
+async def family_of(store: Store, turn_id: str) -> Family | None:
+    """The family of a turn, at most `MOST_TURNS`; None where the store does not have the turn. Raises StoreError."""
     first = await store.linked_turn(turn_id)
     if first is None:
         return None
-    search = _Search(store, first, words=words)
+    search = _Search(store, first)
     await search.run()
     skew_s = SKEW_S if store.shared else 0.0
     # In a thread: turns of one trace are compared with each other, and the loop has clients to serve.
@@ -137,11 +131,10 @@ async def missing_parent(store: Store, turn_id: str) -> str:
 
 
 async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
-    """The trees below those of these turns that asked others, without guesses by words, by the id of the turn. Raises
-    StoreError."""
+    """The trees below those of these turns that asked others, by the id of the turn. Raises StoreError."""
     found = {}
     for turn_id in turn_ids:
-        family = await family_of(store, turn_id, words=False)
+        family = await family_of(store, turn_id)
         if family is not None and family.children_of(turn_id):
             found[turn_id] = family.tree_below(turn_id)
     return found
@@ -150,14 +143,12 @@ async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn
 class _Search:
     """Follows ids from turn to turn. What is near in the store is near in time: an id may be that of thousands."""
 
-    def __init__(self, store: Store, first: LinkedTurn, *, words: bool) -> None:
-        self._words = words
+    def __init__(self, store: Store, first: LinkedTurn) -> None:
         self.is_partial = False
         self.found = {first.turn["turn_id"]: first}
         self._store = store
         self._new = [first]
         self._asked: set[tuple[LinkedBy, str]] = set()
-        self._searched = 0
 
     async def run(self) -> None:
         while self._new and self._room > 0:
@@ -168,23 +159,11 @@ class _Search:
                         self._asked.add((column, identifier))
                         most = min(self._room, _MOST_AT_ONCE)
                         self._take(await self._store.linked_by(column, identifier, linked.seq, most), most)
-            if self._words:
-                await self._find_by_words(new)
             await self._find_named_parents(new)  # of a large trace, they may not be near
             names = {key for linked in new for key in _names_of(linked.turn)}
             if names and self._room > 0:
                 most = self._room
                 self._take(await self._store.linked_by_names(names, new[0].seq, most), most)
-
-    async def _find_by_words(self, new: Sequence[LinkedTurn]) -> None:
-        for linked in new:
-            facts = _facts(linked)
-            text = facts.text if len(facts.text) >= SHORTEST_TEXT else ""
-            said = [one for one in facts.said if len(one) >= SHORTEST_TEXT]
-            if (text or said) and self._searched < _MOST_SEARCHED and self._room > 0:
-                self._searched += 1
-                found = await self._store.linked_by_words(linked, text, said, _MOST_ALIKE)
-                self._take([one for one in found if _share_words(_facts(one), facts)])
 
     async def _find_named_parents(self, new: Sequence[LinkedTurn]) -> None:
         named = dict.fromkeys(linked.links.parent_turn_id for linked in new)
@@ -228,17 +207,9 @@ def _names_of(turn: TurnJson) -> Iterator[str]:
             yield name_key(kind, turn[column])
 
 
-def _share_words(one: TurnFacts, other: TurnFacts) -> bool:
-    """Whether one of them may have passed on words of the other."""
-    if one.agent == other.agent and one.text == other.text:
-        return False
-    return any(said and said in asking.said for said, asking in ((one.text, other), (other.text, one)))
-
-
 def _facts(linked: LinkedTurn) -> TurnFacts:
     turn = linked.turn
     ended_at = turn["ended_at"]
-    text = "" if lacks_content(turn["user_text"]) else turn["user_text"].strip()
     return TurnFacts(
         turn_id=turn["turn_id"],
         agent=agent_of(turn),
@@ -254,8 +225,6 @@ def _facts(linked: LinkedTurn) -> TurnFacts:
             SpanFacts(span["span_id"], span["parent_span_id"], span.get("enters", False))
             for span in turn.get("spans") or ()
         ),
-        text=text,
-        said=frozenset({text, *(said for call in turn["tool_calls"] for said in _texts(call["arguments"]))}),
     )
 
 
@@ -264,16 +233,6 @@ def _is_answered(turn: TurnJson) -> bool:
     if turn["state"] is not None:
         return turn["state"] in SETTLED_STATES
     return all(finding["severity"] == Severity.INFO for finding in turn["findings"])
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """The texts in a JSON value, those that are long enough to be found again."""
-    if isinstance(value, str):
-        if len(value) >= SHORTEST_TEXT:
-            yield value.strip()
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
 
 
 class _TreeBuilder:

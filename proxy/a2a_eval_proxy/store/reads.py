@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
-from a2a_tool_capture.models import epoch_seconds
 from tool_call_evaluators.agent_tree import MOST_TEXT, called_tools
 from tool_call_evaluators.evaluator import Scope
 from tool_call_evaluators.runs.calibration import calibration_name, standing
@@ -209,7 +208,6 @@ class LinkedTurn(NamedTuple):
         return cls(seq, turn_json(status, body, evaluations), shown.get("parent_span_id", ""), known)
 
 
-_NEAR = 500  # turns before and after another one that are examined for equal words
 _FAR_AWAY = 1e11  # seconds since the epoch
 
 
@@ -224,8 +222,6 @@ class StoreReads(ABC):
 
     _CALLS: str  # the number of calls in the body of a turn
     _CARD: str  # `agent_card` in the body of a turn, as JSON text
-
-    _USER_TEXT: str  # the message in the body of a turn
 
     _TOO_MUCH: str  # the condition that a turn is too old for a store of `:max_bytes`
 
@@ -447,27 +443,6 @@ class StoreReads(ABC):
         """Turns that name one of these (`encoding.name_key`), as in `linked_by`."""
         selected = f"SELECT seq FROM turn_names JOIN turns USING (turn_id) WHERE name IN ({self._listed('names')})"  # noqa: S608  # fixed texts
         return await self._nearest(selected, {"names": json_text(list(names))}, near, most)
-
-    async def linked_by_words(
-        self, linked: LinkedTurn, text: str, said: Collection[str], most: int
-    ) -> list[LinkedTurn]:
-        """Turns at the time of this one, with their links, that contain `text` ("" for none), or whose message is one
-        of `said`. Of all turns, those are examined that were added shortly before or after it."""
-        began, ended = linked.turn["started_at"], linked.turn["ended_at"]
-        values = {
-            "first": linked.seq - _NEAR, "last": linked.seq + _NEAR, "seq": linked.seq,
-            "said": json_text([stored_text(text) for text in said]),
-            "began": epoch_seconds(began), "ended": _FAR_AWAY if ended is None else epoch_seconds(ended),
-        }  # fmt: skip
-        words = f"{self._USER_TEXT} IN ({self._listed('said')})"
-        if text:
-            values["pattern"] = next(TurnFilter(text=text).patterns())[1]
-            words = f"({words} OR {self._like('body', 'pattern')})"
-        selected = (
-            "SELECT seq FROM turns WHERE seq BETWEEN :first AND :last AND seq != :seq AND started_at <= :ended"  # noqa: S608  # fixed texts
-            f" AND coalesce(ended_at, {_FAR_AWAY}) >= :began AND {words}"
-        )
-        return await self._nearest(selected, values, linked.seq, most)
 
     async def _nearest(self, selected: str, values: dict[str, Any], near: int, most: int) -> list[LinkedTurn]:
         nearest = f"SELECT seq FROM ({selected}) AS found ORDER BY abs(seq - :near), seq LIMIT :most"  # noqa: S608  # fixed texts

@@ -25,7 +25,7 @@ from tool_call_evaluators.matching import patterns
 from tool_call_evaluators.visibility import visibility_of
 
 SURE = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")
-GUESS = AskedBy(EdgeEvidence.TEXT, certain=False, reason="")
+GUESS = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=False, reason="")
 SEEN = visibility_of("TASK_STATE_COMPLETED", 1, (), "snapshot")
 
 

@@ -449,7 +449,7 @@ cases:
     assert page["turns"][0]["expect_lines"] == {"tool calls of all agents": ['refund(currency: "EUR")']}
     assert "tool_calls_of_asked_agents" not in json.loads(json_report(shown)), "no tree was looked up"
     calls = (ToolCall("refund", {}), ToolCall("note", {}))
-    sure, guess = (AskedBy(EdgeEvidence.TEXT, certain=certain, reason="") for certain in (True, False))
+    sure, guess = (AskedBy(EdgeEvidence.REFERENCE, certain=certain, reason="") for certain in (True, False))
     below = [AgentTurn(name, name, 1.0, tool_calls=calls, asked=asked) for name, asked in (("a", sure), ("b", guess))]
     counted = replace(shown, trees={"1": AgentTurn("1", "desk", 0.0, children=tuple(below))})
     assert json.loads(json_report(counted))["tool_calls_of_asked_agents"] == 2

@@ -47,7 +47,6 @@ def found(*turns: TurnFacts, skew_s: float = 0.0) -> dict[str, tuple[str, str, b
 
 CONTEXT = str(EdgeEvidence.TRACE_CONTEXT)
 REFERENCE = str(EdgeEvidence.REFERENCE)
-TEXT = str(EdgeEvidence.TEXT)
 
 
 # ── trace context ───────────────────────────────────────────────────────────────────────────────────────────
@@ -127,11 +126,6 @@ def test_several_that_could_ask_are_a_guess() -> None:
     assert seen == {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, False)}
 
 
-def test_of_several_that_could_ask_the_one_that_said_so() -> None:
-    a = child("a", 1, 9, said=frozenset({ASKED}))
-    assert found(turn("user", 0, 10), a, child("b", 2, 3, text=ASKED))["b"] == ("a", CONTEXT, False)
-
-
 def test_as_long_as_the_first_turn_is_open_others_may_be_missing() -> None:
     assert found(turn("user", 0, None), child("a", 1, 2)) == {"a": ("user", CONTEXT, False)}
 
@@ -200,32 +194,6 @@ def test_two_agents_with_equal_task_ids() -> None:
 def test_the_trace_context_comes_first() -> None:
     follows = child("b", 1, 2, parent_turn_id="user", names=((NamedIn.PARENT_TASK, "task-a"),))
     assert found(turn("user", 0, 10), untraced("a", 0, 10), follows) == {"b": ("user", CONTEXT, True)}
-
-
-# ── words ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-ASKED = "refund order 4711, please"
-
-
-def test_the_same_words_at_the_same_time_are_a_guess() -> None:
-    user = untraced("user", 0, 10, said=frozenset({ASKED}))
-    assert found(user, untraced("a", 1, 2, text=ASKED)) == {"a": ("user", TEXT, False)}
-    assert found(user, untraced("a", 11, 12, text=ASKED)) == {}
-    assert found(user, untraced("a", 1, 2, text="something else")) == {}
-
-
-def test_two_users_who_say_the_same_are_no_parents() -> None:
-    users = [untraced(name, 0, 10, said=frozenset({ASKED})) for name in "ab"]
-    assert found(*users, untraced("c", 1, 2, text=ASKED)) == {}
-
-
-def test_two_users_of_one_agent_who_say_the_same() -> None:
-    alike = {"agent": "same", "text": ASKED, "said": frozenset({ASKED})}
-    assert found(untraced("a", 0, 10, **alike), untraced("b", 1, 2, **alike)) == {}
-
-
-def test_short_texts_are_equal_by_chance() -> None:
-    assert found(untraced("a", 0, 10, said=frozenset({"hello"})), untraced("b", 1, 2, text="hello")) == {}
 
 
 # ── all of them ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.graph.edges import Edge, edges_of
-from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of, trees_of
+from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
@@ -100,26 +100,9 @@ async def test_ids_are_followed_in_both_directions(kept: Kept, of: int, name: tu
 ASKED = 'refund the "order" 4711,\nplease_%'
 
 
-async def test_equal_words_at_the_same_time_are_found(kept: Kept) -> None:
-    """In a message that is passed on as it is, and in an argument of a call."""
-    own = {"trace_id": "", "user_text": ASKED}
-    call = ToolCall("ask", {"agent": "b", "say": [{"text": "how are you today?"}]})
-    await kept.add(
-        asked(2, None, trace_id="", user_text="how are you today?"),
-        asked(1, None, **own, tool_calls=[call]),
-        asked(0, None, **own),
-        asked(4, None, trace_id="", user_text="something else"),
-    )
-    for number in range(3):
-        assert await drawn(kept.store, number) == [(0, "turn-0000"), (1, "turn-0001"), (2, "turn-0002")]
-    family = await family_of(kept.store, "turn-0001")
-    assert family is not None
-    assert [edge.asked.certain for edge in family.edges.values()] == [False, False]
-    assert await trees_of(kept.store, [f"turn-{number:04}" for number in range(3)]) == {}
-
-
-async def test_users_of_one_agent_who_say_the_same_are_not_related(kept: Kept) -> None:
-    await kept.add(*(asked(number, None, trace_id="", user_text=ASKED, agent="http://agent") for number in range(3)))
+async def test_equal_words_relate_no_turns(kept: Kept) -> None:
+    call = ToolCall("ask", {"say": ASKED})
+    await kept.add(*(asked(number, None, trace_id="", user_text=ASKED, tool_calls=[call]) for number in range(3)))
     assert await drawn(kept.store, 1) == [(0, "turn-0001")]
 
 
@@ -181,7 +164,7 @@ async def test_turns_of_one_trace_that_are_over_before_one_began_do_not_make_it_
         return asked(number, None, links=TurnLinks("2" * 16), ended_at=ended_at)
 
     await kept.add(*(spoken(number) for number in range(450)))
-    family = await family_of(kept.store, "turn-0440", words=False)
+    family = await family_of(kept.store, "turn-0440")
     assert family is not None
     assert family.is_partial
     assert what_is_unsure(family.tree_below("turn-0440")) == ""
@@ -310,9 +293,7 @@ async def test_ids_that_are_hashed_still_match(kept: Kept) -> None:
     assert SECRET not in str(family)
 
 
-async def test_without_content_words_make_no_edge(kept: Kept) -> None:
+async def test_a_turn_without_content_says_so(kept: Kept) -> None:
     privacy = privacy_of((), None, no_content=True)
-    said = {"user_text": ASKED, "trace_id": ""}
-    await kept.add(*(privacy.stored(asked(number, None, **said)) for number in range(2)))
-    assert (await family_of(kept.store, "turn-0001")).edges == {}  # type: ignore[union-attr]
-    assert not (await tree_of(kept.store, "turn-0001")).has_content  # type: ignore[union-attr]
+    await kept.add(privacy.stored(asked(0, None)))
+    assert not (await tree_of(kept.store, "turn-0000")).has_content  # type: ignore[union-attr]

@@ -53,7 +53,6 @@ class PostgresReads(StoreReads):
 
     _CALLS = f"json_array_length({_BODY} -> 'tool_calls')"
 
-    _USER_TEXT = f"{_BODY} ->> 'user_text'"
     _CARD = f"{_BODY} ->> 'agent_card'"
 
     _TOO_MUCH = TOO_MUCH

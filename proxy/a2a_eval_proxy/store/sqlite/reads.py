@@ -35,7 +35,6 @@ class SqliteReads(StoreReads):
 
     _CALLS = "json_array_length(body, '$.tool_calls')"
 
-    _USER_TEXT = "json_extract(body, '$.user_text')"
     _CARD = "json_extract(body, '$.agent_card')"
 
     _TOO_MUCH = (
