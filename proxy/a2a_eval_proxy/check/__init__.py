@@ -1,8 +1,8 @@
 """Checks that an agent implements the extension correctly, and declares it in its card.
 
 The room is given the URL of an agent and a `ProbeClient` for it. `dialogue` sends the same messages over every
-interface of the card (`requests`, `client`, `responses`) and keeps the answers (`record`); the rules, whose texts are
-in `rules.md`, judge them (`rules`, `card_rules`, `traffic_rules`). It hands on a `CheckReport`: commands write it by
+interface of the card (`requests`, `client`, `responses`) and keeps the answers (`record`); the rules of `card_rules`
+and `traffic_rules` judge them. It hands on a `CheckReport`: commands write it by
 `forms_of`, pages by `wording`; rooms above import nothing else here.
 """
 

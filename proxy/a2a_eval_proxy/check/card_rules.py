@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from a2a_tool_capture import URI
+from a2a_tool_capture import URI, Severity
 
 from .card import declared_extensions, offered_interfaces
 from .record import CardSeen
-from .rules import Problem, Rule, Skipped, Unseen, problem, rules
+from .rules import Problem, Rule, Skipped, Unseen, problem
 
 
 def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -70,21 +70,62 @@ def _interfaces_usable(seen: CardSeen) -> Iterator[Problem]:
         raise Unseen("the card offers no interface that can be checked")
 
 
-CARD_RULES: tuple[Rule[CardSeen], ...] = rules(
-    {
-        "card-declares": _declared,
-        "card-optional": _field(
-            "required", "the card requires the extension of clients", lambda value: value in (False, None)
+CARD_RULES = (
+    Rule(
+        "card-declares",
+        Severity.ERROR,
+        "the card declares the extension",
+        _declared,
+        why="Clients and proxies activate the extension only if the card declares it.",
+        fix=(
+            "With a2a-sdk, replace DefaultRequestHandler by CapturingRequestHandler of a2a_tool_capture: it "
+            "declares the extension and reports the calls. To declare it only, call declare_tool_calls(card). "
+            'Without a2a-sdk, add to capabilities.extensions: {"uri": '
+            '"https://arksim.arklex.ai/a2a/tool-call-capture/v1", "description": "...", "required": false}.'
         ),
-        "card-declared-once": _repeated,
-        "card-without-params": _field(
-            "params", "the declaration has `params`; version 1 defines none", lambda value: value in ({}, None)
-        ),
-        "card-described": _field(
+    ),
+    Rule(
+        "card-optional",
+        Severity.ERROR,
+        "the extension is optional for clients",
+        _field("required", "the card requires the extension of clients", lambda value: value in (False, None)),
+        why="A required extension excludes every client that does not support it.",
+        fix="Set `required` to false in the declaration.",
+    ),
+    Rule(
+        "card-declared-once",
+        Severity.WARNING,
+        "the card declares the extension once",
+        _repeated,
+        why="Some readers use the first declaration, others the last; both must read the same.",
+        fix="Remove the other declarations. declare_tool_calls(card) never adds a second one.",
+    ),
+    Rule(
+        "card-without-params",
+        Severity.WARNING,
+        "the declaration has no `params`",
+        _field("params", "the declaration has `params`; version 1 defines none", lambda value: value in ({}, None)),
+        why="Version 1 defines no parameters, so clients ignore them.",
+        fix="Remove `params` from the declaration.",
+    ),
+    Rule(
+        "card-described",
+        Severity.WARNING,
+        "the declaration has a description",
+        _field(
             "description",
             "the declaration has no description",
             lambda text: isinstance(text, str) and bool(text.strip()),
         ),
-        "card-interfaces": _interfaces_usable,
-    }
+        why="The description states, for people who read the card, which data the agent reports.",
+        fix="Set `description` in the declaration, or use agent_extension(), which has one.",
+    ),
+    Rule(
+        "card-interfaces",
+        Severity.ERROR,
+        "all interfaces have absolute URLs",
+        _interfaces_usable,
+        why="Clients know an interface only from the card; they cannot reach one without an absolute URL.",
+        fix="Give every interface an absolute http or https URL; gRPC interfaces HOST:PORT.",
+    ),
 )

@@ -40,9 +40,9 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
     if not report.record.card.missing:
         console.print()
         console.print(_card_table(report))
-    for heading, rows in wording.tables(report):
+    if rows := wording.traffic_results(report):
         console.print()
-        console.print(_interface_table(heading, rows, console.width))
+        console.print(_traffic_table(rows, console.width))
     console.print()
     for text in wording.unseen(report):
         console.print(_labelled("not seen", text))
@@ -60,8 +60,8 @@ def _card_table(report: CheckReport) -> Table:
     return table
 
 
-def _interface_table(heading: str, rows: list[list[RuleResult]], width: int) -> Table:
-    table = _table(heading, width - 2 - len(rows[0]) * (_MARK_WIDTH + 2))  # 2 between columns
+def _traffic_table(rows: list[list[RuleResult]], width: int) -> Table:
+    table = _table("traffic", width - 2 - len(rows[0]) * (_MARK_WIDTH + 2))  # 2 between columns
     for result in rows[0]:
         table.add_column(as_markup(result.place.replace(" ", "\n")), overflow="fold", min_width=_MARK_WIDTH)
     for results in rows:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from importlib.resources import files
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from a2a_tool_capture import Severity
 
@@ -28,12 +26,6 @@ from .record import (
 )
 from .requests import STREAMING
 from .responses import entries, occurrences, task_id_of
-
-TRAFFIC = "traffic"
-"""The heading of the rules about messages and tool calls."""
-
-_PAGE = "rules.md"
-"""The texts of the rules, a page of the documentation: a table under each heading."""
 
 MAX_PROBLEMS = 20
 """Maximum number of problems kept for one rule on one interface: a fault repeats itself."""
@@ -97,24 +89,19 @@ class Subject:
     """The messages whose answers show tool calls, over any interface."""
 
 
-S = TypeVar("S")
-
-
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[S]):
+class Rule:
     """One requirement. Only violations of severity `error` make an agent non-conforming."""
 
     id: str
+    severity: Severity
     title: str
-    test: Callable[[S], Iterable[Problem]]
-    """Yields the problems; may raise Unseen or Skipped."""
+    test: Callable[[Any], Iterable[Problem]]
+    """Yields the problems of a `CardSeen`, or of a `Subject`; may raise Unseen or Skipped."""
     why: str
     fix: str
-    severity: Severity
-    about: str
-    """The heading of the table in which reports show it."""
 
-    def judge(self, subject: S, interface: Interface | None = None) -> RuleResult:
+    def judge(self, subject: CardSeen | Subject, interface: Interface | None = None) -> RuleResult:
         """Returns the result with the first MAX_PROBLEMS problems; passed without any."""
         problems: list[Problem] = []
         status, reason = RuleStatus.PASSED, ""
@@ -128,32 +115,11 @@ class Rule(Generic[S]):
         return RuleResult(self, interface, status, reason, tuple(problems))
 
 
-def rules(tests: Mapping[str, Callable[[S], Iterable[Problem]]]) -> tuple[Rule[S], ...]:
-    """A rule for each test, by its id, with the texts of the page. Raises KeyError for a rule that the page lacks."""
-    texts = _texts()
-    return tuple(Rule(id=rule_id, test=test, **texts[rule_id]) for rule_id, test in tests.items())
-
-
-@cache
-def _texts() -> dict[str, dict[str, Any]]:
-    """The fields of each rule in the page, by its id."""
-    found: dict[str, dict[str, Any]] = {}
-    about = ""
-    for line in files(__package__).joinpath(_PAGE).read_text("utf-8").splitlines():
-        if line.startswith("## "):
-            about = line[3:4].lower() + line[4:]
-        elif line.startswith("| `"):
-            rule_id, severity, title, why, fix = line.strip("| ").split(" | ")
-            texts = {"title": title, "why": why, "fix": fix, "severity": Severity(severity), "about": about}
-            found[rule_id.strip("`")] = texts
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The result of one rule for the card (`interface` None) or for one interface."""
 
-    rule: Rule[Any]
+    rule: Rule
     interface: Interface | None
     status: RuleStatus
     reason: str = ""

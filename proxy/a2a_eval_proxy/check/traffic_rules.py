@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any
 
-from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture import METADATA_KEY, URI, Severity
 from a2a_tool_capture.artifact_calls import listed_uris
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.spec import NOT_RECORDED_KEY
@@ -47,7 +47,6 @@ from .rules import (
     has_calls,
     problem,
     problem_at,
-    rules,
     skip_unless_offered,
     task_artifacts,
     turns_by,
@@ -417,30 +416,244 @@ def snapshot_complete(subject: Subject) -> Iterator[Problem]:
 
 _of_calls = partial(partial, where_calls_are_seen)
 
-TRAFFIC_RULES: tuple[Rule[Subject], ...] = rules(
-    {
-        "answers": plain_messages_answered,
-        "asking-harmless": partial(asking_is_harmless, [Activation.V1]),
-        "header-activates": activated_by_header_only,
-        "send-asked": partial(calls_shown_in, Operation.SEND, Activation.V1),
-        "stream-asked": partial(calls_shown_in, Operation.STREAM, Activation.V1),
-        "get-asked": partial(calls_shown_on_reread, Operation.GET),
-        "list-asked": partial(calls_shown_on_reread, Operation.LIST),
-        "subscribe-asked": calls_shown_to_subscribers,
-        **{
-            f"{operation}-silent": partial(nothing_shown_in, operation)
-            for operation in (Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE)
-        },
-        "unknown-version-harmless": partial(asking_is_harmless, [Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN]),
-        "unknown-version-silent": unknown_versions_activate_nothing,
-        "unknown-version-beside": partial(calls_shown_in, Operation.SEND, Activation.V1_WITH_UNKNOWN),
-        "calls-on-artifacts": _of_calls(calls_on_artifacts_only),
-        "metadata-key": _of_calls(metadata_key),
-        "artifact-lists-uri": _of_calls(uri_listed),
-        "calls-a-list": _of_calls(is_list),
-        "entry-schema": _of_calls(partial(entries_match_schema, texts=False)),
-        "entry-texts": _of_calls(partial(entries_match_schema, texts=True)),
-        "ids-unique": _of_calls(ids_unique),
-        "snapshot-complete": snapshot_complete,
-    }
+_SHOW_CALLS = (
+    "If the request activates https://arksim.arklex.ai/a2a/tool-call-capture/v1, put the calls on an artifact of "
+    "the answer. If only streams show calls, the server loses them when it merges chunks: put the URI and all calls "
+    "so far on every chunk, starting with the first. With a2a-sdk, CapturingRequestHandler of a2a_tool_capture does "
+    "this."
+)
+_STORE_ARTIFACTS = (
+    "Store artifacts with their metadata and extensions, and return both to requests that activate the extension."
+)
+_CONFIDENTIAL = "Arguments and results may be confidential: other clients must not see them."
+_OMIT = (
+    "For every request, check whether it activates the URI (context.requested_extensions in a2a-sdk). If it does "
+    "not, omit the metadata key and the URI from the answer. With a2a-sdk, CapturingRequestHandler of "
+    "a2a_tool_capture does this."
+)
+_STORED = (
+    "Arguments and results may be confidential. The extension's page lets an agent store calls with the task, and "
+    "its server shows them to whoever reads it later; showing them only to those who ask is safer."
+)
+_OMIT_LATER = (
+    "An activation applies to one request, not to a task: remove the calls of stored tasks from answers to requests "
+    "that do not activate the URI. With a2a-sdk, CapturingRequestHandler of a2a_tool_capture does this."
+)
+
+TRAFFIC_RULES = (
+    Rule(
+        "answers",
+        Severity.ERROR,
+        "messages without extensions work",
+        plain_messages_answered,
+        why="The card offers this interface, so clients use it.",
+        fix=(
+            "Serve the interface at the URL of the card, or remove it from the card. If the agent requires "
+            "credentials, pass them with --header."
+        ),
+    ),
+    Rule(
+        "asking-harmless",
+        Severity.ERROR,
+        "activating breaks nothing",
+        partial(asking_is_harmless, [Activation.V1]),
+        why="An evaluation must see the same behavior as the agent's users.",
+        fix="Answer requests that activate the extension like all other requests.",
+    ),
+    Rule(
+        "header-activates",
+        Severity.ERROR,
+        "the header activates",
+        activated_by_header_only,
+        why=(
+            "The header A2A-Extensions activates extensions (A2A 1.0, section 3.2.6); in A2A 0.3 it is "
+            "X-A2A-Extensions."
+        ),
+        fix=(
+            "Read the URI from that header (context.requested_extensions in a2a-sdk). With a2a-sdk, "
+            "CapturingRequestHandler of a2a_tool_capture does this."
+        ),
+    ),
+    Rule(
+        "send-asked",
+        Severity.ERROR,
+        "send: calls if activated",
+        partial(calls_shown_in, Operation.SEND, Activation.V1),
+        why="The client requests the calls.",
+        fix=_SHOW_CALLS,
+    ),
+    Rule(
+        "stream-asked",
+        Severity.ERROR,
+        "stream: calls if activated",
+        partial(calls_shown_in, Operation.STREAM, Activation.V1),
+        why="Most clients stream if the card declares streaming.",
+        fix=_SHOW_CALLS,
+    ),
+    Rule(
+        "get-asked",
+        Severity.ERROR,
+        "get: calls if activated",
+        partial(calls_shown_on_reread, Operation.GET),
+        why="Clients that lost a stream, or did not wait for the answer, get the calls from GetTask.",
+        fix=_STORE_ARTIFACTS,
+    ),
+    Rule(
+        "list-asked",
+        Severity.ERROR,
+        "list: calls if activated",
+        partial(calls_shown_on_reread, Operation.LIST),
+        why="Clients that lost a stream, or did not wait for the answer, get the calls from ListTasks.",
+        fix=_STORE_ARTIFACTS,
+    ),
+    Rule(
+        "subscribe-asked",
+        Severity.ERROR,
+        "subscribe: calls if activated",
+        calls_shown_to_subscribers,
+        why="Clients that lost a stream, or did not wait for the answer, get the calls from SubscribeToTask.",
+        fix=_STORE_ARTIFACTS,
+    ),
+    Rule(
+        "send-silent",
+        Severity.ERROR,
+        "send: nothing unless activated",
+        partial(nothing_shown_in, Operation.SEND),
+        why=_CONFIDENTIAL,
+        fix=_OMIT,
+    ),
+    Rule(
+        "stream-silent",
+        Severity.ERROR,
+        "stream: nothing unless activated",
+        partial(nothing_shown_in, Operation.STREAM),
+        why=_CONFIDENTIAL,
+        fix=_OMIT,
+    ),
+    Rule(
+        "get-silent",
+        Severity.WARNING,
+        "get: nothing unless activated",
+        partial(nothing_shown_in, Operation.GET),
+        why=_STORED,
+        fix=_OMIT_LATER,
+    ),
+    Rule(
+        "list-silent",
+        Severity.WARNING,
+        "list: nothing unless activated",
+        partial(nothing_shown_in, Operation.LIST),
+        why=_STORED,
+        fix=_OMIT_LATER,
+    ),
+    Rule(
+        "subscribe-silent",
+        Severity.WARNING,
+        "subscribe: nothing unless activated",
+        partial(nothing_shown_in, Operation.SUBSCRIBE),
+        why=_STORED,
+        fix=_OMIT_LATER,
+    ),
+    Rule(
+        "unknown-version-harmless",
+        Severity.ERROR,
+        "unknown versions break nothing",
+        partial(asking_is_harmless, [Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN]),
+        why="Agents ignore unknown extensions (A2A 1.0, section 3.2.6), so that clients can be newer than agents.",
+        fix="Ignore unknown URIs in the extensions header.",
+    ),
+    Rule(
+        "unknown-version-silent",
+        Severity.ERROR,
+        "unknown versions activate nothing",
+        unknown_versions_activate_nothing,
+        why="Another version is another extension; its clients would misread the data of version 1.",
+        fix="Compare the whole URI, not a prefix or a substring. Do not echo URIs that the agent did not activate.",
+    ),
+    Rule(
+        "unknown-version-beside",
+        Severity.ERROR,
+        "version 1 with unknown versions",
+        partial(calls_shown_in, Operation.SEND, Activation.V1_WITH_UNKNOWN),
+        why=(
+            "Clients list every version that they support; the header is a comma-separated list with optional spaces."
+        ),
+        fix="Split the extensions header at commas, strip spaces, and search the whole list for the URI.",
+    ),
+    Rule(
+        "calls-on-artifacts",
+        Severity.ERROR,
+        "only artifacts carry calls",
+        _of_calls(calls_on_artifacts_only),
+        why="Readers look for calls only in Artifact.metadata: Messages may be lost (A2A 1.0, section 3.7).",
+        fix=(
+            "Move the calls to `metadata` of an artifact. With a2a-sdk, CapturingRequestHandler of a2a_tool_capture "
+            "does this."
+        ),
+    ),
+    Rule(
+        "metadata-key",
+        Severity.ERROR,
+        "calls have the right metadata key",
+        _of_calls(metadata_key),
+        why="Readers look for this key only.",
+        fix="Use METADATA_KEY of a2a_tool_capture: 'https://arksim.arklex.ai/a2a/tool-call-capture/v1/tool_calls'.",
+    ),
+    Rule(
+        "artifact-lists-uri",
+        Severity.ERROR,
+        "artifacts with calls list the URI",
+        _of_calls(uri_listed),
+        why="Readers ignore calls on artifacts that do not list the URI (A2A 1.0: an artifact lists its extensions).",
+        fix=(
+            "Add the URI to `extensions` of every chunk of the artifact; the first is required, since servers "
+            "ignore it on later ones."
+        ),
+    ),
+    Rule(
+        "calls-a-list",
+        Severity.ERROR,
+        "calls are a JSON array",
+        _of_calls(is_list),
+        why="Readers ignore anything else.",
+        fix="Write a JSON array of call objects; [] if there are no calls.",
+    ),
+    Rule(
+        "entry-schema",
+        Severity.ERROR,
+        "calls match the schema",
+        _of_calls(partial(entries_match_schema, texts=False)),
+        why="Readers skip or guess invalid entries; some lose the whole conversation.",
+        fix=(
+            "Follow schema/tool-call-capture-v1.schema.json in a2a_tool_capture: `name` is a string, `arguments` an "
+            "object, `id` a string."
+        ),
+    ),
+    Rule(
+        "entry-texts",
+        Severity.WARNING,
+        "results and errors are strings",
+        _of_calls(partial(entries_match_schema, texts=True)),
+        why="Readers convert other values to JSON, each with its own spacing and number format.",
+        fix="Encode structured results in the agent: json.dumps(result).",
+    ),
+    Rule(
+        "ids-unique",
+        Severity.ERROR,
+        "ids are unique within a task",
+        _of_calls(ids_unique),
+        why="Readers take a repeated id for the same call, so one of two calls is lost.",
+        fix="Give every call its own id: the model's call id, or a UUID.",
+    ),
+    Rule(
+        "snapshot-complete",
+        Severity.ERROR,
+        "the task keeps streamed calls",
+        snapshot_complete,
+        why="Servers merge chunks by overwriting metadata keys: the task keeps only the last part of a split list.",
+        fix=(
+            "Put all calls so far on every chunk of an artifact. With a2a-sdk, CapturingRequestHandler of "
+            "a2a_tool_capture does this."
+        ),
+    ),
 )

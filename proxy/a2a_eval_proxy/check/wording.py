@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import groupby
 
 from rich.markup import escape
 from tool_call_evaluators.grouping import grouped
@@ -12,7 +11,7 @@ from tool_call_evaluators.texts import counted, excerpt, one_line, printable
 
 from .record import ProbeRequest
 from .report import CheckReport
-from .rules import NO_CALLS, TRAFFIC, CheckVerdict, Problem, RuleResult, RuleStatus
+from .rules import NO_CALLS, CheckVerdict, Problem, RuleResult, RuleStatus
 
 MAX_PROBLEMS = 3
 """Maximum number of a rule's problems to show, each with another message."""
@@ -89,18 +88,15 @@ def card_results(report: CheckReport) -> list[RuleResult]:
     return [item for item in report.results if item.interface is None and item.status is not RuleStatus.UNSEEN]
 
 
-def tables(report: CheckReport) -> list[tuple[str, list[list[RuleResult]]]]:
-    """Returns heading and rows of each table. A row has the results of a rule over the table's interfaces."""
-    return [(about, list(rows)) for about, rows in groupby(_rows(report), key=lambda row: row[0].rule.about)]
-
-
-def _rows(report: CheckReport) -> Iterator[list[RuleResult]]:
-    """Yields the results of each rule over the interfaces, without rules that had nothing to check."""
-    for results in report.by_rule:
-        statuses = {result.status for result in results}
-        nothing_seen = RuleStatus.UNSEEN in statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED}
-        if results[0].interface is not None and not nothing_seen:
-            yield results
+def traffic_results(report: CheckReport) -> list[list[RuleResult]]:
+    """Returns the results of each rule over the interfaces, without rules that had nothing to check."""
+    seen = {RuleStatus.PASSED, RuleStatus.FAILED, RuleStatus.WARNING}
+    return [
+        results
+        for results in report.by_rule
+        if results[0].interface is not None
+        and ({result.status for result in results} & seen or all(one.status is RuleStatus.SKIPPED for one in results))
+    ]
 
 
 def unseen(report: CheckReport) -> list[str]:
@@ -109,8 +105,7 @@ def unseen(report: CheckReport) -> list[str]:
     without_calls = 0
     for results in report.by_rule:
         found = ((result.reason, result.place) for result in results if result.status is RuleStatus.UNSEEN)
-        in_traffic = results[0].interface is not None and results[0].rule.about == TRAFFIC
-        if in_traffic and not report.calls_seen:
+        if results[0].interface is not None and not report.calls_seen:
             without_calls += any(found)
             continue
         for reason, unseen_at in grouped(found).items():
