@@ -186,6 +186,7 @@ class RelayedCall:
             event = await self._client.next()
             if not isinstance(event, Data):
                 return reader.rest(), isinstance(event, Headers)  # without a message
+            self._client.taken(event.size)
             for message in reader.feed(event.content):
                 self._client.on_silent = None
                 data = await self._read(self._method, message)
@@ -194,7 +195,6 @@ class RelayedCall:
                 return reader.rest(), True
             if reader.expected > SMALL_BYTES and not self._held.admit(self, reader.expected):
                 raise RefusedCallError(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM))
-            self._client.taken(event.size)
 
     async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
@@ -277,19 +277,24 @@ class RelayedCall:
     async def _send(self, agent: Http2Stream, *, ended: bool) -> None:
         """Send the agent the rest of the request, as it comes and at the agent's pace."""
         while not ended:
-            await agent.drained()
-            self._held.release(self)
-            self._client.taken(self._untaken)
-            self._untaken = 0
+            await self._drained(agent)
             ended = self._pass_on(await self._client.next(), agent)
+        await self._drained(agent)
+
+    async def _drained(self, agent: Http2Stream) -> None:
         await agent.drained()
         self._held.release(self)
+        self._client.taken(self._untaken)
+        self._untaken = 0
 
     def _pass_on(self, event: Event, agent: Http2Stream) -> bool:
         """Send the agent a part of the request; whether it was the last one."""
         if isinstance(event, Data):
             agent.send_data(event.content, end=event.ended)
-            self._untaken += event.size
+            if agent.unsent:
+                self._untaken += event.size
+            else:
+                self._client.taken(event.size)
         elif isinstance(event, Headers):
             agent.send_headers(regular(event.fields) if are_valid(event.fields) else [], end=True)
         return isinstance(event, Reset) or event.ended

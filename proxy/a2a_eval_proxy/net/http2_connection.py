@@ -55,7 +55,7 @@ class Http2Transport:
     def resume(self) -> None:
         """The transport takes more."""
         self.streams.is_paused = False
-        self.streams.pump_all()
+        self.streams.pump()
         self._read_on()
 
     def _schedule(self) -> None:

@@ -79,6 +79,10 @@ class FrameGate:
         self.idle = max(0.0, self.idle - (now - self._fed_at) * _IDLE_PER_S)
         self._fed_at = now
 
+    def held(self) -> int:
+        """Bytes that wait for the rest of a frame, or of a header section."""
+        return len(self._held) + len(self._section or b"")
+
     def has_more(self) -> bool:
         """Whether a whole frame waits."""
         return bool(self._whole())

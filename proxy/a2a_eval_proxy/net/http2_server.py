@@ -72,6 +72,7 @@ class Http2Connection(ClientConnection):
             opened, self._streams.opened = self._streams.opened, []
             for stream in opened:
                 self._begin(stream)
+            self._count_held()
         except Http2Error as error:
             self._refuse("bad_request", str(error))
         except Exception:
@@ -110,8 +111,13 @@ class Http2Connection(ClientConnection):
             if stream.unsent:
                 await stream.drained()
             stream.reset(ErrorCodes.NO_ERROR)
+            self._count_held()
             if self.clients.retiring:
                 self._streams.retire()
+
+    def _count_held(self) -> None:
+        if not self.closed and not self.hold(self._streams.held()):
+            self._refuse("no_memory", "others take the memory for requests that nobody has taken")
 
     def _refuse(self, problem: str, message: str) -> None:
         """End the connection."""
@@ -132,6 +138,7 @@ class Http2Connection(ClientConnection):
 
     def check_requests(self, now: float) -> None:
         limits, streams = self.limits, self._streams
+        self._count_held()
         header_since = streams.header_since if streams.is_ready else self._began
         if header_since is not None:
             if now - header_since >= self.patience(limits.header_timeout_s, now):

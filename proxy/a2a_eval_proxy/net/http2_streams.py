@@ -124,6 +124,7 @@ class Http2Stream:
         "ends",
         "has_begun",
         "has_ended",
+        "held",
         "id",
         "is_over",
         "missing",
@@ -160,6 +161,8 @@ class Http2Stream:
         """Whether nothing follows what was sent last."""
         self.waiting: deque[memoryview] = deque()
         """The bytes that wait."""
+        self.held = 0
+        """Bytes that have arrived and whose reader has not said that they are gone."""
         self._untold = 0
         self._arrival: asyncio.Future[None] | None = None
         self._progress: asyncio.Future[None] | None = None
@@ -209,6 +212,7 @@ class Http2Stream:
 
     def taken(self, size: int) -> None:
         """`size` bytes that arrived are not held any more: the peer may send as many."""
+        self.held -= size
         self._untold += size
         if self._untold >= WINDOW_BYTES // 4 and not (self.is_over or self.peer_has_ended):
             self._connection.open_window(self, self._untold)
@@ -270,8 +274,6 @@ class Http2Streams:
         self._cut = 0.0
         self._fed_at = 0.0
         self._untold = 0
-        self._blocked: dict[Http2Stream, None] = {}
-        """Streams that could send, but for the window of the connection, or its own buffer."""
         self._is_retired = False
         self.streams: dict[int, Http2Stream] = {}
         """Those that are open, by their ids."""
@@ -314,6 +316,10 @@ class Http2Streams:
     def has_more(self) -> bool:
         """Whether something waits to be read with the next call of `feed`."""
         return self._gate.has_more()
+
+    def held(self) -> int:
+        """Bytes of requests that nobody has taken: of header sections, and of bodies."""
+        return self._gate.held() + sum(stream.held for stream in self.streams.values())
 
     def is_full(self) -> bool:
         """Whether the peer accepts no further stream now."""
@@ -399,16 +405,17 @@ class Http2Streams:
                 self._headers(event)
             case DataReceived():
                 self._data(event)
-            case WindowUpdated(stream_id=0):
-                self.pump_all()
+            case WindowUpdated(stream_id=stream_id) if not stream_id:
+                self.pump()
             case WindowUpdated(stream_id=stream_id):
-                self._window_opened(self.streams.get(stream_id or 0))
+                stream = self.streams.get(stream_id)
+                if stream is not None and stream.unsent:
+                    self.pump(stream)
             case StreamReset(stream_id=stream_id, error_code=code):
                 self._reset(self.streams.get(stream_id), ErrorCodes.CANCEL if code is None else code)
             case RemoteSettingsChanged():
                 self.is_ready = True
-                for stream in [*self.streams.values()] if event.changed_settings else ():
-                    self._window_opened(stream)
+                self.pump()
 
     def _headers(self, event: RequestReceived | ResponseReceived | TrailersReceived) -> None:
         if isinstance(event, RequestReceived):
@@ -439,6 +446,7 @@ class Http2Streams:
             return
         content = event.data
         stream.missing -= len(content)
+        stream.held += size
         last = stream.arrived[-1] if stream.arrived and len(content) < _SMALL else None
         if not (content or ended):
             stream.taken(size)
@@ -470,7 +478,6 @@ class Http2Streams:
 
     def _ended(self, stream: Http2Stream, event: Reset) -> None:
         self.streams.pop(stream.id, None)
-        self._blocked.pop(stream, None)
         stream.received(event)
         stream.close()
 
@@ -503,7 +510,6 @@ class Http2Streams:
 
     def write_reset(self, stream: Http2Stream, code: int) -> None:
         if self.streams.pop(stream.id, None) is not None:
-            self._blocked.pop(stream, None)
             self._h2.reset_stream(stream.id, code)
             self._on_output()
 
@@ -511,32 +517,12 @@ class Http2Streams:
         self._h2.increment_flow_control_window(size, stream.id)
         self._on_output()
 
-    def pump_all(self) -> None:
-        """Send what the window of the connection lets through, a frame of each stream in turn."""
-        while self._blocked and not self.is_paused and self._h2.outbound_flow_control_window > 0:
-            for stream in [*self._blocked]:
-                if not self._send(stream):
-                    self._wait(stream)
+    def pump(self, stream: Http2Stream | None = None) -> None:
+        """Send what the windows let through: a frame of each stream in turn, or all of one."""
+        waiting = [one for one in self.streams.values() if one.unsent] if stream is None else [stream]
+        while waiting:
+            waiting = [one for one in waiting if not (self.is_paused and one.unsent) and self._send(one)]
         self._on_output()
-
-    def pump(self, stream: Http2Stream) -> None:
-        """Send what the windows let through of one stream."""
-        while not (self.is_paused and stream.unsent) and self._send(stream):  # the end alone need not wait
-            continue
-        self._wait(stream)
-        self._on_output()
-
-    def _window_opened(self, stream: Http2Stream | None) -> None:
-        if stream is not None and stream.unsent:
-            self.pump(stream)
-
-    def _wait(self, stream: Http2Stream) -> None:
-        """Have `pump_all` send the rest, unless the stream waits for its own window."""
-        h2 = self._h2
-        if stream.unsent and (h2.outbound_flow_control_window <= 0 or h2.local_flow_control_window(stream.id) > 0):
-            self._blocked[stream] = None
-        else:
-            self._blocked.pop(stream, None)
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
@@ -554,6 +540,7 @@ class Http2Streams:
         ends = stream.ends and not waiting and stream.trailers is None
         if piece or ends:
             h2.send_data(stream.id, piece, end_stream=ends)
+            self.streams[stream.id] = self.streams.pop(stream.id)  # others are first the next time
             stream.unsent -= len(piece)
             stream.sent += len(piece)
             self._gate.idle -= gate.IDLE_PER_FRAME

@@ -8,16 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
 from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
 from a2a_eval_proxy.net.http2_streams import MAX_STREAMS, Fields, Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
+from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, SettingsFrame
 from support.patience import PATIENCE_S
 from support.raw_http2 import PREFACE, RawClient
 
+HEAD = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a")]
 OK = [(b":status", b"200")]
 
 
@@ -49,9 +51,11 @@ class Handler(StreamHandler):
 
 
 @asynccontextmanager
-async def serving(**limits: float) -> AsyncIterator[tuple[str, Handler, ClientLimits]]:
+async def serving(
+    capacity: Capacity | None = None, **limits: float
+) -> AsyncIterator[tuple[str, Handler, ClientLimits]]:
     handler, held = Handler(), ClientLimits(**limits)  # type: ignore[arg-type]  # seconds
-    server = HttpServer(None, "127.0.0.1:0", streams=handler, limits=held)
+    server = HttpServer(None, "127.0.0.1:0", streams=handler, limits=held, capacity=capacity)
     await server.start()
     try:
         yield server.address, handler, held
@@ -194,6 +198,25 @@ async def test_thousands_of_streams_and_changes_of_their_windows_end_their_conne
         assert limits.broken_limits == {"bad_request": 1}
         assert handler.requests <= MAX_STREAMS
         assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
+
+
+IDLE = HeadersFrame(1, Encoder().encode([*HEAD, (b":path", b"/idle")]), flags=["END_HEADERS"])
+
+
+@pytest.mark.parametrize(
+    "begun", [block([b"x" * 8_000]), IDLE.serialize() + DataFrame(1, b"x" * 8_000).serialize()], ids=["head", "body"]
+)
+async def test_what_nobody_has_taken_is_bounded_for_all_clients(begun):
+    async with serving(capacity=Capacity(held_bytes=5_000)) as (address, _, limits):
+        connections = [await asyncio.open_connection(*address.split(":")) for _ in range(2)]
+        for _, writer in connections:
+            writer.write(PREFACE + begun)
+        async with asyncio.timeout(PATIENCE_S):
+            while not limits.broken_limits["no_memory"]:
+                await asyncio.sleep(0)
+        assert (await asyncio.to_thread(answered, address))[b":status"] == b"200"
+        for _, writer in connections:
+            writer.close()
 
 
 async def test_a_body_that_is_awaited_and_does_not_come_is_timed_out():
