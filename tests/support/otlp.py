@@ -25,21 +25,20 @@ class CollectingSink:
         self.trace_requests: list[ExportTraceServiceRequest] = []
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.sizes: list[int] = []
-        self.busy = False
         self.losses: list[str] = []
         self.rejects: Rejected | None = None
         self.fail: Callable[[], object] = lambda: None
 
-    def rejected(self, request: Any) -> Rejected | None:
-        return self.rejects
-
-    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
+    async def take(
+        self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int
+    ) -> Rejected | None:
         if isinstance(request, ExportTraceServiceRequest):
             self.trace_requests.append(request)
         else:
             self.log_requests.append(request)
         self.sizes.append(size_bytes)
         self.fail()
+        return self.rejects
 
     def lost(self, reason: str) -> None:
         self.losses.append(reason)
@@ -79,7 +78,7 @@ async def receiver(
     body_timeout_s: float = 30.0,
 ) -> AsyncIterator[str]:
     """The receiver behind the URL it yields."""
-    app = HttpReceiver(Intake(sink, max_bytes=max_bytes, forward=forward), body_timeout_s=body_timeout_s)
+    app = HttpReceiver(Intake(sink, max_bytes=max_bytes, forward=forward, body_timeout_s=body_timeout_s))
     async with serving(app, address) as url:
         yield url
 

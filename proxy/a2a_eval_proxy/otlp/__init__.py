@@ -1,5 +1,6 @@
 """Receives OpenTelemetry data from agents over HTTP and gRPC, and forwards it to a collector.
 
-The *intake* decodes a request, hands it to the sink and answers. The *trace service* is the sink: it puts spans into
-the trace book. *Forwarding* sends requests on as they came. *Size limits* bound a body's memory before it is decoded.
+It owns the ports of exporters (`receivers`) and the memory of their requests: the *intake* reads a body within its
+limits, decodes it, forwards it as it came, hands it to the *trace service* and answers. The trace service is given open
+turns and hands their spans to the trace book.
 """

@@ -1,211 +1,91 @@
-"""Decodes an OTLP body: content encoding, content type, limits; OTLP/JSON to protobuf messages. Pure.
+"""Decodes an OTLP body, protobuf or JSON, within limits on its bytes and values. Pure.
 
-OTLP/JSON is close to ProtoJSON, with differences that matter (OTLP specification, "JSON Protobuf Encoding"): trace and
-span ids are hex, enums are numbers, keys are lowerCamelCase, unknown keys are ignored. Read too, because senders do it:
-names of enums, and 64-bit integers as numbers instead of decimal strings.
+OTLP/JSON is ProtoJSON, which protobuf reads, with differences (OTLP specification, "JSON Protobuf Encoding"): trace and
+span ids are hex, and unknown keys are ignored. A few bytes can become much memory: 16 KiB of gzip a gigabyte, two bytes
+of protobuf an empty span of 184. So decompressed bytes and the number of values are bounded before it is decoded.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import orjson
+from a2a_tool_capture.json_limits import WALKED, has_too_many_values, too_deep
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 
+from ..net.grpc_wire import GrpcStatus
 from ..protocol.content_coding import WINDOWS, wbits
-from .size_limits import MAX_DEPTH, MalformedError, PayloadTooLargeError, UnsupportedError, check_json, check_protobuf
-
-_Convert = Callable[[Any], Any]
-"""Converts a JSON value to the value of a protobuf field; raises OtlpJsonError for another type."""
-
-_HEX_FIELDS = frozenset({"trace_id", "span_id", "parent_span_id"})
-_DECIMAL = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN", re.ASCII)
-
-_HALF_CHARACTER = re.compile(
-    rb"""
-    ((?: [^\\]++                                 # all before it in one go: text,
-       | \\[^u] | \\u(?![dD][89a-fA-F])          # escapes,
-       | \\u[dD][89abAB]..\\u[dD][c-fC-F]..      # pairs of surrogates
-    )*+)
-    (\\u[dD][89a-fA-F][0-9a-fA-F]{2})?           # a surrogate on its own
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-
-
-class OtlpJsonError(MalformedError):
-    """Not an OTLP/JSON request; the message begins with the path of the wrong value."""
-
-    def __init__(self, problem: str, path: str = "") -> None:
-        super().__init__(f"{path.lstrip('.')}: {problem}" if path else problem)
-        self._problem = problem
-        self._path = path
-
-    @classmethod
-    def at(cls, step: str, error: OtlpJsonError | ValueError) -> OtlpJsonError:
-        """The error with a step, `.key` or `[index]`, before its path. ValueError is protobuf's: out of range."""
-        return cls(error._problem, step + error._path) if isinstance(error, cls) else cls(str(error), step)
-
-
-def decode_json(body: bytes, request_type: type[Any]) -> Any:
-    """Returns the request as a message of `request_type`. Raises only OtlpJsonError."""
-    request = request_type()
-    _fill(request, _parse(body), 0)
-    return request
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        # JavaScript that shortens a text may cut a character in half: the batch is not lost for that.
-        return orjson.loads(_HALF_CHARACTER.sub(_replaced, body))
-    except orjson.JSONDecodeError as error:
-        raise OtlpJsonError(f"the body is not JSON: {error}") from None
-
-
-def _replaced(found: re.Match[bytes]) -> bytes:
-    return found[1] + rb"\ufffd" if found[2] else found[1]
-
-
-def _fill(message: Any, content: Any, depth: int) -> None:
-    if not isinstance(content, dict):
-        raise _expected("an object", content)
-    if depth > MAX_DEPTH:
-        raise OtlpJsonError(f"nested more than {MAX_DEPTH} deep")
-    fields = _fields(message.DESCRIPTOR)
-    for key, value in content.items():
-        target = fields.get(key)
-        if target is None or value is None:
-            continue
-        try:
-            if target.repeated:
-                _extend(getattr(message, target.name), target.convert, value, depth)
-            elif target.convert is None:
-                inner = getattr(message, target.name)
-                inner.SetInParent()  # an empty object is there too
-                _fill(inner, value, depth + 1)
-            else:
-                setattr(message, target.name, target.convert(value))
-        except (OtlpJsonError, ValueError) as error:
-            raise OtlpJsonError.at(f".{key}", error) from None
-
-
-def _extend(items: Any, convert: _Convert | None, values: Any, depth: int) -> None:
-    if not isinstance(values, list):
-        raise _expected("an array", values)
-    for index, value in enumerate(values):
-        try:
-            if convert is None:
-                _fill(items.add(), value, depth + 1)
-            else:
-                items.append(convert(value))
-        except (OtlpJsonError, ValueError) as error:
-            raise OtlpJsonError.at(f"[{index}]", error) from None
-
-
-# ── one value ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Field(NamedTuple):
-    name: str
-    repeated: bool
-    convert: _Convert | None  # None: the value is a message
-
-
-@cache
-def _fields(descriptor: Any) -> dict[str, _Field]:
-    return {spec.json_name: _Field(spec.name, spec.is_repeated, _converter(spec)) for spec in descriptor.fields}
-
-
-def _converter(spec: Any) -> _Convert | None:
-    if spec.type == spec.TYPE_BYTES:
-        return _hex if spec.name in _HEX_FIELDS else _base64
-    if spec.enum_type is not None:
-        return _enum(spec.enum_type)
-    return {
-        spec.CPPTYPE_MESSAGE: None,
-        spec.CPPTYPE_STRING: _text,
-        spec.CPPTYPE_BOOL: _truth,
-        spec.CPPTYPE_DOUBLE: _double,
-        spec.CPPTYPE_FLOAT: _double,
-    }.get(spec.cpp_type, _integer)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise _expected("a string", value)
-
-
-def _truth(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _expected("true or false", value)
-
-
-def _enum(enum_type: Any) -> _Convert:
-    numbers = {name: value.number for name, value in enum_type.values_by_name.items()}
-
-    def convert(value: Any) -> int:
-        return numbers[value] if isinstance(value, str) and value in numbers else _integer(value)
-
-    return convert
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, str) and _DECIMAL.fullmatch(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise _expected("an integer", value)
-
-
-def _double(value: Any) -> float:
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return float(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise _expected("a number", value)
-
-
-def _hex(value: Any) -> bytes:
-    try:
-        return binascii.unhexlify(_text(value))
-    except ValueError:
-        raise _expected("hex digits", value) from None
-
-
-def _base64(value: Any) -> bytes:
-    padded = _text(value).replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4)
-    try:
-        return base64.b64decode(padded, validate=True)
-    except ValueError:
-        raise _expected("base64", value) from None
-
-
-def _expected(what: str, value: Any) -> OtlpJsonError:
-    if isinstance(value, dict | list):
-        return OtlpJsonError(f"expected {what}, got an {'object' if isinstance(value, dict) else 'array'}")
-    shown = value[:60] if isinstance(value, str) else value
-    return OtlpJsonError(f"expected {what}, got {shown!r}")
-
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 ACCEPTED_CODINGS = "gzip, deflate"
+
+MAX_FIELDS = 1_000_000
+"""Of all messages in a body together; as JSON, values. An empty span takes 184 bytes."""
+
+_MAX_DEPTH = 100
+"""Of messages in messages: the default limit of protobuf implementations."""
+
+_AT_ONCE = 256 * 1024
+"""Bytes that are decompressed before they count."""
+
+_HEX_IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
+_MOST_OF_AN_ERROR = 300
+_FIELD = re.compile(r"Failed to parse (\w+) field: ")
+
+
+class BodyError(Exception):
+    """A refused request; the message describes the problem and what is accepted."""
+
+    status: ClassVar[int]
+    """Of the response over HTTP."""
+    code: ClassVar[GrpcStatus]
+    """Of the response over gRPC."""
+
+
+class MalformedError(BodyError):
+    """Not OTLP, truncated, or not of its content type."""
+
+    status, code = 400, GrpcStatus.INVALID_ARGUMENT
+
+
+class TooSlowError(BodyError):
+    """The body did not arrive in time."""
+
+    status, code = 408, GrpcStatus.DEADLINE_EXCEEDED
+
+
+class PayloadTooLargeError(BodyError):
+    """The body exceeds a limit of the receiver: as sent, decompressed, or decoded."""
+
+    status, code = 413, GrpcStatus.RESOURCE_EXHAUSTED
+
+
+class UnsupportedError(BodyError):
+    """An unsupported content type or content encoding."""
+
+    status, code = 415, GrpcStatus.UNIMPLEMENTED
+
+
+class SinkError(BodyError):
+    """The request could not be processed; the log has the reason."""
+
+    status, code = 500, GrpcStatus.INTERNAL
+
+
+class BusyError(BodyError):
+    """Too many requests wait to be processed; the only one that senders retry."""
+
+    status, code = 503, GrpcStatus.UNAVAILABLE
 
 
 def media_type(content_type: str) -> str:
@@ -214,28 +94,34 @@ def media_type(content_type: str) -> str:
 
 
 def decode_request(
-    body: bytes, request_type: type[Any], *, content_type: str, content_encoding: str, max_bytes: int
+    body: bytes,
+    request_type: type[Any],
+    *,
+    content_type: str,
+    content_encoding: str,
+    max_bytes: int,
+    hold: Callable[[int], object] = int,
 ) -> tuple[Any, int]:
     """Returns the message of `request_type` and the decompressed size of its body in bytes.
 
     `content_type` and `content_encoding` are the values of those headers, "" without one. Decompresses at most
-    `max_bytes`, and decodes nothing that would take more than ten times as many in memory. Raises only BodyError.
+    `max_bytes`; `hold` is called with the size of each decompressed part. Raises only BodyError.
     """
     kind = media_type(content_type)
     if kind not in (PROTOBUF, JSON):
         raise UnsupportedError(f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
-    content = decompress(body, content_encoding, max_bytes)
+    content = decompress(body, content_encoding, max_bytes, hold)
     if kind == JSON:
-        check_json(content, max_bytes)
-        return decode_json(content, request_type), len(content)
-    check_protobuf(content, request_type.DESCRIPTOR, max_bytes)
+        return _from_json(content, request_type), len(content)
+    if len(content) > 2 * MAX_FIELDS:  # a field has two bytes or more
+        _FieldCount(content).read(0, len(content), _messages_in(request_type.DESCRIPTOR), 0)
     try:
         return request_type.FromString(content), len(content)
     except DecodeError:
         raise MalformedError(f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
 
 
-def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
+def decompress(body: bytes, content_encoding: str, max_bytes: int, hold: Callable[[int], object] = int) -> bytes:
     """Returns the decompressed body, at most `max_bytes`. Raises BodyError."""
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
@@ -244,15 +130,130 @@ def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
         return body
     if coding not in WINDOWS:
         raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
-    inflater = zlib.decompressobj(wbits(coding, body))
+    inflater, content, read = zlib.decompressobj(wbits(coding, body)), bytearray(), 0
     try:
-        content = inflater.decompress(body, max_bytes + 1)
+        while read < len(body) and not inflater.eof:
+            part = body[read : read + _AT_ONCE]
+            read += len(part)
+            while part and not inflater.eof:
+                piece = inflater.decompress(part, _AT_ONCE)
+                hold(len(piece))
+                content += piece
+                if len(content) > max_bytes:
+                    raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
+                part = inflater.unconsumed_tail
     except zlib.error as error:
         raise MalformedError(f"the body is not {coding}: {error}") from None
-    if len(content) > max_bytes:
-        raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
     if not inflater.eof:
         raise MalformedError(f"the {coding} body is truncated")
-    if inflater.unused_data:
-        raise MalformedError(f"{len(inflater.unused_data)} bytes follow the {coding} stream")
-    return content
+    if following := len(inflater.unused_data) + len(body) - read:
+        raise MalformedError(f"{following} bytes follow the {coding} stream")
+    return bytes(content)
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_json(content: bytes, request_type: type[Any]) -> Any:
+    if has_too_many_values(content, MAX_FIELDS):
+        raise _too_many_values()
+    document = _parsed(content)
+    if not isinstance(document, dict):
+        raise MalformedError(f"expected an object, got {document!s:.60}")
+    if too_deep(document, WALKED):
+        raise MalformedError(f"nested more than {WALKED} deep")
+    _read_ids(document)
+    try:
+        return ParseDict(document, request_type(), ignore_unknown_fields=True, max_recursion_depth=_MAX_DEPTH)
+    except (ParseError, AttributeError, TypeError, ValueError) as error:
+        path = ".".join(_FIELD.findall(str(error)))
+        raise MalformedError(f"{path}: {_FIELD.sub('', str(error))}"[:_MOST_OF_AN_ERROR]) from None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        problem = MalformedError(f"the body is not JSON: {error}")
+    try:
+        # JavaScript that shortens a text may cut a character in half: the batch is not lost for that.
+        text = json.dumps(json.loads(content), ensure_ascii=False, allow_nan=False)
+        return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (ValueError, RecursionError):
+        raise problem from None
+
+
+def _read_ids(value: Any) -> None:
+    """Replace ids that are hex by base64, as of ProtoJSON."""
+    if isinstance(value, list):
+        for item in value:
+            _read_ids(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in _HEX_IDS and isinstance(item, str):
+                try:
+                    value[key] = base64.b64encode(binascii.unhexlify(item)).decode()
+                except ValueError:
+                    raise MalformedError(f"{key}: expected hex digits, got {item[:60]!r}") from None
+            else:
+                _read_ids(item)
+
+
+# ── protobuf ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _messages_in(descriptor: Any) -> Mapping[int, Any]:
+    """The types of the fields that hold messages, by number."""
+    return {field.number: field.message_type for field in descriptor.fields if field.message_type is not None}
+
+
+class _FieldCount:
+    """Reads the wire format without decoding it. Raises BodyError for more fields than `MAX_FIELDS`, and for bytes that
+    cannot be a message (decoding finds the rest)."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._left = MAX_FIELDS
+
+    def read(self, at: int, end: int, messages: Mapping[int, Any], depth: int) -> None:
+        """Count the fields of a message from `at` to `end`, in which fields with these numbers are `messages`."""
+        if depth > _MAX_DEPTH:
+            raise MalformedError(f"messages are nested more than {_MAX_DEPTH} deep")
+        while at < end:
+            self._left -= 1
+            if self._left < 0:
+                raise _too_many_values()
+            tag, at = self._number(at)
+            wire_type = tag & 7
+            if wire_type == 0:
+                _, at = self._number(at)
+            elif wire_type == 2:
+                size, at = self._number(at)
+                inner = messages.get(tag >> 3)
+                if inner is not None and at + size <= end:
+                    self.read(at, at + size, _messages_in(inner), depth + 1)
+                at += size
+            elif wire_type in (1, 5):
+                at += 8 if wire_type == 1 else 4
+            else:
+                raise MalformedError(f"the protobuf message has a field of wire type {wire_type}; OTLP has none")
+        if at > end:
+            raise MalformedError("the protobuf message is truncated")
+
+    def _number(self, at: int) -> tuple[int, int]:
+        """A number in the body, and where it ends."""
+        value = 0
+        for shift in range(0, 70, 7):
+            if at >= len(self._body):
+                raise MalformedError("the protobuf message is truncated")
+            byte = self._body[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, at
+        raise MalformedError("the protobuf message has a number of more than ten bytes")
+
+
+def _too_many_values() -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"the body has too many values, more than {MAX_FIELDS}; export smaller batches")

@@ -1,29 +1,32 @@
-"""Processes an OTLP request of either transport: decodes and forwards it, hands it to the trace service, answers."""
+"""Processes an OTLP request of either transport: receives, decodes and forwards it, hands it to the sink, answers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from .decoding import decode_request
+from .decoding import BodyError, BusyError, PayloadTooLargeError, SinkError, TooSlowError, decode_request
 from .forwarding import OtlpForwarder
-from .size_limits import BodyError, BusyError, PayloadTooLargeError
 from .spans import Rejected
 from .trace_service import Tracing
 
 logger = logging.getLogger(__name__)
 
-_INLINE_BYTES = 64 * 1024  # bodies up to this size are decoded on the event loop, which costs less than using a thread
-_UNDECODED_BODIES = 4
-"""Maximum number of bodies of the largest size in memory; further requests are refused for the time being."""
+_INLINE_BYTES = 64 * 1024
+"""Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
+
+_BODIES = 4
+"""Bodies of the largest size that may be in memory, as sent and as decompressed; further ones are to come again."""
 
 
 class Signal:
@@ -52,16 +55,16 @@ LOGS = Signal("/v1/logs", logs_service_pb2)
 METRICS = Signal("/v1/metrics", metrics_service_pb2)
 SIGNALS = (TRACES, LOGS, METRICS)
 
-
-class SinkError(Exception):
-    """The sink failed; the sender gets an error, and the log has the reason."""
+Hold = Callable[[int], None]
+"""Counts bytes of a request until it is answered. Raises BusyError where all requests take too many."""
 
 
 class Intake:
     """Processes requests of all transports on one event loop. Metrics are decoded and forwarded only.
 
     Accepted requests go to `forward` unchanged and to `sink` decoded. `max_bytes` limits a body, as sent and
-    decompressed. `counts` counts requests by transport ("http", "grpc") and outcome ("accepted", "rejected").
+    decompressed, `body_timeout_s` the time in which it has to arrive. `counts` counts requests by transport ("http",
+    "grpc") and outcome ("accepted", "rejected").
     """
 
     def __init__(
@@ -71,86 +74,100 @@ class Intake:
         max_bytes: int,
         forward: OtlpForwarder | None = None,
         counts: Counter[tuple[str, str]] | None = None,
+        body_timeout_s: float = 30.0,
     ) -> None:
         self._sink = sink
         self.max_bytes = max_bytes
         self._forward = forward
         self.counts = Counter() if counts is None else counts
-        self._arriving_bytes = 0
-        self._decoding = asyncio.Semaphore(1)
+        self._body_timeout_s = body_timeout_s
+        self._held_bytes = 0
+        self._counting = threading.Lock()
+        self._large = asyncio.Semaphore(1)
         self._reported: set[str] = set()
 
     @contextmanager
-    def arriving(self, signal: Signal) -> Iterator[Callable[[int], None]]:
-        """The memory of a body until the end of the block; the function in it takes the size of each part that arrives.
+    def arriving(self, signal: Signal) -> Iterator[Hold]:
+        """The memory of a request until the end of the block.
 
-        That function raises BusyError where the bodies of all requests take too much. What is refused in the block for
-        another reason is not sent again: the sink is told that it is lost.
+        What is refused in the block, and is not to come again, is told to the sink as lost.
         """
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
-            held += size
-            self._arriving_bytes += size
-            if self._arriving_bytes > _UNDECODED_BODIES * self.max_bytes:
+            with self._counting:  # what is decompressed counts in a thread
+                held += size
+                self._held_bytes += size
+            if self._held_bytes > _BODIES * self.max_bytes:
                 raise BusyError("too much telemetry arrives at once")
 
         try:
             yield hold
-        except (BodyError, SinkError) as error:
+        except BodyError as error:
             if signal is not METRICS and not isinstance(error, BusyError):
                 self._sink.lost(f"an export was refused: {error}")
             raise
         finally:
-            self._arriving_bytes -= held
+            with self._counting:
+                self._held_bytes -= held
+
+    async def read(self, parts: AsyncIterable[bytes], hold: Hold) -> bytes:
+        """The whole body. Raises BodyError."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                async for part in parts:
+                    hold(len(part))
+                    body += part
+                    if len(body) > self.max_bytes:
+                        raise self.too_large()
+        except TimeoutError:
+            raise TooSlowError(f"the body did not arrive within {self._body_timeout_s:g} s") from None
+        return bytes(body)
 
     def too_large(self) -> PayloadTooLargeError:
         """For a body whose sender exceeds `max_bytes`."""
         return PayloadTooLargeError(f"the body exceeds {self.max_bytes} bytes; export smaller batches")
 
-    async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str) -> Any:
+    async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str, hold: Hold) -> Any:
         """Returns the response: empty, or a partial success if the sink rejected some records.
 
         Raises BodyError before any processing, and SinkError after forwarding.
         """
-        if self._sink.busy:
-            raise BusyError("too much telemetry arrives at once")
-        request, size_bytes, rejected = await self._decoded(signal, body, content_type, content_encoding)
+        decode = partial(
+            decode_request,
+            body,
+            signal.request,
+            content_type=content_type,
+            content_encoding=content_encoding,
+            max_bytes=self.max_bytes,
+            hold=hold,
+        )
+        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed body may have any size
+            return await self._use(signal, body, content_type, content_encoding, *decode())
+        async with self._large:  # one at a time, since decoded it takes more memory
+            decoded = await asyncio.to_thread(decode)
+            return await self._use(signal, body, content_type, content_encoding, *decoded)
+
+    async def _use(
+        self, signal: Signal, body: bytes, content_type: str, content_encoding: str, request: Any, size_bytes: int
+    ) -> Any:
+        """Forward a request and hand it to the sink; the response."""
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)
+        rejected = None
         if signal is not METRICS:
-            self._sink_request(signal, request, size_bytes)
+            try:
+                rejected = await self._sink.take(request, size_bytes)
+            except Exception as error:
+                problem = f"{type(error).__name__} in {signal.path}"
+                if problem not in self._reported:
+                    self._reported.add(problem)
+                    logger.exception(
+                        "taking a request at %s failed; the next failures of this kind are not logged", signal.path
+                    )
+                raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
         if rejected is not None:
             self._sink.lost(rejected.reason)
         return signal.answer(rejected)
-
-    async def _decoded(
-        self, signal: Signal, body: bytes, content_type: str, content_encoding: str
-    ) -> tuple[Any, int, Rejected | None]:
-        def decode() -> tuple[Any, int, Rejected | None]:
-            request, size_bytes = decode_request(
-                body,
-                signal.request,
-                content_type=content_type,
-                content_encoding=content_encoding,
-                max_bytes=self.max_bytes,
-            )
-            return request, size_bytes, self._sink.rejected(request)
-
-        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed body may have any size
-            return decode()
-        async with self._decoding:  # one at a time, so that memory is bounded too
-            return await asyncio.to_thread(decode)
-
-    def _sink_request(self, signal: Signal, request: Any, size_bytes: int) -> None:
-        try:
-            self._sink.take(request, size_bytes)
-        except Exception as error:
-            problem = f"{type(error).__name__} in {signal.path}"
-            if problem not in self._reported:
-                self._reported.add(problem)
-                logger.exception(
-                    "taking a request at %s failed; the next failures of this kind are not logged", signal.path
-                )
-            raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error

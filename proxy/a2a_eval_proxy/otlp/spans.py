@@ -84,16 +84,6 @@ class Rejected:
     reason: str
 
 
-def nameless_spans(request: ExportTraceServiceRequest) -> int:
-    """Returns the number of spans that `spans_from_proto` rejects, without reading the others. Never raises."""
-    return sum(
-        not _is_named(record)
-        for resource_spans in request.resource_spans
-        for scope_spans in resource_spans.scope_spans
-        for record in scope_spans.spans
-    )
-
-
 def logs_from_proto(request: ExportLogsServiceRequest) -> list[LogEvent]:
     """Returns the records with a trace id and an event's name of a protobuf logs export request, in order.
 

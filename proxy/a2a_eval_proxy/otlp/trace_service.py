@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
@@ -23,16 +21,13 @@ from ..telemetry.turn_listener import TurnListener
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence
 from ..turn import Turn
-from .spans import Rejected, logs_from_proto, nameless_spans, spans_from_proto
+from .spans import Rejected, logs_from_proto, spans_from_proto
 
-_UNREAD_BYTES = 16 * 1024 * 1024
-"""Limit of the requests that wait for the reading thread, as sent; decoded they take up to ten times as much."""
+_NAMELESS = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
 
 _PART_SPANS, _MAX_PART_SPANS_OF_TRACE = 200, 2_000
 """Spans passed to the trace book in one iteration of the event loop (a few milliseconds). More for spans of one trace:
 a turn is complete when its root span arrives, which may precede other spans in the batch."""
-
-logger = logging.getLogger(__name__)
 
 
 def _parts(records: Iterable[Span | LogEvent]) -> list[list[Span | LogEvent]]:
@@ -64,7 +59,6 @@ class Tracing(TurnListener):
         """By the name of the agent."""
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
-        self._unread_bytes = 0
         self._listeners: defaultdict[str | None, list[Callable[[Turn, bool], None]]] = defaultdict(list)
         self._book = TraceBook(
             self._changed,
@@ -139,21 +133,21 @@ class Tracing(TurnListener):
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def busy(self) -> bool:
-        """Whether more than _UNREAD_BYTES wait for the reading thread, so that senders should retry later."""
-        return self._unread_bytes > _UNREAD_BYTES
+    async def take(
+        self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int
+    ) -> Rejected | None:
+        """Read spans or GenAI events, in a thread, since a full batch would block the event loop for too long.
 
-    def rejected(self, request: Any) -> Rejected | None:
-        """Returns the number of spans without valid ids; unusable log records are not rejected."""
-        count = nameless_spans(request) if isinstance(request, ExportTraceServiceRequest) else 0
-        reason = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
-        return Rejected(count, reason) if count else None
-
-    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
-        """Read spans or GenAI events in a thread: a full batch would block the event loop for too long."""
-        self._unread_bytes += size_bytes
-        self._reading.submit(self._read, request, size_bytes)
+        Returns once the trace book has them, with the number of spans without valid ids.
+        """
+        records, rejected = await self._loop.run_in_executor(self._reading, _read, request)
+        parts = _parts(record for record in records if record.scope != SCOPE)  # our own are not evidence
+        for part in parts:
+            self._metrics.spans += sum(isinstance(record, Span) for record in part)
+            self._book.add(part, size_bytes // len(parts), CLOCK.now())
+            await asyncio.sleep(0)
+        self._metrics.spans_dropped += rejected
+        return Rejected(rejected, _NAMELESS) if rejected else None
 
     def lost(self, reason: str) -> None:
         """An export was refused for good: the spans in it may have been of any turn that waits for some."""
@@ -162,26 +156,11 @@ class Tracing(TurnListener):
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
-        """In the reading thread."""
-        records: list[Span] | list[LogEvent] = []
-        rejected = 0
-        try:
-            if isinstance(request, ExportTraceServiceRequest):
-                records, rejected = spans_from_proto(request), nameless_spans(request)
-            else:
-                records = logs_from_proto(request)
-        except Exception as error:  # error boundary: an unreadable batch loses only itself
-            logger.error("a batch of telemetry could not be read and is lost", exc_info=error)
-        parts = _parts(record for record in records if record.scope != SCOPE)  # our own are not evidence
-        self._loop.call_soon_threadsafe(self._add, parts, rejected, size_bytes)
 
-    def _add(self, parts: Sequence[Sequence[Span | LogEvent]], rejected: int, size_bytes: int, done: int = 0) -> None:
-        """Pass one part of a batch to the trace book, and the next in the next iteration of the event loop."""
-        self._metrics.spans += sum(isinstance(record, Span) for record in parts[done])
-        self._book.add(parts[done], size_bytes // len(parts), CLOCK.now())
-        if done + 1 < len(parts):
-            self._loop.call_soon(self._add, parts, rejected, size_bytes, done + 1)
-            return
-        self._unread_bytes -= size_bytes
-        self._metrics.spans_dropped += rejected
+def _read(request: ExportTraceServiceRequest | ExportLogsServiceRequest) -> tuple[list[Span] | list[LogEvent], int]:
+    """The records, and the number of spans without valid ids; unusable log records are not rejected."""
+    if isinstance(request, ExportLogsServiceRequest):
+        return logs_from_proto(request), 0
+    spans = spans_from_proto(request)
+    sent = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
+    return spans, sent - len(spans)

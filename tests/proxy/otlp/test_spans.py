@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from a2a_eval_proxy.otlp.spans import logs_from_proto, nameless_spans, spans_from_proto
+from a2a_eval_proxy.otlp.spans import logs_from_proto, spans_from_proto
 from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.model import CutText, LogEvent
 from hypothesis import given
@@ -33,7 +33,6 @@ def test_protobuf_ids_of_the_wrong_size_are_rejected() -> None:
     spans.add(trace_id=b"\x01" * 16, span_id=b"\x01" * 8, parent_span_id=b"\x01" * 3)
 
     assert [(span.span_id, span.parent_span_id) for span in spans_from_proto(request)] == [("01" * 8, "")]
-    assert nameless_spans(request) == 2
 
 
 def test_where_the_exporter_does_not_tell_a_parent_is_neither_remote_nor_local() -> None:
