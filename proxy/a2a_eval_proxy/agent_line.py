@@ -14,7 +14,6 @@ from .capture.visibility import CallVisibility
 from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
-from .privacy.policy import PrivacyOfAll
 from .push.registry import WebhookRegistry
 from .relay.body_memory import BodyMemory
 from .relay.opted_in_tasks import Callers, OptedInTasks
@@ -58,7 +57,6 @@ class SharedParts:
     parts: int
     """Into how many the other limits of memory are divided: that of one agent each."""
     scorings: Scorings
-    of_all: PrivacyOfAll
     callers: Callers = field(default_factory=Callers)
 
 
@@ -72,7 +70,6 @@ class AgentLine:
         self.agent = agent
         self.scoring = shared.scorings.of(settings)
         privacy = self.scoring.privacy
-        shared.of_all.add(privacy)
         self.status = AgentWatch(settings, shared.files, shared.traces_at)
         budget = judge_budget(settings.judge_budget, agent.name)
         scorer = self.scoring.scorer(store, budget) if settings.evaluate else None

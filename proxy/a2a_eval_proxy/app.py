@@ -29,7 +29,7 @@ from .net.http_server import HttpServer, reachable
 from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
-from .privacy.policy import Privacy, PrivacyOfAll
+from .privacy.policy import Privacy, together
 from .relay.body_memory import BodyMemory
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
@@ -68,13 +68,11 @@ async def run_proxy(
     *listeners: TurnListener,
     keeps_open_turns: bool = True,
     privacy: Privacy | None = None,
-    of_all: PrivacyOfAll | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
     later process to continue; otherwise they are closed as incomplete at the end. `privacy` None: that of the settings.
-    `of_all`: gets the rules of all agents.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
@@ -84,7 +82,7 @@ async def run_proxy(
         names = HostNames(settings.host_names)
         capacity = Capacity(connections_possible(settings.max_client_connections))
         privacy = privacy or settings.privacy()
-        of_all = of_all or PrivacyOfAll(privacy)
+        agents = [agent.settings for name, agent in settings.each_agent.items() if name]
 
         # Telemetry: the agents', and the proxy's own, which may be sent to its own receiver.
         tracing = None
@@ -97,7 +95,7 @@ async def run_proxy(
             )
         otlp = await receive_traces(stack, settings, tracing, metrics, files, capacity)
         otlp_url = None if otlp is None else otlp.url
-        telemetry = start_telemetry(privacy if settings.upstream else of_all)
+        telemetry = start_telemetry(together([privacy, *(one.privacy() for one in agents)]))
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
@@ -121,7 +119,6 @@ async def run_proxy(
             bodies=bodies,
             parts=len(settings.each_agent),
             scorings=Scorings(judges=settings.evaluate),
-            of_all=of_all,
         )
         common = shared.scorings.of(settings, privacy)
         lines = _lines(settings, shared, stack)

@@ -42,17 +42,17 @@ def serve(settings: Settings) -> None:
 async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
-    from ..privacy.policy import PrivacyOfAll
+    from ..privacy.policy import together
     from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
     from .turn_lines import LineWriter, TurnLines
 
     loop = asyncio.get_running_loop()
     stop = stop_signal()
-    of_all = PrivacyOfAll(privacy)
+    of_all = together([privacy, *(agent.settings.privacy() for name, agent in settings.each_agent.items() if name)])
     start_logging(settings.log_level, LOG_LINE, of_all)
     lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
     listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
-    async with run_proxy(settings, *listeners, privacy=privacy, of_all=of_all) as proxy:
+    async with run_proxy(settings, *listeners, privacy=privacy) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""

@@ -220,14 +220,9 @@ def addresses(text: str) -> SpanIterator:
 def tokens(text: str) -> SpanIterator:
     """Bearer tokens, API keys, passwords: by their scheme, their name, their issuer's prefix, or in a URL."""
     small = text.lower()
-    present = [False] * len(_TOKENS)
-    for number, (words, _) in enumerate(_TOKENS):
-        for word in words:
-            if word in small:
-                present[number] = True
-                break
+    present = tuple(any(word in small for word in words) for words, _ in _TOKENS)
     if any(present):
-        yield from (match.span(match.lastgroup or 0) for match in _found(_token_pattern(tuple(present)), text))
+        yield from (match.span(match.lastgroup or 0) for match in _found(_token_pattern(present), text))
 
 
 DETECTORS: Mapping[str, Detector] = {

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.errors import ConfigurationError
@@ -24,6 +24,7 @@ from .content_removal import length_only, result_without_content, user_without_c
 from .redactor import NO_RULES, Redactor, Rule, hashes, parse_rules
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def redacted_case(case: Case, redactor: Redactor) -> Case:
@@ -99,6 +100,25 @@ _EVERY_TEXT = Redactor(parse_rules([{"pattern": "(?s).+"}]), b"")
 _FAILED = "redaction-failed"  # replaces an id or text that could not be redacted
 
 
+def _guarded(redacted: Callable[[], T], bare: Callable[[], T], what: str = "") -> T:
+    """What was redacted, or where that fails `bare`, which has no content. `what` is named in the log; "" for no line,
+    where the text may be a log line itself."""
+    try:
+        return redacted()
+    except Exception as error:  # noqa: BLE001  # error boundary; the error's message may quote content
+        if what:
+            logger.error("%s could not be redacted (%s); its content is not kept", what, type(error))
+        return bare()
+
+
+def _bare(turn: Turn) -> Turn:
+    """A turn without its content, and with the finding that says why."""
+    problem = Finding("redaction_failed", "it could not be redacted; its content is not kept", Severity.ERROR)
+    bare = replace(without_content(turn), tool_calls=[], findings=[problem])
+    links = turn.links and turn.links._replace(names=())
+    return replace(bare, run=_FAILED, conversation_id="", task_id="", links=links)
+
+
 class Privacy:
     """`redacted` turns go to evaluators and judges; `stored` turns may lack their content."""
 
@@ -109,14 +129,7 @@ class Privacy:
 
     def redacted(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Never raises: a turn that cannot be redacted is returned without content."""
-        try:
-            return self.redactor.turn(turn)
-        except Exception as error:  # noqa: BLE001  # error boundary; the error's message may quote content
-            logger.error("turn %s could not be redacted (%s); its content is not kept", turn.turn_id, type(error))
-            problem = Finding("redaction_failed", "it could not be redacted; its content is not kept", Severity.ERROR)
-            bare = replace(without_content(turn), tool_calls=[], findings=[problem])
-            links = turn.links and turn.links._replace(names=())
-            return replace(bare, run=_FAILED, conversation_id="", task_id="", links=links)
+        return _guarded(lambda: self.redactor.turn(turn), lambda: _bare(turn), f"turn {turn.turn_id}")
 
     def stored(self, turn: Turn) -> Turn:
         """Returns the part of a redacted turn to store."""
@@ -126,25 +139,23 @@ class Privacy:
         """Returns the part of evaluation results (JSON form) to store: their reasons and details quote turns."""
         if not self.changes_turns:
             return results
-        redact = self.redactor.value
-        try:
-            if self.keeps_content:
-                return [
-                    {**item, "reason": redact(item["reason"]), "details": redact(item["details"])} for item in results
-                ]
-        except Exception as error:  # noqa: BLE001  # error boundary, as above
-            logger.error("evaluation results could not be redacted (%s); their reasons are not kept", type(error))
-        return [result_without_content(result) for result in results]
+
+        def bare() -> list[dict[str, Any]]:
+            return [result_without_content(result) for result in results]
+
+        def redacted() -> list[dict[str, Any]]:
+            redact = self.redactor.value
+            return [{**item, "reason": redact(item["reason"]), "details": redact(item["details"])} for item in results]
+
+        return _guarded(redacted, bare, "evaluation results") if self.keeps_content else bare()
 
     def stored_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the part of the record of a simulated user (JSON form) to store. Never raises."""
-        try:
-            redacted = self.redactor.simulated_user(record)
-        except Exception as error:  # noqa: BLE001  # error boundary, as above
-            logger.error(
-                "the record of a simulated user could not be redacted (%s); its texts are not kept", type(error)
-            )
-            return user_without_content(record)
+        redacted = _guarded(
+            lambda: self.redactor.simulated_user(record),
+            lambda: user_without_content(record),
+            "the record of a simulated user",
+        )
         return redacted if self.keeps_content else user_without_content(redacted)
 
     def stored_turn(self, turn: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -160,18 +171,11 @@ class Privacy:
 
     def identifier(self, text: str) -> str:
         """Returns a redacted id of the client or agent. Never raises."""
-        try:
-            return self.redactor.identifier(text)
-        except Exception as error:  # noqa: BLE001  # error boundary, as above
-            logger.error("an id could not be redacted (%s)", type(error))
-            return _FAILED
+        return _guarded(lambda: self.redactor.identifier(text), lambda: _FAILED, "an id")
 
     def text(self, text: str) -> str:
         """Returns a redacted message about turns. Never raises."""
-        try:
-            return self.redactor.text(text)
-        except Exception:  # noqa: BLE001  # error boundary; not logged: the text may be a log line
-            return _FAILED
+        return _guarded(lambda: self.redactor.text(text), lambda: _FAILED)
 
     @property
     def covers_texts(self) -> bool:
@@ -195,18 +199,11 @@ class Privacy:
 NO_PRIVACY = Privacy()
 
 
-class PrivacyOfAll(Privacy):
-    """The rules of all agents together, for texts that may be of any of them, such as log lines."""
-
-    def __init__(self, privacy: Privacy) -> None:
-        super().__init__()
-        self.changes_turns = True  # once an agent with rules is added
-        self.add(privacy)
-
-    def add(self, privacy: Privacy) -> None:
-        """Apply these rules, too."""
-        self.redactor = self.redactor.with_rules_of(privacy.redactor)
-        self.keeps_content = self.keeps_content and privacy.keeps_content
+def together(every: Iterable[Privacy]) -> Privacy:
+    """The rules of several agents together, for texts that may be of any of them, such as log lines."""
+    listed = list(every)
+    joined = Redactor.joined(privacy.redactor for privacy in listed)
+    return Privacy(joined, keeps_content=all(privacy.keeps_content for privacy in listed))
 
 
 def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy:

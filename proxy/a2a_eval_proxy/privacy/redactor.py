@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a_tool_capture import Finding, ToolCall
@@ -168,10 +169,10 @@ class Redactor:
 
     def __init__(self, rules: Iterable[Rule], key: bytes, spares: Callable[[Any], bool] | None = None) -> None:
         order = list(DETECTORS)
-        rules = list(rules)
-        self._paths = [rule for rule in rules if isinstance(rule, PathRule)]
+        self._rules = tuple(rules)
+        self._paths = [rule for rule in self._rules if isinstance(rule, PathRule)]
         self._texts = sorted(
-            (rule for rule in rules if isinstance(rule, TextRule)),
+            (rule for rule in self._rules if isinstance(rule, TextRule)),
             key=lambda rule: order.index(rule.kind) if rule.kind in order else -1,  # custom rules first
         )
         self._key = key
@@ -179,12 +180,14 @@ class Redactor:
 
     def sparing(self, spares: Callable[[Any], bool]) -> Redactor:
         """Returns a redactor that does not redact values by their member's name if `spares` is true for them."""
-        return Redactor([*self._paths, *self._texts], self._key, spares)
+        return Redactor(self._rules, self._key, spares)
 
-    def with_rules_of(self, other: Redactor) -> Redactor:
-        """Returns a redactor that has the rules of the other one, too."""
-        rules: tuple[Rule, ...] = (*self._paths, *self._texts, *other._paths, *other._texts)
-        return Redactor(dict.fromkeys(rules), self._key or other._key)
+    @classmethod
+    def joined(cls, redactors: Iterable[Redactor]) -> Redactor:
+        """Returns a redactor with the rules of all of these."""
+        every = list(redactors)
+        rules = [*chain.from_iterable(one._rules for one in every)]
+        return cls(dict.fromkeys(rules), next((one._key for one in every if one._key), b""))
 
     @property
     def has_paths(self) -> bool:

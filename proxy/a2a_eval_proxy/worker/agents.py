@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tool_call_evaluators.judge import JudgeBudget
 
-from ..privacy.policy import NO_PRIVACY, PrivacyOfAll
 from ..scoring.agent_scoring import Scoring, Scorings, judge_budget
 from ..settings.settings import ScoringOptions
 from ..store import Store
@@ -31,11 +30,9 @@ class WorkerAgents:
         store: Store,
         common: ScoringOptions,
         agents: Mapping[str, ScoringOptions],
-        of_all: PrivacyOfAll | None = None,
     ) -> None:
-        """`of_all` gets the rules of each agent. Raises SuiteError, ConfigError."""
+        """Raises SuiteError, ConfigError."""
         self._store = store
-        self._of_all = of_all or PrivacyOfAll(NO_PRIVACY)
         self._scorings = Scorings()
         self._common = self._made(None, common)
         self._agents = {name: self._made(name, settings) for name, settings in agents.items()}
@@ -50,6 +47,4 @@ class WorkerAgents:
 
     def _made(self, name: str | None, settings: ScoringOptions) -> ScoredBy:
         budget = judge_budget(settings.judge_budget, name)
-        scoring = self._scorings.of(settings)
-        self._of_all.add(scoring.privacy)
-        return ScoredBy(scoring, self._store, budget)
+        return ScoredBy(self._scorings.of(settings), self._store, budget)

@@ -29,7 +29,7 @@ from ..net.client_limits import operator_limits
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.tls import TlsFiles, server_tls
-from ..privacy.policy import PrivacyOfAll
+from ..privacy.policy import together
 from ..settings.settings import AdminPortOptions
 from ..settings.store_url import masked_url
 from ..settings.worker_options import WorkerOptions
@@ -220,8 +220,8 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
     """
     location = settings.store
     options = EngineOptions(settings.concurrency, settings.stalled_after, settings.shutdown_timeout)
-    of_all = PrivacyOfAll(settings.privacy())
-    start_logging("info", LOG_LINE, of_all)
+    every = (settings, *settings.each_agent.values())
+    start_logging("info", LOG_LINE, together(one.privacy() for one in every))
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     # `Engine` logs an unreachable database, once.
     for name in ("procrastinate.utils", "procrastinate.worker.worker", "psycopg.pool"):
@@ -230,7 +230,7 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
     store = PostgresStore(location)
     try:
         metrics = Metrics()
-        agents = WorkerAgents(store, settings, settings.each_agent, of_all)
+        agents = WorkerAgents(store, settings, settings.each_agent)
         scorer = JobScorer(store, agents, metrics)
         engine = Engine(location, store.work, scorer.score, options)
         stop = stop_signal()
