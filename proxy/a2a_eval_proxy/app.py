@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.suite import SuiteError
 
@@ -45,6 +45,9 @@ from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import ScoringTimes, TurnListener
 from .ui.site import Site
 
+if TYPE_CHECKING:
+    from .telemetry.provider import Telemetry
+
 logger = logging.getLogger(__name__)
 
 _SHARED_FILE = (
@@ -77,35 +80,33 @@ async def run_proxy(
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
+    privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
-        metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        names = HostNames(settings.host_names)
+        metrics, bus, files, scoring_times = Metrics(), EventBus(), FileWatch(), ScoringTimes()
         capacity = Capacity(connections_possible(settings.max_client_connections))
-        privacy = privacy or settings.privacy()
-        agents = [agent.settings for name, agent in settings.each_agent.items() if name]
 
-        # Telemetry: the agents', and the proxy's own, which may be sent to its own receiver.
-        tracing = None
-        if settings.otlp or settings.otlp_grpc:
-            tracing = Tracing(
-                metrics,
-                wait_s=settings.trace_wait,
-                expected=settings.expect_traces,
-                conversation_attributes=settings.conversation_attributes,
-            )
+        # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
+        tracing = _tracing(settings, metrics)
         otlp = await receive_traces(stack, settings, tracing, metrics, files, capacity)
-        otlp_url = None if otlp is None else otlp.url
+        agents = [agent.settings for name, agent in settings.each_agent.items() if name]
         telemetry = start_telemetry(together([privacy, *(one.privacy() for one in agents)]))
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
-        # Agents: their traffic, and how their turns are stored and scored.
+        # What captures turns, stores and scores them; of each agent a line.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
-        scoring_times = ScoringTimes()
-        live_runs = LiveRuns(store, lambda turn: proxy.judges_live(turn), lambda agents: proxy.judged_by(agents))
-        largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
-        bodies = BodyMemory(max(share(8), 2 * largest))
-        capacity.waits_for_memory.append(bodies.is_waited_for)
+        scorings = Scorings(judges=settings.evaluate)
+        proxy = RunningProxy(
+            settings=settings,
+            store=store,
+            common=scorings.of(settings, privacy),
+            bus=bus,
+            trace_url=settings.trace_url,
+            tracing=tracing,
+            scoring_times=scoring_times,
+            otlp_url=None if otlp is None else otlp.url,
+        )
+        proxy.live_runs = LiveRuns(store, proxy.judges_live, proxy.judged_by)
         shared = SharedParts(
             store=store,
             metrics=metrics,
@@ -113,65 +114,24 @@ async def run_proxy(
             files=files,
             tracing=tracing,
             telemetry=telemetry,
-            listeners=(*listeners, scoring_times, live_runs),
-            traces_at=otlp_url or settings.otlp_grpc,
+            listeners=(*listeners, scoring_times, proxy.live_runs),
+            traces_at=proxy.otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            bodies=bodies,
+            bodies=_bodies(settings, capacity),
             parts=len(settings.each_agent),
-            scorings=Scorings(judges=settings.evaluate),
+            scorings=scorings,
         )
-        common = shared.scorings.of(settings, privacy)
-        lines = _lines(settings, shared, stack)
+        proxy.lines = lines = _lines(settings, shared, stack)
+        proxy.agent = lines[""].status if "" in lines else None
+        names = HostNames(settings.host_names)
         serving = DataPort(settings, names, files, metrics, capacity, [line.traffic for line in lines.values()])
-        proxy = RunningProxy(
-            settings=settings,
-            lines=lines,
-            store=store,
-            common=common,
-            bus=bus,
-            trace_url=settings.trace_url,
-            agent=lines[""].status if "" in lines else None,
-            tracing=tracing,
-            serving=serving,
-            scoring_times=scoring_times,
-            live_runs=live_runs,
-            otlp_url=otlp_url,
-        )
+        proxy.serving = serving
         bus.on_recording = proxy.watch_turns
-        shared_file = stack.enter_context(marked_in_use(settings.store))  # writes: no setting is wrong any more
+
+        # Files and ports are opened: no setting is wrong any more. First that of operators, then those of traffic.
+        shared_file = stack.enter_context(marked_in_use(settings.store))
         stack.push_async_callback(proxy.close_store)
-
-        # The port of operators.
-        tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
-        site = Site(
-            proxy,
-            tokens,
-            settings.store,
-            agents=lambda: {name: line.agent.settings for name, line in lines.items()},
-            url=lambda: reachable(proxy.url),
-        )
-        sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
-        if telemetry is not None:
-            telemetry.observe(*sources)
-        sources.append(Source(STORE, lambda: store.health))
-        if store.work is not None:
-            backlog = BacklogWatch(store.work.backlog)
-            sources.append(backlog.source)
-            run_in(stack, backlog.watch())
-        admin = admin_app(proxy, process_registry(*sources), tokens, names, site.routes, site.access)
-        tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
-        server = HttpServer(
-            admin,
-            settings.admin,
-            setting="--admin",
-            limits=operator_limits(),
-            capacity=capacity,
-            tls=tls,
-        )
-        await server.open(stack)
-        proxy.open_to_operators(server.url, site)
-
-        # From here on, turns come, until `finish`.
+        await _open_to_operators(stack, proxy, names, metrics, telemetry, files, capacity)
         stack.push_async_callback(proxy.finish)
         if shared_file:
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
@@ -194,22 +154,18 @@ class RunningProxy(Control):
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     settings: Settings
-    lines: dict[str, AgentLine]
-    """By the name of the agent; that of `--upstream` has none."""
     tracing: Tracing | None
-    serving: DataPort
     scoring_times: ScoringTimes
-    live_runs: LiveRuns
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
-    admin_url: str = ""
-    _site: Site = field(init=False)
+    lines: dict[str, AgentLine] = field(init=False, default_factory=dict)
+    """By the name of the agent; that of `--upstream` has none."""
+    serving: DataPort = field(init=False)
+    live_runs: LiveRuns = field(init=False)
+    admin_url: str = field(init=False)
+    site: Site = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
-
-    def open_to_operators(self, admin_url: str, site: Site) -> None:
-        """The port of operators is open: where it is, and its pages."""
-        self.admin_url, self._site = admin_url, site
 
     @property
     def url(self) -> str:
@@ -264,7 +220,7 @@ class RunningProxy(Control):
 
     def page_address(self) -> str:
         """Where a browser opens the pages; with an admin token, a new link that works once."""
-        return self._site.address(reachable(self.admin_url))
+        return self.site.address(reachable(self.admin_url))
 
     @property
     def queue_depth(self) -> int:
@@ -366,6 +322,56 @@ class RunningProxy(Control):
         """In what `finish` left of the time for turns to be scored."""
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
+
+
+def _tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
+    """What turns get from traces; None where none are received."""
+    if not settings.otlp and not settings.otlp_grpc:
+        return None
+    return Tracing(
+        metrics,
+        wait_s=settings.trace_wait,
+        expected=settings.expect_traces,
+        conversation_attributes=settings.conversation_attributes,
+    )
+
+
+def _bodies(settings: Settings, capacity: Capacity) -> BodyMemory:
+    """The memory for bodies, of all agents."""
+    largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
+    bodies = BodyMemory(max(share(8), 2 * largest))
+    capacity.waits_for_memory.append(bodies.is_waited_for)
+    return bodies
+
+
+async def _open_to_operators(
+    stack: AsyncExitStack,
+    proxy: RunningProxy,
+    names: HostNames,
+    metrics: Metrics,
+    telemetry: Telemetry | None,
+    files: FileWatch,
+    capacity: Capacity,
+) -> None:
+    """Open the port of operators: the admin API, the metrics and the pages. Raises ListenError, ConfigError."""
+    settings, store = proxy.settings, proxy.store
+    tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
+    agents = {name: line.agent.settings for name, line in proxy.lines.items()}
+    proxy.site = Site(proxy, tokens, settings.store, agents=agents, url=lambda: reachable(proxy.url))
+    sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
+    if telemetry is not None:
+        telemetry.observe(*sources)
+    sources.append(Source(STORE, lambda: store.health))
+    if store.work is not None:
+        backlog = BacklogWatch(store.work.backlog)
+        sources.append(backlog.source)
+        run_in(stack, backlog.watch())
+    admin = admin_app(proxy, process_registry(*sources), tokens, names, proxy.site.routes, proxy.site.access)
+    tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
+    limits = operator_limits()
+    server = HttpServer(admin, settings.admin, setting="--admin", limits=limits, capacity=capacity, tls=tls)
+    await server.open(stack)
+    proxy.admin_url = server.url
 
 
 def _lines(settings: Settings, shared: SharedParts, stack: AsyncExitStack) -> dict[str, AgentLine]:

@@ -67,8 +67,8 @@ async def _again(view: View) -> Response:
     url = judged.agent_url
     if any(own[case_id].agents != (None,) for case_id in cases):
         agent, url = None, url or control.proxy_url or ""
-    elif agent and agent in view.reruns.agents():
-        url = view.reruns.agents()[agent].upstream
+    elif agent and agent in view.reruns.agents:
+        url = view.reruns.agents[agent].upstream
     if not url.startswith(_URLS) or not cases:
         raise HTTPException(409, "There is nothing to run again: no such case of the suite failed, or no one agent.")
     rerun = Rerun(new_run_name(f"{earlier}-again"), earlier, cases, agent)
@@ -89,7 +89,7 @@ def _chosen(rows: Sequence[CaseRow], case: str | None, known: Container[str]) ->
 
 async def _playground(view: View) -> Values:
     query, agent = view.request.query_params, view.agent
-    play = view.playground.of(agent)
+    play = view.playground.get(agent or "")
     if play is None:
         return {"play": None, "agent": agent}
     turn_id, store = query.get("turn"), view.control.store
@@ -116,7 +116,7 @@ async def _send(view: View) -> Response:
     form, files = await upload_of(view.request, MAX_FILE_BYTES + 4 * MAX_TEXT)
     text = form.get("text", "")
     agent = view.chosen_agent(form)
-    play = view.playground.of(agent)
+    play = view.playground.get(agent or "")
     if play is None:
         raise HTTPException(404, "There is no agent here, only a store: use `a2a-eval-proxy send`.")
     if not text.strip() or len(text) > MAX_TEXT:

@@ -96,12 +96,12 @@ async def _one(view: View) -> Values:
 
 
 async def _check(view: View) -> Values:
-    return {"agent": view.agent, "check": view.checks.of(view.agent)}
+    return {"agent": view.agent, "check": view.checks.get(view.agent or "")}
 
 
 async def _start_check(view: View) -> Response:
     agent = view.chosen_agent(await form_of(view.request))
-    check = view.checks.of(agent)
+    check = view.checks.get(agent or "")
     if check is None:
         raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
     check.start()

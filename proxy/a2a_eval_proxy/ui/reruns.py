@@ -42,7 +42,7 @@ class Reruns:
     """Runs cases of the suite file again, one run at a time; the runs go to the store at `store_url`."""
 
     store_url: str
-    agents: Callable[[], Mapping[str, AgentSettings]] = dict
+    agents: Mapping[str, AgentSettings]
     """The settings of each agent behind the proxy, by name."""
     last: Rerun | None = None
     _task: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class Reruns:
     def _access_to(self, url: str, agent: str | None) -> dict[str, str]:
         """What that agent is called, and how the proxy itself reaches it, as variables for `run`; references to secrets
         stay references."""
-        settings, named = self.agents().get(agent or ""), {environment_name("agent_name"): agent} if agent else {}
+        settings, named = self.agents.get(agent or ""), {environment_name("agent_name"): agent} if agent else {}
         if settings is None or settings.upstream != url:  # no other agent gets these headers
             return named
         given = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from a2a_tool_capture.recent import Recent
 from starlette.exceptions import HTTPException
@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..admin.control import Control, known_agent
-from ..settings.settings import AgentSettings
 from ..store import RunSummary, Store
 from ..store.reads import TurnFigures
 from .agent_check import AgentCheck
@@ -42,32 +41,6 @@ class RecentFigures:
         return figures
 
 
-T = TypeVar("T")
-
-
-class OfEachAgent(Generic[T]):
-    """What the pages keep of each agent behind the proxy, as long as the agent has the same settings."""
-
-    def __init__(
-        self, agents: Callable[[], Mapping[str, AgentSettings]], make: Callable[[str, AgentSettings], T]
-    ) -> None:
-        self._agents = agents
-        self._make = make
-        self._kept: dict[str, tuple[AgentSettings, T]] = {}
-
-    def __len__(self) -> int:
-        return len(self._agents())
-
-    def of(self, agent: str | None) -> T | None:
-        """That of the agent with this name; None: of the only one. None for an agent that is not there."""
-        agents = self._agents()
-        self._kept = {name: kept for name, kept in self._kept.items() if agents.get(name) is kept[0]}
-        name = agent or ""
-        if name in agents and name not in self._kept:
-            self._kept[name] = agents[name], self._make(name, agents[name])
-        return self._kept[name][1] if name in self._kept else None
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """What a screen is made of."""
@@ -77,8 +50,8 @@ class View:
     link: Links
     figures: RecentFigures
     runs: JudgedRuns
-    checks: OfEachAgent[AgentCheck]
-    playground: OfEachAgent[Playground]
+    checks: Mapping[str, AgentCheck]
+    playground: Mapping[str, Playground]
     reruns: Reruns
 
     @property

@@ -41,7 +41,7 @@ from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
 from .reruns import Playground, Reruns
-from .screen import OfEachAgent, RecentFigures, Screen, ScreenFunction, View
+from .screen import RecentFigures, Screen, ScreenFunction, View
 
 REST_S = 0.08
 """Least time from the begin of fragments to that of the next ones of their address: what a page itself waits."""
@@ -183,16 +183,16 @@ class Site:
         control: Control,
         tokens: AdminTokens | None,
         store_url: str,
-        agents: Callable[[], Mapping[str, AgentSettings]] | None = None,
+        agents: Mapping[str, AgentSettings] | None = None,
         url: Callable[[], str] = str,
     ) -> None:
         """`agents`: the settings of those behind the proxy at `url`, by name; None without traffic."""
         screens = [screen for screen in SCREENS if agents is not None or not screen.needs_agent]
-        agents = agents or dict
+        agents = agents or {}
         self._control = control
         self._reruns = Reruns(store_url, agents)
-        self._playground = OfEachAgent(agents, lambda name, _: Playground.of(name, url))
-        self._checks = OfEachAgent(agents, lambda _, settings: AgentCheck.of(settings))
+        self._playground = {name: Playground.of(name, url) for name in agents}
+        self._checks = {name: AgentCheck.of(settings) for name, settings in agents.items()}
         self._runs = JudgedRuns(control.store, control.work, control.suite_file_of)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()

@@ -78,14 +78,14 @@ def test_a_protected_agent_gets_its_secret_which_nothing_stores_or_shows(
             failed = turn(run, "Do it.", [], [result("tool_error", 0.0)], case="bad", run=run, agent=url)
             proxy.store(failed)
             started = proxy.admin.post("/again", data={"run": run})
-            wait_for(proxy, proxy.proxy._site._reruns)
+            wait_for(proxy, proxy.proxy.site._reruns)
             page = proxy.admin.get(f"/{started.headers['location']}").text
             again = started.headers["location"].partition("run=")[2]
             (found,) = proxy.admin.get("/api/turns", params={"run": again}).json()["items"]
             assert (found["state"] == "TASK_STATE_COMPLETED") is (run == "monday")
             assert SECRET not in page + json.dumps(found)
         assert proxy.admin.post("/playground", data={"text": "Do it."}).status_code == 303
-        wait_for(proxy, proxy.proxy._site._playground.of(None))
+        wait_for(proxy, proxy.proxy.site._playground[""])
         proxy.flush()
         (found,) = proxy.admin.get("/api/turns", params={"run": "playground"}).json()["items"]
         assert found["state"] == "TASK_STATE_COMPLETED"
@@ -117,7 +117,7 @@ def test_the_failed_cases_run_again_with_both_results_in_one_table(shop: Shown) 
     page = f"/{started.headers['location']}"
     busy = shop.admin.post("/again", data={"run": "monday"})
     assert (busy.status_code, "is not finished; wait for it" in busy.text) == (409, True)
-    wait_for(shop, shop.proxy._site._reruns)
+    wait_for(shop, shop.proxy.site._reruns)
     text = text_of(shop.admin.get(page).text)
     assert "1 case of run monday , again in run monday-again-" in text
     assert "bad ✕ failed failed , 0 calls, 1.0 s" in text
@@ -130,7 +130,7 @@ def test_the_failed_cases_run_again_with_both_results_in_one_table(shop: Shown) 
 def test_one_case_runs_again_from_its_turn(shop: Shown) -> None:
     assert "Run the case again" in shop.admin.get("/turns/g").text
     started = shop.admin.post("/again", data={"run": "monday", "case": "good"})
-    wait_for(shop, shop.proxy._site._reruns)
+    wait_for(shop, shop.proxy.site._reruns)
     assert "good" in text_of(shop.admin.get(f"/{started.headers['location']}").text)
     for form in ({"run": "none"}, {"run": "monday", "case": "--fail-fast"}, {"run": "monday", "case": "unknown"}):
         assert shop.admin.post("/again", data=form).status_code in (404, 409)
@@ -141,7 +141,7 @@ def test_one_case_runs_again_from_its_turn(shop: Shown) -> None:
 def test_why_a_run_did_not_take_place_is_said(shop: Shown) -> None:
     shop.store(turn("x", "Do it.", [], [result("tool_error", 0.0)], case="bad", run="gone", agent="http://127.0.0.1:9"))
     started = shop.admin.post("/again", data={"run": "gone"})
-    wait_for(shop, shop.proxy._site._reruns)
+    wait_for(shop, shop.proxy.site._reruns)
     assert "127.0.0.1:9" in text_of(shop.admin.get(f"/{started.headers['location']}").text).partition("again in")[2]
 
 
@@ -160,7 +160,7 @@ def test_a_message_of_the_playground_is_a_turn(shop: Shown) -> None:
     assert "The turn you began with" in page
     sent = shop.admin.post("/playground", data={"text": "Do it <b>now</b>.", "turn": "b"})
     assert (sent.status_code, sent.headers["location"]) == (303, "playground?turn=b")
-    wait_for(shop, shop.proxy._site._playground.of(None))
+    wait_for(shop, shop.proxy.site._playground[""])
     shop.flush()
     after = shop.admin.get("/playground?turn=b").text
     assert "Do it &lt;b&gt;now&lt;/b&gt;." in after
@@ -179,7 +179,7 @@ def test_files_go_with_a_message_of_the_playground(shop: Shown) -> None:
     ]
     sent = shop.admin.post("/playground", data={"text": "Read\r\nthis.", "conversation": ""}, files=files)
     assert sent.status_code == 303
-    wait_for(shop, shop.proxy._site._playground.of(None))
+    wait_for(shop, shop.proxy.site._playground[""])
     shop.flush()
     (found,) = shop.admin.get("/api/turns", params={"run": "playground", "q": "Read"}).json()["items"]
     assert found["user_text"] == "Read\nthis."
@@ -198,5 +198,5 @@ def test_files_go_with_a_message_of_the_playground(shop: Shown) -> None:
 def test_an_agent_that_is_away_is_named_in_the_playground(tmp_path: Path) -> None:
     with shown_proxy(tmp_path, upstream="http://127.0.0.1:9") as proxy:
         assert proxy.admin.post("/playground", data={"text": "Hello"}).status_code == 303
-        wait_for(proxy, proxy.proxy._site._playground.of(None))
+        wait_for(proxy, proxy.proxy.site._playground[""])
         assert 'role="alert"' in proxy.admin.get("/playground").text

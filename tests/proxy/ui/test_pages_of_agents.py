@@ -201,7 +201,7 @@ def test_a_message_of_the_playground_goes_to_the_agent_that_is_chosen(platform: 
     for name in ("refunds", "orders"):
         sent = platform.admin.post("/playground", data={"text": f"To {name}.", "agent": name})
         assert sent.headers["location"] == f"playground?agent={name}"
-        wait_for(platform, platform.proxy._site._playground.of(name))
+        wait_for(platform, platform.proxy.site._playground[name])
         platform.flush()
         (found,) = turns(platform, run=f"playground-{name}")
         assert (found["agent_name"], found["user_text"]) == (name, f"To {name}.")
@@ -229,7 +229,7 @@ def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
     form = re.search(r'action="[^"]*again">(.+?)</form>', page)
     assert form is not None
     started = platform.admin.post("/again", data=dict(re.findall(r'name="(\w+)" value="([^"]+)"', form[1])))
-    wait_for(platform, platform.proxy._site._reruns)
+    wait_for(platform, platform.proxy.site._reruns)
     (found,) = turns(platform, run=started.headers["location"].partition("run=")[2])
     assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
     assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
@@ -263,10 +263,10 @@ def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:
     assert "http://127.0.0.1:9" in page
     assert "<option selected>parcels</option>" in page
     assert platform.admin.post("/check", data={"agent": "parcels"}).headers["location"] == "check?agent=parcels"
-    check = platform.proxy._site._checks.of("parcels")
+    check = platform.proxy.site._checks["parcels"]
     while not check.problem:
         platform.loop.run(asyncio.sleep(0.01))
-    other = platform.proxy._site._checks.of("orders")
+    other = platform.proxy.site._checks["orders"]
     assert not other.problem
     assert other._headers == {"X-Key": "key-of-orders"}
 
