@@ -27,7 +27,7 @@ _FRAME_BYTES = 16_384
 """The largest payload: the default of the protocol."""
 
 _WORK_A_TURN = 64
-"""Frames, or KiB of those that are no DATA, that are read before others have their turn: some milliseconds."""
+"""Frames that are read before others have their turn, in some milliseconds; 256 bytes that are no DATA count as one."""
 
 _MAX_SECTION_BYTES = 128 * 1024
 """Beyond this, and twice what is announced, a header section ends its connection; up to there it is read."""
@@ -36,8 +36,11 @@ _MAX_CONTINUATIONS = 64
 """Frames that may continue a header section, since they may be empty."""
 
 _MAX_IDLE, _IDLE_PER_S, IDLE_PER_FRAME = 10_000, 100.0, 4
-"""How many more frames that carry nothing of a request or response (PING, SETTINGS, WINDOW_UPDATE, empty DATA, ...) may
+"""How many more frames that carry nothing of a request or response (PING, SETTINGS, WINDOW_UPDATE, tiny DATA, ...) may
 come than are made up for, by time or by frames that do: who gets one may open two windows and send a PING for it."""
+
+_LITTLE = 8
+"""Bytes below which a frame of a body carries next to nothing: a message of gRPC has five besides its content."""
 
 _RESIZES = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\0-\x7f]){3}")
 """More changes of the size of HPACK's table than a header section may begin with; each takes as long as a field."""
@@ -96,7 +99,7 @@ class FrameGate:
             frame = bytes(held[:size])
             del held[:size]
             kind = frame[3]
-            work += 1 if kind == DATA else 1 + size // 1024
+            work += 1 if kind == DATA else 1 + size // 256
             self._check(kind, frame)
             if self._section is None:
                 since = None
@@ -128,7 +131,7 @@ class FrameGate:
 
     def _check(self, kind: int, frame: bytes) -> None:
         """Raises Http2Error."""
-        carries = kind < PRIORITY and len(frame) > _HEAD_BYTES
+        carries = kind < PRIORITY and len(frame) >= _HEAD_BYTES + _LITTLE
         self.count(-IDLE_PER_FRAME if carries else 1)
         if kind == PUSH_PROMISE:
             raise Http2Error("the peer pushes a response")

@@ -521,6 +521,7 @@ def test_a_body_of_the_length_that_was_said():
 
 IDLE = [
     DataFrame(1, b""),
+    DataFrame(1, b"x"),
     ExtensionFrame(99, 1),
     PingFrame(0),
     PriorityFrame(1, depends_on=3),
@@ -532,7 +533,7 @@ IDLE = [
 
 @pytest.mark.parametrize("frame", IDLE, ids=lambda frame: type(frame).__name__)
 def test_frames_that_carry_nothing_are_limited_at_a_time(frame):
-    server = fed([KNOWN])
+    server = fed([FIRST])
     feed_all(server, frame.serialize() * 9_000, 0.0)
     feed_all(server, frame.serialize() * 9_000, 90.0)
     with pytest.raises(Http2Error, match="carry nothing") as refused:
@@ -574,9 +575,9 @@ def test_a_part_of_data_is_no_header():
 def test_parts_of_a_body_of_one_byte_wait_together():
     """A window of them would take a hundred times as much memory."""
     server = fed([FIRST])
-    feed_all(server, DataFrame(1, b"x").serialize() * 20_000, 0.0)
+    feed_all(server, DataFrame(1, b"x").serialize() * 9_000, 0.0)
     arrived = [event for event in server.streams[1].arrived if isinstance(event, Data)]
-    assert sum(event.size for event in arrived) == sum(len(event.content) for event in arrived) == 20_000
+    assert sum(event.size for event in arrived) == sum(len(event.content) for event in arrived) == 9_000
     assert len(arrived) <= 20
 
 
