@@ -46,7 +46,7 @@ class CallRecord:
 
     def answered(self) -> None:
         """The agent's response began."""
-        self._metrics.first_byte_s.add(time.perf_counter() - self._began)
+        self._metrics.first_byte_s.observe(time.perf_counter() - self._began)
 
     def ended(self, status: GrpcStatus) -> None:
         """The agent's status arrived, or that which stands for its failure."""
@@ -58,6 +58,6 @@ class CallRecord:
         name = None if status is None else status.name
         metrics = self._metrics
         metrics.responses["none" if name is None else name] += 1
-        metrics.request_s.add(time.perf_counter() - self._began)
+        metrics.request_s.observe(time.perf_counter() - self._began)
         if self._spans is not None:
             self._spans.end(name, None if self._agent_status is None else self._agent_status.name)

@@ -192,7 +192,7 @@ class ClientRequest:
             self._context.bodies.drop(self)
         metrics = self._context.metrics
         metrics.responses["none" if self.status is None else self.status] += 1
-        metrics.request_s.add(time.perf_counter() - self._began)
+        metrics.request_s.observe(time.perf_counter() - self._began)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -237,7 +237,7 @@ class ClientRequest:
 
     def _begin(self, status: int) -> None:
         self.status = status
-        self._context.metrics.first_byte_s.add(time.perf_counter() - self._began)
+        self._context.metrics.first_byte_s.observe(time.perf_counter() - self._began)
 
     def write(self, chunk: bytes) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": chunk, "more_body": True})

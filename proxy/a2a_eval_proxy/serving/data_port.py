@@ -179,7 +179,7 @@ class DataPort:
         while True:
             due = now() + _EXPIRE_EVERY_S
             await asyncio.sleep(_EXPIRE_EVERY_S)
-            self.metrics.loop_delay_s.add(max(0.0, now() - due))
+            self.metrics.loop_delay_s.observe(max(0.0, now() - due))
             CLOCK.align(busy=any(agent.relay.book.open_turns for agent in self._agents))
             for agent in self._agents:
                 agent.relay.expire(CLOCK.now())
