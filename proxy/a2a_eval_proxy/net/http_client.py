@@ -78,8 +78,8 @@ class HttpClient:
         self._connect_timeout_s = connect_timeout_s
         self._response_timeout_s = response_timeout_s
         self._max_header_bytes = max_header_bytes
-        self._free = max_connections
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._places = asyncio.Semaphore(max_connections)
+        """For requests: as many as there may be connections, since a new one is made where none is idle."""
         self._idle: deque[Connection] = deque()
         self._wary_until = 0.0
         self._closed = False
@@ -107,9 +107,15 @@ class HttpClient:
         once more if its method is safe (RFC 9110, section 9.2.2) and its body is bytes: an iterator has been used up.
         """
         may_repeat = head.method in _SAFE and isinstance(body, bytes)
-        connection = self._reusable(may_repeat=may_repeat)
+        is_repeated = False
         while True:
-            connection = connection or await self._connect()
+            await self._places.acquire()
+            try:
+                reusable = None if is_repeated else self._reusable(may_repeat=may_repeat)
+                connection = reusable or await self._connect()
+            except BaseException:
+                self._places.release()
+                raise
             exchange = HttpExchange(connection, head, None if waits else self._response_timeout_s, self._release)
             try:
                 await exchange.send(body, length)
@@ -117,7 +123,7 @@ class HttpClient:
             except UpstreamCutError:
                 if not connection.used or not may_repeat:
                     raise
-                connection = None  # a new one: not another that may be closing, too
+                is_repeated = True  # on a new one: not another that may be closing, too
 
     def close(self) -> None:
         """Close idle connections; busy ones close when their response is done."""
@@ -155,10 +161,11 @@ class HttpClient:
         if connection.used and not connection.aborted and now - connection.idle_since < _SOON_S:
             self._wary_until = now + _WARY_S
 
-    def _release(self, connection: Connection) -> None:
-        """Put a connection that can be used again back into the pool."""
-        if self._closed or self._waiting or len(self._idle) >= _MAX_IDLE:
-            connection.abort()  # a request waits for a slot: the next connection takes it
+    def _release(self, connection: Connection, is_reusable: bool) -> None:
+        """An exchange has ended: another one can have its connection, or its place."""
+        self._places.release()
+        if not is_reusable or self._closed or len(self._idle) >= _MAX_IDLE:
+            connection.abort()
             return
         connection.idle_since = time.monotonic()
         while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
@@ -166,47 +173,18 @@ class HttpClient:
         self._idle.append(connection)
 
     async def _connect(self) -> Connection:
-        await self._acquire()
-        connection = Connection(self._lost, self._max_header_bytes)
+        connection = Connection(self._note_close, self._max_header_bytes)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await self.dial(lambda: connection)
         except BaseException as error:
-            connection.abandon()
-            self._slot_freed()
+            connection.abort()
             if isinstance(error, TimeoutError):
                 raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
             if isinstance(error, OSError):
                 raise UpstreamUnreachableError(refusal(error)) from error
             raise
         return connection
-
-    async def _acquire(self) -> None:
-        if self._free > 0:
-            self._free -= 1
-            return
-        slot = asyncio.get_running_loop().create_future()
-        self._waiting.append(slot)
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if slot.done() and not slot.cancelled():
-                self._slot_freed()  # it was assigned at the moment of the cancellation
-            raise
-
-    def _lost(self, connection: Connection) -> None:
-        if connection.exchange is None:
-            self._note_close(connection)
-        self._slot_freed()
-
-    def _slot_freed(self) -> None:
-        """A connection has ended: a waiting request may take its slot."""
-        while self._waiting:
-            slot = self._waiting.popleft()
-            if not slot.done():
-                slot.set_result(None)
-                return
-        self._free += 1
 
 
 def refusal(error: OSError) -> str:

@@ -35,12 +35,11 @@ Body = bytes | AsyncIterator[bytes]
 class Connection(asyncio.Protocol):
     """A socket. Received data goes to the exchange that owns it; without an owner, data ends the connection."""
 
-    def __init__(self, on_lost: Callable[[Connection], None], max_header_bytes: int) -> None:
-        """`on_lost` is called once, when the connection has ended, unless it was abandoned before."""
-        self._on_lost = on_lost
+    def __init__(self, on_closed: Callable[[Connection], None], max_header_bytes: int) -> None:
+        """`on_closed` is called when the connection ends that no exchange owns."""
+        self._on_closed = on_closed
         self.max_header_bytes = max_header_bytes
         self._poll: select.poll | None = None
-        self._abandoned = False
         self._paused = False
         self.transport: asyncio.Transport | None = None
         self.loop: asyncio.AbstractEventLoop
@@ -91,17 +90,12 @@ class Connection(asyncio.Protocol):
         if not self.lost and self.transport is not None:
             self.transport.abort()
 
-    def abandon(self) -> None:
-        """Close before use. `on_lost` will not be called: uvloop may never report the loss."""
-        self._abandoned = True
-        self.abort()
-
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # create_connection makes a Transport
         self.loop = asyncio.get_running_loop()
-        if self._abandoned:
+        if self.aborted:  # nobody waits for it any more
             self.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -112,10 +106,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        if not self._abandoned:
-            self._on_lost(self)
         if self.exchange is not None:
             self.exchange.connection_lost(exc)
+        else:
+            self._on_closed(self)
 
     def pause_writing(self) -> None:
         if self.exchange is not None:
@@ -138,9 +132,9 @@ class HttpExchange:
         connection: Connection,
         head: RequestHead,
         timeout_s: float | None,
-        release: Callable[[Connection], None],
+        release: Callable[[Connection, bool], None],
     ) -> None:
-        """`release` gets the connection if another exchange can follow on it; else the connection is closed."""
+        """`release` gets the connection back, once, and whether another exchange can follow on it."""
         if connection.exchange is not None:
             raise RuntimeError("a connection has one owner")
         connection.exchange = self
@@ -235,13 +229,11 @@ class HttpExchange:
         parser = self._parser
         parser.close()
         is_complete = self._sent and parser.complete and not parser.buffered and self._error is None
-        if is_complete and parser.reusable and connection.is_flushed() and not connection.lost:
-            connection.used = True
-            self._release(connection)
-        else:
-            connection.abort()
-            if not parser.complete:
-                self._fail(UpstreamCutError("the exchange was abandoned"))
+        is_reusable = is_complete and parser.reusable and connection.is_flushed() and not connection.lost
+        connection.used |= is_reusable
+        self._release(connection, is_reusable)
+        if not parser.complete:
+            self._fail(UpstreamCutError("the exchange was abandoned"))
 
     async def _send(self, body: AsyncIterator[bytes], length: int | None) -> None:
         """Send a body piece by piece: exactly `length` bytes, or chunked."""

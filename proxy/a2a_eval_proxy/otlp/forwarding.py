@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
+import httpx
 from a2a_tool_capture import __version__
 from tool_call_evaluators.judge.transport import asked_wait, backoff
 
 from ..memory import share
-from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamError
 from ..telemetry.counters import ForwardCounts
 
 logger = logging.getLogger(__name__)
@@ -26,15 +24,12 @@ _LONGEST_DELAY_S = 30.0
 _LONGEST_RETRY_AFTER_S = 120.0
 _LONGEST_TRIED_S = 900.0
 _RESPONSE_TIMEOUT_S = 10.0
-_READ_BYTES = 64 * 1024
-"""Maximum number of bytes to read of a response, so that its connection can be reused; the content is ignored."""
-
 _FULL, _RETRYING = "full", "retrying"
 
 
 class _Export(NamedTuple):
     path: str
-    headers: RawHeaders
+    headers: Mapping[bytes, bytes]
     body: bytes
     offered_at: float  # on the clock of the loop
 
@@ -61,25 +56,18 @@ class OtlpForwarder:
         `first_delay_s` is the delay before the first retry; it doubles each time, up to 30 s. `counts` are the counters
         to increment. Raises ValueError for a `url` without host.
         """
-        parts = urlsplit(url)
-        secure = parts.scheme == "https"
-        host = parts.hostname or ""
-        if not host.encode("idna"):
+        try:
+            base = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise ValueError(f"expected a URL such as http://127.0.0.1:4318, got {url!r}: {error}") from None
+        if not base.host.encode("idna"):
             raise ValueError(f"expected a URL such as http://127.0.0.1:4318, got {url!r}")
-        authority = parts.netloc.rpartition("@")[2]
-        self._prefix = parts.path.rstrip("/").removesuffix("/v1/traces")
-        self._shown = f"{parts.scheme}://{authority}{self._prefix}"
-        self._headers: RawHeaders = [
-            (b"host", authority.encode()),
-            (b"user-agent", f"a2a-eval-proxy/{__version__}".encode()),
-            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
-        ]
-        self._http = HttpClient(
-            host,
-            parts.port or (443 if secure else 80),
-            tls=ssl.create_default_context() if secure else None,
-            response_timeout_s=_RESPONSE_TIMEOUT_S,
-        )
+        prefix = base.path.rstrip("/").removesuffix("/v1/traces")
+        self._base = base.copy_with(path=prefix or "/")
+        self._shown = str(self._base.copy_with(userinfo=b"")).rstrip("/")
+        named = {"user-agent": f"a2a-eval-proxy/{__version__}", **(headers or {})}
+        sent = {name.encode("latin-1"): value.encode("latin-1") for name, value in named.items()}
+        self._http = httpx.AsyncClient(headers=sent, timeout=_RESPONSE_TIMEOUT_S, trust_env=False)
         self._queue_bytes = queue_bytes
         self._first_delay_s = first_delay_s
         self._queue: asyncio.Queue[_Export] = asyncio.Queue()
@@ -94,10 +82,8 @@ class OtlpForwarder:
 
     def offer(self, path: str, content_type: str, content_encoding: str, body: bytes) -> None:
         """Queue a request for `path` (`/v1/traces`), to be sent with these headers (left out where "")."""
-        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
-        for name, value in ((b"content-type", content_type), (b"content-encoding", content_encoding)):
-            if value:
-                headers.append((name, value.encode("latin-1")))
+        named = {b"content-type": content_type, b"content-encoding": content_encoding}
+        headers = {name: value.encode("latin-1") for name, value in named.items() if value}
         self._queue.put_nowait(_Export(path, headers, body, asyncio.get_running_loop().time()))
         self.counts.held_bytes += len(body)
         while self.counts.held_bytes > self._queue_bytes and not self._queue.empty():
@@ -120,7 +106,7 @@ class OtlpForwarder:
             logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, len(left))
         for export in left:
             self._drop(export)
-        self._http.close()
+        await self._http.aclose()
 
     # ── the sender ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,24 +119,23 @@ class OtlpForwarder:
 
     async def _deliver(self, export: _Export) -> None:
         """Send one request, with retries if the failure is temporary."""
-        target = f"{self._prefix}{export.path}".encode()
+        url = self._base.copy_with(path=self._base.path.rstrip("/") + export.path)
         for attempt in count():
             retry_after = ""
             try:
-                response = await self._http.request(b"POST", target, export.headers, export.body)
-                await _drain(response)
-            except UpstreamError as error:
-                problem = str(error)
+                response = await self._http.post(url, content=export.body, headers=export.headers)
+            except httpx.HTTPError as error:
+                problem = str(error) or type(error).__name__
             else:
-                if 200 <= response.status < 300:
+                if response.is_success:
                     self._sent(export)
                     return
-                problem = f"status {response.status} at {export.path}"
-                if response.status not in _RETRIED:
+                problem = f"status {response.status_code} at {export.path}"
+                if response.status_code not in _RETRIED:
                     self._complain(problem, f"{problem}; requests refused this way are dropped")
                     self._drop(export)
                     return
-                retry_after = response.fields.get(b"retry-after", b"").decode("latin-1")
+                retry_after = response.headers.get("retry-after", "")
             if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
                 self._drop(export)
                 return
@@ -183,17 +168,6 @@ class OtlpForwarder:
         if kind not in self._complaints:
             self._complaints.add(kind)
             logger.warning("%s: %s", self._shown, problem)
-
-
-async def _drain(response: HttpExchange) -> None:
-    left = _READ_BYTES
-    try:
-        while left > 0 and (chunk := await response.read()):
-            left -= len(chunk)
-    except UpstreamError:
-        pass  # the status suffices
-    finally:
-        response.close()
 
 
 def retry_delay(attempt: int, first_delay_s: float, asked_s: float | None, fraction: float | None = None) -> float:
