@@ -14,6 +14,7 @@ from .capture.visibility import CallVisibility
 from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
+from .push.capture import NotifiedTasks
 from .push.registry import WebhookRegistry
 from .relay.body_memory import BodyMemory
 from .relay.opted_in_tasks import Callers, OptedInTasks
@@ -90,9 +91,9 @@ class AgentLine:
             agent_name=name,
             memory=QUEUE_BYTES // shared.parts,
         )
-        self._webhooks = None
+        notified, self._webhooks = NotifiedTasks(), None
         if settings.push_mode == "relay":
-            self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
+            self._webhooks = WebhookRegistry(store, agent, privacy.identifier, notified)
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
@@ -109,7 +110,7 @@ class AgentLine:
             goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
         rules = CaptureRules.of(settings, share(8) // shared.parts)
-        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics)
+        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics, notified)
         replicas: Replicas | None = None
         if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
             replicas = Replicas(store.shared_tasks, self.reports, agent)
@@ -134,6 +135,7 @@ class AgentLine:
         """See to what earlier processes left, until `stack` ends."""
         run_in(stack, self._stored_tasks.watch_over())
         if self._webhooks is not None:
+            stack.push_async_callback(self._webhooks.close)
             run_in(stack, self._webhooks.watch())
 
     async def settled(self) -> None:

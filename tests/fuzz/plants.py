@@ -182,7 +182,7 @@ PLANTS = {
     ),
     "agents-share-webhooks": Plant(
         "any agent may use the webhooks of the others",
-        (Edit("push.registry", " or webhook.agent_name != self.agent_name", ""),),
+        (Edit("push.registry", " or webhook.agent_name != self._agent_name", ""),),
         kind="agents",
     ),
     "agents-share-webhook-ids": Plant(
@@ -726,7 +726,7 @@ def judge_budget(""",
     ),
     "push-shows-the-address": Plant(
         "a client sees the proxy's address where the agent repeats it",
-        (Edit("push.relay", "return self.addresses.restored(body, urls) if urls else body", "return body"),),
+        (Edit("push.registry", "return self.addresses.restored(body, urls) if urls else body", "return body"),),
         kind="push",
     ),
     "push-keeps-bytes": Plant(

@@ -30,7 +30,7 @@ from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
 from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
 from ..protocol.sse import SseEvent
-from ..push.relay import PushRelay
+from ..push.registry import WebhookRegistry
 from ..relay.body_memory import SMALL_BYTES
 from ..relay.client_request import RelayContext
 from ..relay.tap import CLIENT_LEFT, Tap
@@ -435,7 +435,7 @@ class RelayedCall:
 
         return shown
 
-    async def _with_own_urls(self, push: PushRelay, data: bytes) -> bytes:
+    async def _with_own_urls(self, push: WebhookRegistry, data: bytes) -> bytes:
         """A response with the client's own URLs of webhooks."""
         method, tap = self._method, self._tap
         if method is None or tap is None:

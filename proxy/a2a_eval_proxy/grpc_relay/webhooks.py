@@ -18,7 +18,7 @@ from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
 from ..protocol.operations import A2ARequest
 from ..protocol.webhooks import NewWebhook
-from ..push.relay import PushRelay
+from ..push.registry import WebhookRegistry
 from ..push.rewriting import deleted_config
 from ..relay.tap import Tap
 from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
@@ -69,9 +69,15 @@ class WebhookCall(WebhookRequest):
     """A call about webhooks that are relayed. The proxy's addresses are set in its request message."""
 
     def __init__(
-        self, relay: PushRelay, method: A2AMethod, path: str, message: Message, request: A2ARequest, headers: RawHeaders
+        self,
+        registry: WebhookRegistry,
+        method: A2AMethod,
+        path: str,
+        message: Message,
+        request: A2ARequest,
+        headers: RawHeaders,
     ) -> None:
-        super().__init__(relay, request, headers)
+        super().__init__(registry, request, headers)
         self._method = method
         self._message = message
         self._deleted = deleted_config("POST", "", {"method": path, "params": as_json(message)})
@@ -98,19 +104,19 @@ class WebhookCall(WebhookRequest):
             self.notice_foreign(orjson.dumps(content), tap)
 
 
-async def with_own_urls(relay: PushRelay, method: A2AMethod, data: bytes) -> bytes:
+async def with_own_urls(registry: WebhookRegistry, method: A2AMethod, data: bytes) -> bytes:
     """A response message with the clients' own URLs where the agent repeats addresses of the proxy."""
-    if not relay.addresses.may_be_in(data):
+    if not registry.addresses.may_be_in(data):
         return data
     try:
         message = decoded(method.response_type, data)
-        urls = await relay.own_urls(orjson.dumps(as_json(message)))
+        urls = await registry.own_urls(orjson.dumps(as_json(message)))
     except (ValueError, StoreError) as error:
         logger.warning("a client may see the proxy's address in place of its webhook's: %s", error)
         return data
     if not urls:
         return data
-    replace_texts(message, lambda text: relay.addresses.restored_text(text, urls))
+    replace_texts(message, lambda text: registry.addresses.restored_text(text, urls))
     return bytes(message.SerializeToString())
 
 

@@ -12,7 +12,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.wire import TERMINAL_STATES
 
+from ..capture.records import state_of, task_id_of
 from ..clock import CLOCK
 from ..memory import HeldBytes, share
 from ..net.http_client import RawHeaders
@@ -20,7 +22,7 @@ from ..protocol.headers import read_request
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
-from .capture import NotificationStream, digest_of
+from .capture import NotificationCapture, NotificationStream, digest_of
 from .notifications import (
     Notification,
     WithheldError,
@@ -30,9 +32,9 @@ from .notifications import (
     visible_to_others,
     without_body_fields,
 )
-from .relay import PushRelay
+from .registry import WebhookRegistry
 from .rewriting import RelayAddresses
-from .sender import TIMEOUT_S, UnsentError, WebhookAnswer
+from .sender import TIMEOUT_S, UnsentError, WebhookAnswer, WebhookSender
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +66,18 @@ class NotificationRecord:
 class PushListener:
     """Answers the requests of one agent to the addresses of webhooks."""
 
-    def __init__(self, relay: PushRelay, max_body_bytes: int, record: Callable[[NotificationRecord], None]) -> None:
+    def __init__(
+        self,
+        webhooks: WebhookRegistry,
+        capture: NotificationCapture,
+        max_body_bytes: int,
+        record: Callable[[NotificationRecord], None],
+    ) -> None:
         """`record` receives each notification once it is passed on, or is not going to be."""
         self._record = record
-        self._relay = relay
+        self._webhooks = webhooks
+        self._capture = capture
+        self._sender = WebhookSender(webhooks.targets)
         self._max_body_bytes = max_body_bytes
         self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -103,9 +113,9 @@ class PushListener:
         except TimeoutError:
             self._unsent.seen()
             message = f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s"
-            stream = self._relay.capture.known(match[1])
+            stream = self._capture.known(match[1])
             if stream is not None and scope["method"] not in _SAFE:
-                self._relay.capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
+                self._capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
     async def _received(self, webhook_id: str, scope: Scope, receive: Receive, holder: object) -> WebhookAnswer | None:
@@ -123,7 +133,7 @@ class PushListener:
             webhook = await self._webhook(webhook_id)
             original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
             notification = await self._restored(original)
-            stream = self._relay.captured(webhook, notification)
+            stream = self._captured(webhook, notification)
             record = NotificationRecord(CLOCK.now(), stream.task_id, scope["method"], *self._recorded(original))
             passing_on = asyncio.create_task(self._passed_on(webhook, notification, stream, scope, record))
             try:
@@ -133,6 +143,19 @@ class PushListener:
                 raise
         return await passing_on
 
+    def _captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:
+        """Report a notification to capture, and learn from it which task the webhook has, and that it has ended;
+        returns its stream."""
+        stream = self._capture.stream(webhook.webhook_id, ended=webhook.task_ended)
+        if notification.event is None:
+            return stream
+        if named := task_id_of(notification.event):
+            self._webhooks.names(webhook, named)
+        task_id = self._capture.take(stream, notification.body, notification.event)
+        if task_id and state_of(notification.event) in TERMINAL_STATES:
+            self._webhooks.task_ended(task_id)
+        return stream
+
     async def _verified(self, webhook: Webhook, scope: Scope, body: bytes) -> WebhookAnswer:
         """What the client answers to a request that is no notification: it is neither captured nor kept in order, as
         the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
@@ -140,11 +163,11 @@ class PushListener:
         visible = _visible(webhook, await self._restored(original), set())
         if visible is None:
             return WebhookAnswer(204)
-        return await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
+        return await self._sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
 
     async def _webhook(self, webhook_id: str) -> Webhook:
         try:
-            webhook = await self._relay.registry.get(webhook_id)
+            webhook = await self._webhooks.get(webhook_id)
         except StoreError as error:
             logger.warning("a notification was refused with status 503: %s", error)
             raise UnsentError(503, "the store of the proxy cannot be read now") from None
@@ -165,7 +188,7 @@ class PushListener:
             record.answer = await self._sent(webhook, notification, stream, scope)
         except UnsentError as error:
             self._unsent.seen()
-            self._relay.capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
+            self._capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
             record.answer, record.problem = _error(error.status, str(error)), error.code
         except asyncio.CancelledError:  # its time is over
             record.problem = "push_timeout"
@@ -178,15 +201,15 @@ class PushListener:
         self, webhook: Webhook, notification: Notification, stream: NotificationStream, scope: Scope
     ) -> WebhookAnswer:
         """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
-        problem = audience_finding(notification.headers, self._relay.push_url)
+        problem = audience_finding(notification.headers, self._webhooks.push_url)
         if problem is not None:
-            self._relay.capture.report(stream, problem)
+            self._capture.report(stream, problem)
         visible = _visible(webhook, notification, stream.withheld)
         is_task = not webhook.asked and notification.event is not None and "task" in notification.event
         if visible is None or (is_task and digest_of(visible[1]) == stream.shown):
             stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
             return WebhookAnswer(204)
-        answer = await self._relay.sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
+        answer = await self._sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
         if answer.taken:
             stream.taken(notification.body)
             stream.shown = digest_of(visible[1])
@@ -194,18 +217,18 @@ class PushListener:
 
     def _recorded(self, notification: Notification) -> tuple[RawHeaders, bytes]:
         headers, body = notification.headers, notification.body
-        if not self._relay.addresses.may_be_in(notification.decoded):
+        if not self._webhooks.addresses.may_be_in(notification.decoded):
             return headers, body
-        decoded = self._relay.addresses.masked(notification.decoded)
+        decoded = self._webhooks.addresses.masked(notification.decoded)
         return (headers if notification.decoded is body else without_body_fields(headers)), decoded
 
     async def _restored(self, notification: Notification) -> Notification:
         """With the client's own URL where the agent repeats the proxy's address in an unsigned notification."""
         headers = notification.headers
-        if not self._relay.addresses.may_be_in(notification.decoded) or is_signed(headers):
+        if not self._webhooks.addresses.may_be_in(notification.decoded) or is_signed(headers):
             return notification
         try:
-            restored = await self._relay.restored(notification.decoded)
+            restored = await self._webhooks.restored(notification.decoded)
         except StoreError as error:
             logger.warning("a notification shows the proxy's address in place of its webhook's: %s", error)
             return notification

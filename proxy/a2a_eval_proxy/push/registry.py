@@ -1,4 +1,4 @@
-"""Who registered which webhook: the store's table, by the ids that tasks and configurations have on the wire.
+"""Who registered which webhook, the address of the proxy that its agent got in place of it, and whose task it has.
 
 What responses and notifications show about webhooks is stored in the background.
 """
@@ -11,17 +11,20 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from a2a_tool_capture.recent import Recent
 
 from ..clock import CLOCK
+from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..protocol.webhooks import NewWebhook
 from ..settings.settings import Agent
 from ..store import StoreError
 from ..store.reads import StoreReads
 from ..store.shared_tasks import task_key
 from ..store.webhooks import Webhook
+from .capture import NotifiedTasks
+from .rewriting import RelayAddresses
 
 T = TypeVar("T")
 
@@ -42,6 +45,7 @@ _EXPIRE_EVERY_S = 600.0
 
 _LONGEST_S = 30 * 86_400.0  # after this time a webhook whose task never ended is given up
 _KEPT_URLS, _KEPT_CHARS = 10_000, 1_000
+_MAX_UNANSWERED = 10_000
 
 
 async def _soon(work: Awaitable[T]) -> T:
@@ -94,24 +98,51 @@ class LearnedFacts:
             stored.set_result(None)
 
 
+class SettingExchange(Protocol):
+    """An exchange whose request set webhooks."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its client has left and its turn is closed, so that no task is awaited any more."""
+        ...
+
+    def notified(self, task_id: str) -> None:
+        """Report that one of its webhooks was notified of this task."""
+
+
 class WebhookRegistry:
-    """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time.
+    """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time. Belongs to one
+    event loop."""
 
-    `identifier` turns the id of a task into that which the store shows.
-    """
-
-    def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
-        self._agent_name = agent.name
-        retain_days = agent.settings.retain_days
+    def __init__(
+        self, store: StoreReads, agent: Agent, identifier: Callable[[str], str], notified: NotifiedTasks
+    ) -> None:
+        """`identifier` turns the id of a task into that which the store shows. `notified` gets the tasks that have
+        webhooks."""
+        settings = agent.settings
+        self.push_url = settings.push_url or ""
+        self.addresses = RelayAddresses(self.push_url)
+        self.targets = WebhookTargets(settings.push_allow or (PUBLIC,))
+        self._agent_name, self._agent_key = agent.name, agent.key
         self._table = store.webhooks
         self._learned = LearnedFacts()
-        self._agent_key = agent.key
         self._identifier = identifier
+        self._notified = notified
         self._urls: Recent[str, str] = Recent(_KEPT_URLS)
         """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
-        self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
+        self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
+        """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
+        self._look_every_s = settings.turn_timeouts.look_for_ended_webhooks_s
+        self._oldest_s = min(_LONGEST_S, math.inf if settings.retain_days is None else settings.retain_days * 86_400)
 
-    async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str, now: float) -> list[Webhook]:
+    # ── requests that set webhooks ──────────────────────────────────────────────────────────────────────
+
+    def check_targets(self, wanted: Iterable[NewWebhook]) -> None:
+        """Raises ValueError for a webhook to which the proxy does not send."""
+        for one in wanted:
+            self.targets.check(one.url)
+
+    async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str) -> list[Webhook]:
         """Keep webhooks. `asked`: their client requested the extension. Ids are "" where they are not known."""
         task_key = self._key(self._identifier(task_id)) if task_id else ""
         webhooks = []
@@ -121,7 +152,7 @@ class WebhookRegistry:
                 secrets.token_urlsafe(24),
                 one.url,
                 int(asked),
-                int(now),
+                int(CLOCK.now()),
                 task_key,
                 config_key,
                 agent_name=self._agent_name,
@@ -130,34 +161,37 @@ class WebhookRegistry:
             webhooks.append(webhook)
             if len(one.url) <= _KEPT_CHARS:
                 self._urls[webhook.webhook_id] = one.url
+        if task_id and webhooks:
+            self._notified.add(task_id)
         return webhooks
 
-    async def get(self, webhook_id: str) -> Webhook | None:
-        """The webhook, if it is one of this agent."""
-        webhook = await _soon(self._table.get(webhook_id))
-        return None if webhook is None or webhook.agent_name != self._agent_name else webhook
+    def set_by(self, webhooks: Iterable[Webhook], exchange: SettingExchange) -> None:
+        """`exchange` set these webhooks; a notification that comes before its response names its task."""
+        for webhook in webhooks:
+            self._unanswered[webhook.webhook_id] = exchange
 
-    async def url(self, webhook_id: str) -> str | None:
-        """What the client of a webhook named, if it is one of this agent."""
-        if (known := self._urls.get(webhook_id)) is not None:
-            return known
-        webhook = await self.get(webhook_id)
-        return webhook.url if webhook is not None else None
+    def answered(self, webhooks: Iterable[Webhook]) -> None:
+        """The request that set these webhooks is over: see `set_by`."""
+        for webhook in webhooks:
+            self._unanswered.pop(webhook.webhook_id, None)
 
-    def belongs_to(self, webhook_id: str, task_id: str) -> None:
-        self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))
+    def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:
+        """The response to a request with webhooks has named its task."""
+        for task_id in list(task_ids)[:1]:
+            for webhook in webhooks:
+                if not webhook.task_key:
+                    self._belongs_to(webhook.webhook_id, task_id)
+                    self._notified.add(task_id)
+
+    def not_expected(self, webhooks: Iterable[Webhook]) -> None:
+        """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
+        for webhook in webhooks:
+            self._learned.add(self._table.end, webhook.webhook_id, int(CLOCK.now()))
 
     async def have_config_ids(self, config_ids: Mapping[str, str]) -> None:
         """The configurations of webhooks, by their ids, have these ids."""
         for webhook_id, config_id in config_ids.items():
             await _soon(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
-
-    def task_ended(self, task_id: str, now: float) -> None:
-        self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(now))
-
-    def ended(self, webhook_id: str, now: float) -> None:
-        """No further notifications are expected for this webhook."""
-        self._learned.add(self._table.end, webhook_id, int(now))
 
     async def remove(self, task_id: str, config_id: str) -> None:
         """Forget the webhook of a deleted configuration."""
@@ -167,17 +201,49 @@ class WebhookRegistry:
             removed = self._learned.add(self._table.remove, task_key, "")
         await _soon(removed)
 
+    # ── the proxy's addresses in bodies ─────────────────────────────────────────────────────────────────
+
+    async def restored(self, body: bytes) -> bytes:
+        """JSON of a response or a notification with the clients' own URLs."""
+        urls = await self.own_urls(body)
+        return self.addresses.restored(body, urls) if urls else body
+
+    async def own_urls(self, body: bytes) -> dict[str, str]:
+        """The clients' own URLs of the addresses in JSON, by the id of their webhook."""
+        urls = {}
+        for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
+            url = self._urls.get(webhook_id)
+            if url is None and (webhook := await self.get(webhook_id)) is not None:
+                url = webhook.url
+            if url is not None:
+                urls[webhook_id] = url
+        return urls
+
+    # ── notifications ───────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, webhook_id: str) -> Webhook | None:
+        """The webhook, if it is one of this agent."""
+        webhook = await _soon(self._table.get(webhook_id))
+        return None if webhook is None or webhook.agent_name != self._agent_name else webhook
+
+    def names(self, webhook: Webhook, task_id: str) -> None:
+        """A notification names its task; its request may have no answer yet."""
+        if webhook.webhook_id in self._unanswered:
+            self._unanswered.pop(webhook.webhook_id).notified(task_id)
+        if not webhook.task_key:
+            self._belongs_to(webhook.webhook_id, task_id)
+
+    def task_ended(self, task_id: str) -> None:
+        self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(CLOCK.now()))
+
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive."""
         return await _soon(self._table.has_active(self._key(stored_task_id)))
 
+    # ── in the background ───────────────────────────────────────────────────────────────────────────────
+
     async def close(self) -> None:
         await self._learned.close()
-
-    async def without_webhook(self, task_ids: Iterable[str]) -> list[str]:
-        """Those of these tasks that have ended, or have no webhook any more."""
-        active = await self._table.active_tasks()
-        return [task_id for task_id in task_ids if self._key(self._identifier(task_id)) not in active]
 
     async def expire(self, now: float) -> None:
         """Delete webhooks of tasks that have ended, those older than a month, and those of the agent from before the
@@ -185,11 +251,25 @@ class WebhookRegistry:
         await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self._agent_name)
 
     async def watch(self) -> None:
-        """Delete what is not used any more, periodically. Ends by being cancelled."""
+        """Delete what is not used any more, have turns time out whose webhooks another process has seen the end of, and
+        forget exchanges without a turn. Ends by being cancelled."""
+        loop = asyncio.get_running_loop()
+        expires_at = loop.time() + _EXPIRE_EVERY_S
         while True:
-            await asyncio.sleep(_EXPIRE_EVERY_S)
+            await asyncio.sleep(min(self._look_every_s, _EXPIRE_EVERY_S))
+            for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
+                del self._unanswered[webhook_id]
             with suppress(StoreError):  # it is tried again
-                await self.expire(CLOCK.now())
+                active = await self._table.active_tasks()
+                for task_id in list(self._notified):
+                    if self._key(self._identifier(task_id)) not in active:
+                        self._notified.discard(task_id)
+                if loop.time() >= expires_at:
+                    await self.expire(CLOCK.now())
+                    expires_at = loop.time() + _EXPIRE_EVERY_S
+
+    def _belongs_to(self, webhook_id: str, task_id: str) -> None:
+        self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))
 
     def _key(self, text: str) -> str:
         return task_key(self._agent_key, text)

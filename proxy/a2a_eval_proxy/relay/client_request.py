@@ -20,7 +20,7 @@ from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import A2ARequest, Binding, rest_request
 from ..protocol.trace_state import KEY, naming_turn, turn_named
-from ..push.relay import PushRelay
+from ..push.registry import WebhookRegistry
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from .body_memory import SMALL_BYTES, BodyMemory
@@ -79,7 +79,7 @@ class RelayContext:
     bodies: BodyMemory
     reachability: Reachability
     wire_log: WireLog | None
-    push: PushRelay | None
+    push: WebhookRegistry | None
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 

@@ -12,7 +12,7 @@ from ..protocol.headers import DIGESTS
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, decode_json
 from ..protocol.webhooks import NewWebhook, WebhookPlace, webhooks_in
 from ..push.notifications import is_signed
-from ..push.relay import NotRelayedError, PushRelay
+from ..push.registry import WebhookRegistry
 from ..push.rewriting import deleted_config, replaced
 from ..store import StoreError
 from ..store.webhooks import Webhook
@@ -67,8 +67,8 @@ def sets_webhooks(request: A2ARequest | None) -> bool:
 class WebhookRequest(ABC):
     """A request about webhooks that are relayed."""
 
-    def __init__(self, relay: PushRelay, request: A2ARequest, headers: RawHeaders) -> None:
-        self._relay = relay
+    def __init__(self, registry: WebhookRegistry, request: A2ARequest, headers: RawHeaders) -> None:
+        self._registry = registry
         self._request = request
         self._headers = headers
         self._webhooks: list[Webhook] = []
@@ -92,22 +92,27 @@ class WebhookRequest(ABC):
 
     async def prepare(self, tap: Tap) -> None:
         """Give the webhooks addresses of the proxy, or set `problem`. Raises RefusedWebhookError."""
+        wanted = self._wanted()
         try:
-            wanted = self._wanted()
-            self._relay.check_targets(wanted)
-            if why := self._unchangeable():
-                raise NotRelayedError(why)
-            self._webhooks = await self._relay.registered(wanted, self._request.named_task, asked=tap.requested)
+            self._registry.check_targets(wanted)
         except ValueError as error:
             raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
-        except NotRelayedError as error:
-            self.problem = f"the agent notifies a webhook past the proxy: {error}"
+        why = self._unchangeable()
+        if not why:
+            try:
+                self._webhooks = await self._registry.register(
+                    wanted, asked=tap.requested, task_id=self._request.named_task
+                )
+            except StoreError as error:
+                why = f"it could not be stored: {error}"
+        if why:
+            self.problem = f"the agent notifies a webhook past the proxy: {why}"
             logger.warning("%s", self.problem)
             return
         if self._webhooks:
-            self._replace([self._relay.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
+            self._replace([self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
             tap.is_notified = True
-            self._relay.set_by(self._webhooks, tap)
+            self._registry.set_by(self._webhooks, tap)
         self._request.has_webhook = tap.has_foreign_webhook
 
     async def learn(self, payload: Any, deleted: str | None) -> None:
@@ -116,36 +121,36 @@ class WebhookRequest(ABC):
         Raises StoreError.
         """
         if deleted is None:
-            await self._relay.registry.have_config_ids(self._relay.addresses.config_ids(payload))
+            await self._registry.have_config_ids(self._registry.addresses.config_ids(payload))
         else:
-            await self._relay.registry.remove(self._request.named_task, deleted)
+            await self._registry.remove(self._request.named_task, deleted)
 
     def notice_foreign(self, response: bytes, tap: Tap) -> None:
         """Remember the task where a response, as JSON, shows a webhook that was set past the proxy."""
-        if response.count(b'"url"') > len(self._relay.addresses.ids_in(response)):
+        if response.count(b'"url"') > len(self._registry.addresses.ids_in(response)):
             self._request.has_webhook = True
             tap.remember_tasks()
 
     def finish(self, tap: Tap, *, complete: bool) -> None:
         """The exchange is over, and `tap` has ended. `complete`: the whole response has arrived."""
         if not tap.awaits_notification:
-            self._relay.answered(self._webhooks)
-        self._relay.learn_tasks(self._webhooks, tap.task_ids)
+            self._registry.answered(self._webhooks)
+        self._registry.learn_tasks(self._webhooks, tap.task_ids)
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
         else:  # a response without a task is an error or a Message: nothing follows
             over = complete and tap.is_captured and (tap.task_over or not tap.task_ids)
         if over:
-            self._relay.not_expected(self._webhooks)
+            self._registry.not_expected(self._webhooks)
 
 
 class HttpWebhookRequest(WebhookRequest):
     """A request over JSON-RPC or HTTP+JSON. `body` is what the agent gets."""
 
     def __init__(
-        self, relay: PushRelay, client: ClientRequest, request: A2ARequest, places: list[WebhookPlace]
+        self, registry: WebhookRegistry, client: ClientRequest, request: A2ARequest, places: list[WebhookPlace]
     ) -> None:
-        super().__init__(relay, request, client.head.forward)
+        super().__init__(registry, request, client.head.forward)
         self._client = client
         self._places = places
         self.body = client.body
@@ -171,7 +176,7 @@ class HttpWebhookRequest(WebhookRequest):
             self.refused = status >= 400 or (isinstance(payload, dict) and payload.get("error") is not None)
             if not self.refused:
                 await self.learn(payload, deleted)
-            shown = await self._relay.restored(response)
+            shown = await self._registry.restored(response)
         except StoreError as error:
             logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
             return response

@@ -21,6 +21,7 @@ from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
 from ..push.capture import NotificationCapture, NotifiedTasks
+from ..push.listener import PushListener
 from ..push.registry import WebhookRegistry
 from ..relay.body_memory import BodyMemory
 from ..relay.card_relay import CardRelay
@@ -33,7 +34,7 @@ from ..relay.wire_json import exchange_json
 from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
-from .push_port import AgentPush
+from .push_port import NotificationWire
 from .refusals import BelowPath, HttpRefusal
 
 if TYPE_CHECKING:
@@ -73,10 +74,12 @@ class AgentRelay:
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(wire_bytes, max_age_s) if privacy.covers_texts else None
-        self.push = None
+        self.notifications: PushListener | None = None
+        """Takes the agent's notifications, where webhooks are relayed."""
         if webhooks is not None:
-            notifications = NotificationCapture(book, notified, CLOCK.now)
-            self.push = AgentPush(settings, webhooks, notifications, self._wire_log)
+            keep = NotificationWire(self._wire_log, webhooks.push_url).keep if self._wire_log else lambda record: None
+            capture = NotificationCapture(book, notified, CLOCK.now)
+            self.notifications = PushListener(webhooks, capture, settings.max_body_bytes, keep)
         upstream = Upstream(settings, files)
         self._negotiation = Negotiation(
             settings.negotiate,
@@ -103,7 +106,7 @@ class AgentRelay:
             bodies=bodies,
             reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,
-            push=None if self.push is None else self.push.relay,
+            push=webhooks,
             loop=asyncio.get_running_loop(),
         )
         self._grpc_address: str | None = None
@@ -159,8 +162,8 @@ class AgentRelay:
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
             stack.callback(self._grpc_agent.close)
-        if self.push is not None:
-            self.push.open(stack)
+        if self.notifications is not None:
+            stack.callback(self.notifications.close)
         self._negotiation.refresh(asyncio.get_running_loop().time())
 
     async def close(self) -> None:

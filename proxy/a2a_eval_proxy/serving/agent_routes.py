@@ -152,7 +152,7 @@ class RoutedNotifications:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         names = (b"", *scope["raw_path"].split(b"/"))
         route = self._routes.notified(names[-2])
-        if route is None or route.relay.push is None:
+        if route is None or route.relay.notifications is None:
             await _UNKNOWN(scope, receive, send)
             return
-        await route.relay.push.listener(scope, receive, send)
+        await route.relay.notifications(scope, receive, send)

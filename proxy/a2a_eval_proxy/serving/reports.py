@@ -36,12 +36,13 @@ class ScoringReports:
         visibility: CallVisibility,
         stored_tasks: StoredTasks,
         metrics: Metrics,
+        notified: NotifiedTasks,
     ) -> None:
         self._listeners = listeners
         self._pipeline = pipeline
         self._visibility = visibility
         self._announced: dict[str, Turn] = {}
-        self.notified = NotifiedTasks()
+        self.notified = notified
         self.stored_tasks = stored_tasks
         self.capture = TurnCapture(rules, metrics, self, store=stored_tasks, notified=self.notified)
         stored_tasks.book = self.capture.book
