@@ -37,7 +37,7 @@ from .scoring.pipeline import Pipeline
 from .serving.data_port import DataPort
 from .settings import Settings
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
-from .store.retention import Limits
+from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
@@ -433,11 +433,12 @@ async def _prune(store: Store, settings: Settings) -> None:
         if held and not was_held and any(one.retain_days is not None for one in (settings, *of_agents.values())):
             logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
         now = None if held else time.time()
-        limits = Limits.of(settings.retain_days, settings.retain_mb, now)
-        each = {key: Limits.of(one.retain_days, one.retain_mb, now) for key, one in of_agents.items()}
-        own = {key: one for key, one in each.items() if one != (limits.before, None)}
-        if own or limits != (None, None):
-            store.prune(limits.moment, limits.max_bytes, own)
+        of_all = Limits.of(settings.retain_days, settings.retain_mb, now)
+        each = [Limits.of(one.retain_days, one.retain_mb, now, key) for key, one in of_agents.items()]
+        others = tuple(one.agent for one in each if one.agent is not None)
+        found = (*each, of_all._replace(max_bytes=None, but=others), of_all._replace(before=None))
+        if limits := [one for one in found if one[:2] != (None, None)]:
+            store.prune(*limits)
         if store.shared:
             with suppress(StoreError):  # it is tried again
                 await store.shared_tasks.expire(_OBSERVED_S)

@@ -17,7 +17,7 @@ from ..errors import BAD_INPUT, UNREACHABLE
 from .agents import check, doctor, init, send
 from .run import evaluate, run
 from .serve import demo, mcp, serve, ui, worker
-from .stored import accept, backup, calibrate, compare, export, migrate, prune, record, restore, runs, show
+from .stored import accept, backup, calibrate, compare, export, prune, record, restore, runs, show
 from .suites import convert, evaluators, schema, validate
 
 _SETTINGS = {
@@ -38,7 +38,7 @@ def cli() -> None:
 
 
 _RUNNING = (init, doctor, serve, run, send, check, worker, mcp, demo)
-_STORED = (evaluate, runs, show, ui, compare, accept, calibrate, export, record, prune, migrate, backup, restore)
+_STORED = (evaluate, runs, show, ui, compare, accept, calibrate, export, record, prune, backup, restore)
 _SUITES = (validate, evaluators, schema, convert)
 
 for _command in (*_RUNNING, *_STORED, *_SUITES):

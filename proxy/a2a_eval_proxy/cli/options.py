@@ -355,10 +355,6 @@ class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions
             raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
 
 
-class MigrateOptions(AuditOption, StoreOption):
-    pass
-
-
 class BackupOptions(AuditOption, StoreOption):
     file: Path = option(types.OUTPUT_FILE, "File to write; must not exist.", required=True, positional=True)
 

@@ -19,7 +19,6 @@ from .options import (
     CalibrateOptions,
     CompareOptions,
     ExportOptions,
-    MigrateOptions,
     PruneOptions,
     RecordOptions,
     RestoreOptions,
@@ -185,7 +184,6 @@ def prune(options: PruneOptions) -> None:
     Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
     --retain-mb, with their results, annotations and wire: what `serve` does every ten minutes with the same settings.
     With --agent NAME, turns of that agent; --retain-mb is for what these take. Proxies may use the store meanwhile.
-    Works on a full disk, too, if `serve` has kept its reserve (NAME-reserve).
 
     \b
     Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
@@ -255,23 +253,6 @@ def calibrate(options: CalibrateOptions) -> None:
                 f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
             )
         click.echo(printable("\n".join(lines)) + "\n")
-
-
-@command(MigrateOptions)
-def migrate(options: MigrateOptions) -> None:
-    """Bring the schema of a store to this version.
-
-    Prints which schema the store has and what will be changed, and changes it. `serve` and every other command do the
-    same when they open a store; this one does it before. A store of a later version is refused: the only way back is a
-    backup.
-
-    \b
-    Example: a2a-eval-proxy migrate --store turns.db
-    """
-    from ..store.upkeep import migrated
-
-    for line in migrated(options.store):
-        click.echo(line)
 
 
 @command(BackupOptions)

@@ -20,8 +20,7 @@ from tool_call_evaluators.texts import counted
 from .. import audit
 from ..settings.store_url import masked_url
 from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
-from ..store.base import Evaluations, Prunable, TurnJson
-from ..store.retention import Limits
+from ..store.base import Evaluations, Limits, Prunable, TurnJson
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -207,23 +206,20 @@ async def pruned(
 
     Returns what was deleted, or would be. Raises StoreError.
     """
-    limits = Limits.of(days, megabytes, time.time())
-    before, max_bytes, own = limits.moment, limits.max_bytes, dict[str, Limits]()
-    if agent is not None:
-        before, max_bytes, own = None, None, {agent: limits}
+    limits = Limits.of(days, megabytes, time.time(), agent)
     async with open_existing_store(location) as store:
         if agent is not None and agent not in (known := await store.agents()):
             has = ", ".join(known) or "no agent that it knows"
             raise StoreError(
                 f"no turns of an agent {agent!r}{did_you_mean(agent, known)}; the store has turns of {has}"
             )
-        found = await store.prunable(before, max_bytes, own)
+        found = await store.prunable(limits)
         if dry_run:
             about = "" if megabytes is None or agent is not None else "about "
             return f"would delete {about}{counted(found.turns, 'turn')} of {found.stored}{_began(found)}"
-        deleted = await store.pruned(before, max_bytes, own)
+        deleted = await store.pruned(limits)
         audit.changed(store=masked_url(location), deleted=deleted)
-        left = (await store.prunable(None, None)).stored
+        left = (await store.prunable(Limits())).stored
     return f"deleted {counted(deleted, 'turn')}{_began(found) if deleted else ''}; {left} are left"
 
 

@@ -1,7 +1,8 @@
-"""Stores turns and their results, in SQLite or PostgreSQL. It is also the queue: pending turns survive a crash.
+"""Keeps turns and their results in SQLite or PostgreSQL, and is the queue of scoring: pending turns survive a crash.
 
-`Store` reads (`reads`) and writes (`write_queue`); `open_store` opens the one that a store URL names. A *pending*
-turn waits to be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
+It is given closed and open turns, results and limits, which wait in the one bounded queue of `write_queue` and are
+committed in groups on a thread of its own; reads (`reads`) run concurrently. It hands on turns, runs and conversations
+in their JSON forms; statements are written once (`schema`, `writes`, `reads`), and `dialects` has what differs.
 """
 
 from contextlib import AbstractContextManager, nullcontext

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import starmap
 from typing import Any
 
@@ -17,8 +18,7 @@ import orjson
 from a2a_tool_capture.json_limits import mapped
 
 from ..turn import STARTS_TRACE, NamedIn, Turn
-from .base import ConversationKey, Evaluations, Scored, ScoredConversation
-from .retention import Limits
+from .base import ConversationKey, Evaluations, Limits, Scored, ScoredConversation
 from .schema import OUTCOMES
 
 ROW_BYTES = 1_500
@@ -176,6 +176,11 @@ def stored_key(key: ConversationKey) -> ConversationKey:
     return ConversationKey(*(stored_text(part or "") for part in key))
 
 
+def conversation_key(key: ConversationKey) -> str:
+    """Identifies a conversation by its `stored_key`: its names may be of any length, an entry of an index may not."""
+    return sha256("\x00".join(part or "" for part in (key if key.agent_name else key[:3])).encode()).hexdigest()
+
+
 def json_bytes(value: Any) -> bytes:
     """The JSON of `value`, readable for strict parsers, in UTF-8.
 
@@ -296,19 +301,9 @@ class Mark(Item):
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Done between groups of items."""
+    """Done between groups of items: deletes what is beyond these limits."""
 
-    before: float | None  # in seconds since the epoch
-    max_bytes: int | None
-    own: Mapping[str, Limits] = field(default_factory=dict)
-    """Agents with limits of their own. The `before` above is for the others; `max_bytes` is for the whole store, and
-    there turns of agents without a `max_bytes` go first."""
-
-    @property
-    def sized(self) -> list[str]:
-        """The agents with a size of their own."""
-        return [agent for agent, limits in self.own.items() if limits.max_bytes is not None]
-
+    limits: Sequence[Limits]
     reported: Callable[[int | Exception], object] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
     size: int = 0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import orjson
@@ -25,6 +23,7 @@ from .base import (
     STATUSES,
     ConversationKey,
     KeptVerdict,
+    Limits,
     Page,
     Prunable,
     RunSummary,
@@ -33,17 +32,15 @@ from .base import (
     TurnJson,
     TurnQuery,
 )
+from .dialects import SqlDialect
 from .encoding import json_text, stored_text
-from .retention import Limits
 from .schema import OUTCOMES
 from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import WebhookTable
+from .writes import prunable, used_bytes
 
 T = TypeVar("T")
-
-EARLIER_RELEASE = "''"
-"""The agent of turns that an earlier release stored, as it is in SQL."""
 
 _KEPT = (
     "turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status",
@@ -144,11 +141,6 @@ PUT_CALIBRATION = (
 DELETE = "DELETE FROM annotations WHERE annotation_id = :annotation_id AND turn_id = :turn_id"
 
 
-def of_turn(join: str) -> str:
-    """Selects the annotations of a turn as a JSON list; `join` is the aggregate that concatenates texts."""
-    return f"(SELECT '[' || {join}(a.body, ',') || ']' FROM annotations AS a WHERE a.turn_id = turns.turn_id)"  # noqa: S608  # fixed texts
-
-
 Rows = Iterable[Any]
 
 Order = Literal["ASC", "DESC"]  # of turns by their `seq`
@@ -208,10 +200,23 @@ class LinkedTurn(NamedTuple):
         return cls(seq, turn_json(status, body, evaluations), shown.get("parent_span_id", ""), known)
 
 
-_FAR_AWAY = 1e11  # seconds since the epoch
+_CHUNK = 2_000  # turns that are examined at once where not all of them need be on the page
 
+_TURNS = (
+    "WITH found AS (SELECT seq, row_number() OVER page AS place, sum(size) OVER page - size AS earlier FROM"
+    " (SELECT seq, size FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT :one_more) AS sized"
+    " WINDOW page AS (ORDER BY seq {order})) SELECT seq, status, body, evaluations,"
+    " (SELECT '[' || {joined}(a.body, ',') || ']' FROM annotations AS a WHERE a.turn_id = turns.turn_id),"
+    " (SELECT count(*) FROM found) FROM found JOIN turns USING (seq)"
+    " WHERE place <= :limit AND earlier < :bytes ORDER BY seq {order}"
+)
+"""The rows of `TurnPage.take`."""
 
-LINKED = "seq, status, body, evaluations, links"
+_LINKED = (
+    "SELECT seq, status, body, evaluations, links FROM turns JOIN"
+    " (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS earlier FROM turns WHERE seq IN ({selected})) AS summed"
+    " USING (seq) WHERE earlier < :bytes ORDER BY seq"
+)
 """The columns of `LinkedTurn.of`."""
 
 
@@ -220,98 +225,76 @@ class StoreReads(ABC):
 
     shared: bool  # whether other proxies use it too: then what is pending may be on its way elsewhere
 
-    _CALLS: str  # the number of calls in the body of a turn
-    _CARD: str  # `agent_card` in the body of a turn, as JSON text
-
-    _TOO_MUCH: str  # the condition that a turn is too old for a store of `:max_bytes`
+    _dialect: SqlDialect
 
     @abstractmethod
-    async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
-        """Run a statement with parameters `:name` and return its decoded rows."""
+    async def _read(
+        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], *, search: bool = False
+    ) -> T:
+        """Run a statement with parameters `:name` and return its decoded rows. `search`: it examines thousands of
+        turns, for which others are not to wait."""
 
     @abstractmethod
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         """Run a statement with parameters `:name` in a transaction; returns the number of changed rows."""
 
     @abstractmethod
-    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
-        """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
+    async def _taken(self, statement: str, values: dict[str, Any]) -> list[Any]:
+        """As `_change`; returns the rows that the statement returns."""
 
-    @abstractmethod
     async def take_over(self, silent_s: float, most: int, agent_name: str | None, agent: str) -> list[TurnJson]:
         """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close:
         those of the agent with this name, or (None) of that without a name at the URL `agent`.
 
         Each is given to one caller only; to another one where it is still open as many seconds later.
         """
-
-    @abstractmethod
-    def _like(self, column: str, parameter: str) -> str:
-        """Returns the condition that a column matches a pattern with `!` as its escape, in which ASCII letters of
-        either case are equal."""
-
-    @abstractmethod
-    def _among(self, column: str, parameter: str) -> str:
-        """Returns the condition that a column has a value of a JSON list."""
-
-    @abstractmethod
-    def _listed(self, parameter: str) -> str:
-        """Selects the values of a JSON list of texts."""
-
-    @abstractmethod
-    def _found_by(self, column: str) -> str:
-        """Selects the `seq` of the turns whose indexed id in this column equals the parameter of that name."""
-
-    @abstractmethod
-    async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
-        """Returns the turns with the selected `seq`, oldest first, up to about `MAX_PAGE_BYTES`."""
-
-    @abstractmethod
-    def _of_agents(self, *names: str) -> str:
-        """Returns the condition that a turn is one of these agents (SQL)."""
-
-    def _equals(self, column: str) -> str:
-        return f"{column} = :{column}"
+        values = {"silent_s": silent_s, "most": most, "agent": stored_text(agent_name or agent)}
+        silent = (
+            f"SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < {self._dialect.now} - :silent_s"  # noqa: S608  # fixed texts
+            f" AND {self._dialect.has('agent')} ORDER BY heard_at LIMIT :most"
+        )
+        if not await self._read(silent, values, list):
+            return []  # without the lock that a write needs
+        statement = (
+            f"UPDATE turns SET heard_at = {self._dialect.now} WHERE turn_id IN"  # noqa: S608  # fixed texts
+            f" ({silent}{self._dialect.skip_locked}) RETURNING body"
+        )
+        return [turn_json("open", body, "[]") for (body,) in await self._taken(statement, values)]
 
     def _has_status(self, status: str) -> str:
-        """Returns the condition that a turn has this status. No parameter: partial indexes have the condition."""
-        return f"status = '{status}'"
+        """Returns the condition that a turn has this status. A few turns are open or pending: their indexes have the
+        condition as it is here."""
+        condition = f"status = '{status}'"
+        return condition if status == "done" else f"seq IN (SELECT seq FROM turns WHERE {condition})"  # noqa: S608  # fixed texts
 
     def _conditions(self, **equal: str | None) -> tuple[str, dict[str, Any]]:
         """Returns the condition that these columns have these values (None: any), and its parameters."""
         values = {column: stored_text(value) for column, value in equal.items() if value is not None}
-        return " AND ".join(["true", *map(self._equals, values)]), values
+        return " AND ".join(["true", *map(self._dialect.has, values)]), values
 
-    async def prunable(
-        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
-    ) -> Prunable:
+    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
+        """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
+        chunk = max(page.limit, _CHUNK) if page.content else page.limit
+        values = {**values, "limit": chunk, "one_more": chunk + 1, "bytes": MAX_PAGE_BYTES}
+        while True:
+            statement = _TURNS.format(conditions=conditions, order=order, joined=self._dialect.joined)
+            last = await self._read(statement, values, page.take, search=bool(page.content))
+            if last is None or page.full:
+                return last
+            conditions += "" if "after" in values else f" AND seq {BEYOND[order]} :after"
+            values["after"] = last
+
+    async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
+        """Returns the turns with the selected `seq`, oldest first, up to about `MAX_PAGE_BYTES`."""
+        statement = _LINKED.format(selected=selected)
+        values = {**values, "bytes": MAX_PAGE_BYTES}
+        return await self._read(statement, values, lambda rows: [LinkedTurn.of(*row) for row in rows])
+
+    async def prunable(self, limits: Limits) -> Prunable:
         """The turns that `prune` would delete; by size, about as many."""
-        limits = {"before": None if before is None else before.timestamp(), "max_bytes": max_bytes}
-        values: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
-        values["sized"] = json_text([agent for agent, one in own.items() if one.max_bytes is not None])
-        values["agents"] = json_text(list(own))
-        ended = "coalesce(ended_at, started_at) < "
-        conditions = {
-            "before": f"({ended} :before AND NOT {self._among('agent', 'agents')})",
-            "max_bytes": self._TOO_MUCH,
-        }
-        found = [conditions[name] for name in limits if name in values]
-        for number, (agent, one) in enumerate(own.items()):
-            name = f"agent_{number}"
-            values[name] = agent
-            for key, limit in (("before", one.before), ("max_bytes", one.max_bytes)):
-                if limit is not None:
-                    values[f"{key}_{number}"] = limit
-            if one.before is not None:
-                found.append(f"(agent = :{name} AND {ended} :before_{number})")
-            if one.max_bytes is not None:
-                newest = f"SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS taken FROM turns WHERE agent = :{name}"  # noqa: S608  # fixed texts
-                found.append(f"seq IN (SELECT seq FROM ({newest}) AS newest WHERE taken > :max_bytes_{number})")  # noqa: S608  # fixed texts
-        statement = (
-            "SELECT count(*), min(started_at), max(started_at), (SELECT count(*) FROM turns)"  # noqa: S608  # fixed texts
-            f" FROM turns WHERE {' OR '.join(found) or 'false'}"
-        )
-        return await self._read(statement, values, lambda rows: Prunable(*next(iter(rows))))
+        used = await self._read(*used_bytes(self._dialect, limits), lambda rows: next(iter(rows))[0])
+        found = prunable(self._dialect, limits, used)
+        return await self._read(*found, lambda rows: Prunable(*next(iter(rows))))
 
     async def agents(self, run: str | None = None) -> list[str]:
         """The agents that have turns, of a run or of all (`Turn.agent_key`)."""
@@ -375,10 +358,10 @@ class StoreReads(ABC):
         """Adds conditions that all turns with this content fulfil."""
         parameters: dict[str, Any] = {}
         for number, (column, pattern) in enumerate(content.patterns()):
-            conditions += f" AND {self._like(column, f'pattern_{number}')}"
+            conditions += f" AND {self._dialect.like(column, f'pattern_{number}')}"
             parameters[f"pattern_{number}"] = pattern
         if content.cases is not None:
-            conditions += f" AND {self._among('case_id', 'cases')}"
+            conditions += f" AND {self._dialect.one_of('case_id', 'cases')}"
             parameters["cases"] = json_text([stored_text(case_id) for case_id in sorted(content.cases)])
         return conditions, values | parameters
 
@@ -422,10 +405,8 @@ class StoreReads(ABC):
 
     async def of_task(self, task_id: str, agent: str, most: int) -> list[TurnJson]:
         """The last turns of a task of an agent (`Turn.agent_key`), whatever their status, oldest first: as many as in
-        `earlier`. Also those that earlier releases stored, whoever their agent is."""
-        conditions, values = self._conditions(task_id=task_id)
-        conditions += f" AND {self._of_agents(':agent', EARLIER_RELEASE)} AND task_id != ''"  # as the index has it
-        return await self._newest(conditions, {**values, "agent": stored_text(agent)}, most)
+        `earlier`."""
+        return await self._newest(*self._conditions(task_id=task_id, agent=agent), most)
 
     async def linked_turn(self, turn_id: str) -> LinkedTurn | None:
         """A turn with its links; None where the store does not have it."""
@@ -434,14 +415,15 @@ class StoreReads(ABC):
 
     async def linked_by(self, column: LinkedBy, identifier: str, near: int, most: int) -> list[LinkedTurn]:
         """Turns with this id, with their links: at most `most`, those whose `seq` is nearest to `near`."""
-        selected = self._found_by(column)
+        selected = f"SELECT seq FROM turns WHERE {self._dialect.has(column)}"  # noqa: S608  # fixed texts
         if column == "trace_id":  # `EncodedTurn.trace_id` leaves that of a turn which begins its trace to the turn's id
             selected += " UNION ALL SELECT seq FROM turns WHERE turn_id = :trace_id"
         return await self._nearest(selected, {column: stored_text(identifier)}, near, most)
 
     async def linked_by_names(self, names: Collection[str], near: int, most: int) -> list[LinkedTurn]:
         """Turns that name one of these (`encoding.name_key`), as in `linked_by`."""
-        selected = f"SELECT seq FROM turn_names JOIN turns USING (turn_id) WHERE name IN ({self._listed('names')})"  # noqa: S608  # fixed texts
+        listed = self._dialect.listed.format(":names")
+        selected = f"SELECT seq FROM turn_names JOIN turns USING (turn_id) WHERE name IN ({listed})"  # noqa: S608  # fixed texts
         return await self._nearest(selected, {"names": json_text(list(names))}, near, most)
 
     async def _nearest(self, selected: str, values: dict[str, Any], near: int, most: int) -> list[LinkedTurn]:
@@ -589,8 +571,8 @@ class StoreReads(ABC):
         turns; the newest first, at most `most` of these turns."""
         ends = "SELECT min(seq) FROM turns GROUP BY run UNION SELECT max(seq) FROM turns GROUP BY run"
         statement = (
-            f"SELECT run, {self._CARD} FROM turns WHERE seq IN ({ends})"  # noqa: S608  # fixed texts
-            f" AND {self._CARD} IS NOT NULL ORDER BY seq DESC LIMIT :most"
+            f"SELECT run, {self._dialect.card} FROM turns WHERE seq IN ({ends})"  # noqa: S608  # fixed texts
+            f" AND {self._dialect.card} IS NOT NULL ORDER BY seq DESC LIMIT :most"
         )
         return await self._read(statement, {"most": most}, lambda rows: [(run, json.loads(card)) for run, card in rows])
 
@@ -607,8 +589,9 @@ class StoreReads(ABC):
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
         ((turns,),) = await self._read(statement, values, list)
         statement = (
-            f"SELECT status, {self._CALLS}, CASE WHEN failed > 0 THEN {FAILED} WHEN errored > 0 THEN {ERRORED} END,"  # noqa: S608  # fixed texts
-            f" ended_at - started_at FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {MAX_COUNTED}"
+            f"SELECT status, {self._dialect.calls}, CASE WHEN failed > 0 THEN {FAILED}"  # noqa: S608  # fixed texts
+            f" WHEN errored > 0 THEN {ERRORED} END, ended_at - started_at FROM turns WHERE {conditions}"
+            f" ORDER BY seq DESC LIMIT {MAX_COUNTED}"
         )
         return await self._read(statement, values, lambda rows: turn_figures(turns, map(tuple, rows)))
 
@@ -676,7 +659,17 @@ class TurnPage:
     def full(self) -> bool:
         return len(self.turns) == self.limit or self._size >= MAX_PAGE_BYTES
 
-    def add(self, seq: int, status: str, body: str, evaluations: str, annotated: str | None) -> None:
+    def take(self, rows: Rows) -> int | None:
+        """Add the turns of rows until the page is full; returns the `seq` of the last one if more rows follow."""
+        taken = found = 0
+        for *columns, found in rows:  # noqa: B007  # the same number in each row
+            if self.full:
+                return self.last
+            self._add(*columns)
+            taken += 1
+        return self.last if found > taken else None
+
+    def _add(self, seq: int, status: str, body: str, evaluations: str, annotated: str | None) -> None:
         """Take the turn of a row if it has the content."""
         self.last = seq
         if self.content.matches(body, evaluations):

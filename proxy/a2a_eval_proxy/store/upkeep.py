@@ -1,49 +1,15 @@
-"""What an operator does with a store by hand: migrate it, back it up, restore it."""
+"""What an operator does with a store by hand: back it up, restore it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from .. import audit
 from ..errors import ConfigError
 from ..settings.store_url import file_path, is_postgres, masked_url
-from . import open_store
-from .base import StoreFileError
-from .schema import Upgrade
-from .sqlite import backup, file
+from .sqlite import backup
 
 _OF_POSTGRES = "is for SQLite; for PostgreSQL use {tool}, as in the page Operations"
-
-
-def migrated(location: str) -> Iterator[str]:
-    """Bring the schema of a store to this version: says what will be done, then does it.
-
-    Raises StoreError for what is no store or one of a later version, StoreFileError for one that cannot be written.
-    """
-    name, upgrade = f"store {masked_url(location)}", upgrade_of(location)
-    if upgrade.version == upgrade.latest:
-        yield f"{name}: has schema {upgrade.version}, that of this version of a2a-eval-proxy; there is nothing to do"
-        return
-    yield f"{name}: has schema {upgrade.version}, this version of a2a-eval-proxy has {upgrade.latest}; it is changed by"
-    for statement in upgrade.statements:
-        yield f"  {' '.join(statement.split())}"
-    if not is_postgres(location) and file.is_read_only(file_path(location)):
-        raise StoreFileError(f"{name}: cannot be written")
-    open_store(location, must_exist=True).close()
-    yield f"{name}: has schema {upgrade_of(location).version} now"
-
-
-def upgrade_of(location: str) -> Upgrade:
-    """That of an existing store. Raises StoreError for a missing one, or one of an unknown version."""
-    if not is_postgres(location):
-        return file.upgrade_of(file_path(location))
-    from .postgres import require_extra
-
-    require_extra()
-    from .postgres.store import upgrade_of
-
-    return upgrade_of(location)
 
 
 def backed_up(location: str, target: Path) -> str:

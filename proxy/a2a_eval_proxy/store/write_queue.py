@@ -10,14 +10,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
-from datetime import datetime
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
+from typing import Any
 
 from ..memory import share
 from ..turn import Turn
 from .base import (
     Evaluations,
+    Limits,
     Scored,
     ScoredConversation,
     StoreError,
@@ -25,6 +26,7 @@ from .base import (
     StoreHealth,
     StoreUnreachableError,
 )
+from .dialects import SqlDialect
 from .encoding import (
     Add,
     Discard,
@@ -39,7 +41,7 @@ from .encoding import (
     encoded_turn,
     nothing,
 )
-from .retention import AgentSizes, Limits
+from .writes import delete_answers, delete_oldest, delete_orphans, oldest_of, used_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,6 @@ MAX_GROUP_BYTES = 4 * 1024 * 1024
 PATIENCE_S = 20.0  # how long each write of a store that is not patient is tried before the store ends
 _RETRY_S = 1.0
 
-_PRUNE_AGAIN_S = 30.0  # time before turns are deleted again where the disk stays full
 _GIVING_UP_S = 0.5  # for the writing thread to notice that its time is over
 
 
@@ -68,6 +69,7 @@ class QueuedWrites(ABC):
     All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
     """
 
+    _dialect: SqlDialect
     trouble: tuple[type[Exception], ...] = ()
     """Errors that pass, such as a full disk or a database that is away: the group is written again until it works."""
 
@@ -79,9 +81,6 @@ class QueuedWrites(ABC):
         self.on_ended: set[Callable[[], object]] = set()  # called in the store's thread when it has `ended_by`
         self.ended_by: StoreError | None = None
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
-        self._retention: Prune | None = None  # what is deleted regularly; also when the disk is full
-        self._prune_again_at = -math.inf
-        self._sizes = AgentSizes()
         self._queue: SimpleQueue[Item | Prune] = SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -111,12 +110,16 @@ class QueuedWrites(ABC):
         """What writes these items, whole or not at all, and raises `trouble`: called until it works."""
 
     @abstractmethod
-    def _pruned(self, item: Prune) -> int:
-        """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
+    def _execute(self, statement: str, values: dict[str, Any]) -> int:
+        """Run a statement with parameters `:name` in a transaction; how many rows it changed. May raise `trouble`."""
 
-    def _is_full(self, error: Exception) -> bool:
-        """Whether deleting turns may help against this error."""
-        return False
+    @abstractmethod
+    def _value(self, statement: str, values: dict[str, Any]) -> Any:
+        """The first value that a statement selects; None where it selects no row. May raise `trouble`."""
+
+    @abstractmethod
+    def _reclaim(self, *, deleted: bool) -> None:
+        """Free the space of what was deleted. May raise `trouble`."""
 
     def _describe(self, error: Exception) -> str:
         return " ".join(str(error).split()) or type(error).__name__
@@ -184,29 +187,19 @@ class QueuedWrites(ABC):
         """Delete these turns, and the evaluations of their conversations."""
         self._put(Discard(turn_ids, committed))
 
-    def prune(
-        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
-    ) -> None:
-        """Delete turns that ended before `before`, then the oldest until the store takes at most `max_bytes`.
+    def prune(self, *limits: Limits) -> None:
+        """Delete turns beyond these limits, with their evaluations, and overwrite the deleted data in a file."""
+        self._put(Prune(limits))
 
-        None: no such limit. Agents with limits of their `own` (by `Turn.agent_key`) have these instead. For the size of
-        the whole store, turns of agents without a size of their own are deleted first. Also deletes evaluations of
-        these turns, and overwrites the deleted data in the files.
-        """
-        self._retention = Prune(None if before is None else before.timestamp(), max_bytes, own)
-        self._put(self._retention)
-
-    async def pruned(
-        self, before: datetime | None, max_bytes: int | None, own: Mapping[str, Limits] = MappingProxyType({})
-    ) -> int:
-        """As `prune`, once and now; returns the number of deleted turns. Raises StoreError."""
+    async def pruned(self, *limits: Limits) -> int:
+        """As `prune`; returns the number of deleted turns. Raises StoreError."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[int | Exception] = loop.create_future()
 
         def reported(deleted: int | Exception) -> None:
             loop.call_soon_threadsafe(outcome.set_result, deleted)
 
-        self._put(Prune(None if before is None else before.timestamp(), max_bytes, own, reported))
+        self._put(Prune(limits, reported))
         deleted = await outcome
         if isinstance(deleted, Exception):
             raise deleted
@@ -338,20 +331,45 @@ class QueuedWrites(ABC):
                 item.committed()
         return True
 
-    def _prune(self, item: Prune) -> int:
+    def _prune(self, item: Prune) -> None:
+        deleted = 0
         try:
-            deleted = self._pruned(item)
+            for limits in item.limits:
+                deleted += self._delete(limits)
+            if deleted:
+                for statement in delete_orphans(self._dialect):
+                    self._execute(statement, {})
+            self._reclaim(deleted=deleted > 0)
         except self.trouble as error:  # it is tried again next time
             problem = f"store {self._name}: old turns could not be deleted: {self._describe(error)}"
             if item.reported is not None:
                 item.reported(StoreFileError(problem))
             else:
                 logger.error("%s", problem)
-            return 0
+            return
         if item.reported is not None:
             item.reported(deleted)
         elif deleted:
             logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
+
+    def _delete(self, limits: Limits) -> int:
+        deleted, answers_before = 0, limits.before
+        if limits.before is not None:
+            while count := self._execute(*delete_oldest(self._dialect, limits, before=limits.before)):
+                deleted += count
+        if limits.max_bytes is not None:
+            too_much = 0
+            while (excess := self._value(*used_bytes(self._dialect, limits)) - limits.max_bytes) > 0:
+                count = self._execute(*delete_oldest(self._dialect, limits, excess=excess))
+                if not count:
+                    break
+                too_much += count
+            if too_much:
+                deleted += too_much
+                oldest = self._value(*oldest_of(self._dialect, limits))
+                answers_before = time.time() if oldest is None else max(oldest, answers_before or 0)
+        if answers_before is not None:
+            self._execute(delete_answers(self._dialect), {"before": answers_before})
         return deleted
 
     def _try_until_written(self, write: Callable[[], None]) -> bool:
@@ -367,9 +385,6 @@ class QueuedWrites(ABC):
                 if not self._open_until_it_works():
                     return False
             except self.trouble as error:  # nothing may be lost, so try until it works
-                if self._retention is not None and self._is_full(error) and time.monotonic() > self._prune_again_at:
-                    deleted = self._prune(self._retention)
-                    self._prune_again_at = time.monotonic() + (0 if deleted else _PRUNE_AGAIN_S)
                 if not self._tries_again(self._describe(error)):
                     return False
             else:

@@ -35,8 +35,7 @@ from ..settings.store_url import masked_url
 from ..settings.worker_options import WorkerOptions
 from ..store import StoreError
 from ..store.postgres.store import PostgresStore
-from ..store.postgres.work import WorkStore
-from ..store.postgres.writes import QUEUE, TASK
+from ..store.postgres.work import QUEUE, TASK, WorkStore
 from ..telemetry.counters import SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.push import registry
-from a2a_eval_proxy.store.sqlite import reads
+from a2a_eval_proxy.store.sqlite import store as sqlite_store
 from a2a_eval_proxy.store.webhooks import WebhookTable
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
@@ -33,7 +33,7 @@ def end(task_id: str) -> dict[str, Any]:
 async def test_notifications_pass_and_what_they_show_is_stored_later(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "_BUSY_S", 2 * PATIENCE_S)
+    monkeypatch.setattr(sqlite_store, "_BUSY_S", 2 * PATIENCE_S)
     monkeypatch.setattr(registry, "STORE_S", 5.0)  # each reads its webhook, however busy the machine is
     tasks = [await asking(relay, endpoint.url) for _ in range(8)]
     with locked(relay):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -78,31 +77,6 @@ def test_a_proxy_starts_on_a_disk_that_cannot_be_written(tmp_path: Path, script:
     assert len(re.findall("retrying", told)) == 1
     assert problem in told
     assert "Traceback" not in told
-
-
-@needs_mounts
-@pytest.mark.parametrize("deletes", ["retention", "command"])
-def test_a_full_disk_is_cured_by_deleting_old_turns(tmp_path: Path, deletes: str) -> None:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    script = f"mount -t tmpfs -o size=28m tmpfs {folder}"
-    command = [sys.executable, str(Path(__file__).with_name("full_disk.py")), str(folder), deletes]
-    tests = Path(__file__).parents[2]
-    done = subprocess.run(
-        mounted(script, *command),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(tests)},
-    )
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert said[-1] == "all written"
-    assert "database or disk is full; retrying" in done.stderr
-    assert "lost" not in done.stderr
-    if deletes == "command":
-        assert re.match(r"would delete about \d+ turns of \d+, which began", said[0])
-        assert re.match(r"deleted \d+ turns, which began .*; \d+ are left$", said[1])
 
 
 @needs_mounts

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery, every_turn
+from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.turn import Turn
 
 MARK = "rosebud"
@@ -29,10 +29,6 @@ def turn(number: int, **fields: Any) -> Turn:
     for name, value in fields.items():
         setattr(it, name, value)
     return it
-
-
-def moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def said(number: int) -> ScoredConversation:
@@ -69,7 +65,7 @@ async def test_turns_go_by_age_with_all_that_was_said_of_them(store: SqliteStore
     await fill(store, 300)
     before = len(kept_bytes(path))
     assert f"{MARK}-0000".encode() in kept_bytes(path)
-    store.prune(moment(298), None)
+    store.prune(Limits(298))
     await store.drained()
     assert await ids(store) == ["turn-0298", "turn-0299"]
     assert [one.key.conversation_id for one in await store.conversations()] == ["conversation-298", "conversation-299"]
@@ -82,7 +78,7 @@ async def test_turns_go_by_age_with_all_that_was_said_of_them(store: SqliteStore
 
 async def test_the_oldest_go_where_the_store_is_too_large(store: SqliteStore, tmp_path: Path) -> None:
     await fill(store, 1000)
-    store.prune(None, 10_000_000)
+    store.prune(Limits(max_bytes=10_000_000))
     await store.drained()
     left = await ids(store)
     assert left
@@ -98,18 +94,18 @@ async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteSto
         reader.execute("BEGIN")
         reader.execute("SELECT COUNT(*) FROM turns").fetchall()
         store._connection.execute("PRAGMA busy_timeout = 1")
-        store.prune(moment(10), None)
+        store.prune(Limits(10))
         await store.drained()
         assert await ids(store) == []
         assert f"{MARK}-0000".encode() in kept_bytes(path)
-    store.prune(moment(10), None)
+    store.prune(Limits(10))
     await store.drained()
     assert MARK.encode() not in kept_bytes(path)
 
 
 async def test_what_is_young_and_small_stays(store: SqliteStore) -> None:
     await fill(store, 3)
-    store.prune(moment(0), 10_000_000)
+    store.prune(Limits(0, 10_000_000))
     await store.drained()
     assert len(await ids(store)) == 3
 
@@ -119,7 +115,7 @@ async def test_answers_of_judges_go_with_the_turns(store: SqliteStore, tmp_path:
     with closing(sqlite3.connect(tmp_path / "turns.db")) as connection, connection:
         connection.execute("UPDATE judge_answers SET kept_at = '2000-01-01T00:00:00.000Z'")
     await store.judge_cache.put("new", {"value": "fine"})
-    store.prune(datetime(2020, 1, 1, tzinfo=UTC), None)
+    store.prune(Limits(1_577_836_800))
     await store.drained()
     assert await store.judge_cache.get("old") is None
     assert await store.judge_cache.get("new") == {"value": "fine"}
@@ -130,7 +126,7 @@ async def test_discarded_and_replaced_texts_are_gone_too(store: SqliteStore, tmp
     await fill(store, 20)
     store.discard([f"turn-{number:04}" for number in range(10)], lambda: None)
     store.finish([Scored("turn-0015", [], turn(15, user_text="short"))], lambda: None)
-    store.prune(moment(0.1), None)
+    store.prune(Limits(0.1))
     await store.drained()
     await asyncio.to_thread(checkpoint, tmp_path / "turns.db")
     for number in (0, 9):

@@ -1,36 +1,20 @@
-"""The schema of a SQLite store: created and upgraded by several processes at once, or killed; unknown ones refused."""
+"""The schema of a SQLite store: created by several processes at once, or by one that is killed; other ones refused."""
 
 from __future__ import annotations
 
 import sqlite3
 import subprocess
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import StoreError
-from a2a_eval_proxy.store.schema import FIRST_VERSION, SQLITE
-from a2a_eval_proxy.store.sqlite import file
+from a2a_eval_proxy.store.schema import VERSION
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
 from support.kept import Kept, turn
 from support.prefork import run
-
-NOW = SQLITE.version
-LATER = NOW + 1
-
-UPGRADED = f"""
-from dataclasses import replace
-from a2a_eval_proxy.store.sqlite import file
-statements = (
-    "ALTER TABLE turns ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",
-    "CREATE INDEX turns_mood ON turns (mood)",
-)
-file.SQLITE = replace(file.SQLITE, migrations={{**file.SQLITE.migrations, {LATER}: statements}})
-"""
-"""Begins a program of the next version."""
 
 
 @pytest.fixture
@@ -88,14 +72,7 @@ def test_several_processes_create_stores_at_once(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.db" for number in range(3)]
     done = run_program(tmp_path, OPEN, *paths)
     assert (done.stdout.split(), done.stderr) == (["0"] * 12, "")
-    assert [content(path) for path in paths] == [(NOW, [])] * 3
-
-
-def test_several_processes_upgrade_a_store_at_once(path: Path) -> None:
-    _, turns = content(path)
-    done = run_program(path.parent, UPGRADED + OPEN, path)
-    assert (done.stdout.split(), done.stderr) == (["0"] * 4, "")
-    assert content(path) == (LATER, [(*row, "calm") for row in turns])
+    assert [content(path) for path in paths] == [(VERSION, [])] * 3
 
 
 KILLED = """
@@ -112,30 +89,35 @@ SqliteStore(sys.argv[1])
 
 
 @pytest.mark.parametrize("statement", ["CREATE INDEX turns_", "PRAGMA user_version = "])
-def test_a_process_that_is_killed_in_the_middle_leaves_the_store_as_it_was(path: Path, statement: str) -> None:
-    before = content(path)
-    done = run_program(path.parent, UPGRADED + KILLED, path, statement)
-    assert (done.returncode, done.stderr) == (-SIGKILL, "")
-    assert content(path) == before
+def test_a_process_that_is_killed_while_it_creates_a_store_leaves_none(path: Path, statement: str) -> None:
     new = path.with_name("new.db")
     assert run_program(path.parent, KILLED, new, statement).returncode == -SIGKILL
     assert content(new) == (0, [])
     SqliteStore(str(new)).close()
-    assert content(new) == (NOW, [])
+    assert content(new) == (VERSION, [])
 
 
-@pytest.mark.parametrize("version", [1, FIRST_VERSION - 1, LATER])
+@pytest.mark.parametrize("version", [VERSION + 1, 17])
 def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(path: Path, version: int) -> None:
     set_version(path, version)
     before = path.read_bytes()
     for patient in (False, True):
-        with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {NOW}"):
+        with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {VERSION}"):
             SqliteStore(str(path), patient=patient)._open()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("number", [0, 1, NOW, 99])
+def test_a_store_of_an_unreleased_version_of_this_number_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA application_id = 0")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"another version of a2a-eval-proxy wrote it .* move it aside"):
+        SqliteStore(str(path))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [0, VERSION, 99])
 def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -145,62 +127,3 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -
         SqliteStore(str(path))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
-
-
-def test_a_store_two_versions_behind_takes_every_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = {
-        **SQLITE.migrations,
-        LATER: ("ALTER TABLE turns ADD COLUMN a TEXT",),
-        LATER + 1: ("ALTER TABLE turns ADD COLUMN b TEXT",),
-    }
-    monkeypatch.setattr(file, "SQLITE", replace(SQLITE, migrations=steps))
-    SqliteStore(str(path)).close()
-    version, (row,) = content(path)
-    assert (version, row[-2:]) == (LATER + 1, (None, None))
-
-
-def test_a_store_of_the_first_version_is_the_same_as_a_new_one_after_its_upgrade(tmp_path: Path) -> None:
-    def tables(path: Path) -> list[Any]:
-        with closing(sqlite3.connect(path)) as connection:
-            names = connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
-            columns = [
-                *connection.execute("PRAGMA table_info(turns)"),
-                *connection.execute("PRAGMA table_info(conversations)"),
-            ]
-            return [*names, *columns, *connection.execute("SELECT * FROM turns")]
-
-    old, new = tmp_path / "old.db", tmp_path / "new.db"
-    for path in (old, new):
-        SqliteStore(str(path)).close()
-    with closing(sqlite3.connect(old)) as connection:
-        for statement in (
-            "DROP TABLE verdicts",
-            "DROP TABLE calibrations",
-            "DROP TABLE wires",
-            "DROP TABLE turn_names",
-            "DROP INDEX turns_trace",
-            "ALTER TABLE turns DROP COLUMN trace_id",
-            "ALTER TABLE turns DROP COLUMN links",
-            "ALTER TABLE webhooks DROP COLUMN agent_name",
-            "DROP INDEX turns_agent",
-            "DROP INDEX turns_task",
-            "ALTER TABLE turns DROP COLUMN agent",
-            "ALTER TABLE turns DROP COLUMN size",
-            "CREATE INDEX turns_task ON turns (seq >> 11, substr(task_id, -8)) WHERE task_id != ''",
-            "DROP TABLE conversations",
-            "CREATE TABLE conversations (run TEXT NOT NULL, conversation_id TEXT NOT NULL, case_id TEXT NOT NULL,"
-            " turns INTEGER NOT NULL, evaluations TEXT NOT NULL, passed INTEGER NOT NULL, failed INTEGER NOT NULL,"
-            " errored INTEGER NOT NULL, skipped INTEGER NOT NULL,"
-            " PRIMARY KEY (run, conversation_id, case_id))",
-            "CREATE INDEX conversations_id ON conversations (conversation_id)",
-            "INSERT INTO conversations VALUES ('nightly', 'c', '', 2, '[]', 1, 0, 0, 0)",
-        ):
-            connection.execute(statement)
-        connection.commit()
-    set_version(old, FIRST_VERSION)
-    SqliteStore(str(old)).close()
-    assert tables(old) == tables(new)
-    assert content(old) == (NOW, [])
-    with closing(sqlite3.connect(old)) as connection:
-        kept = connection.execute("SELECT * FROM conversations").fetchall()
-    assert kept == [("nightly", "c", "", 2, "[]", 1, 0, 0, 0, "")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from a2a_eval_proxy.store import Store, StoreError, open_store
-from a2a_eval_proxy.store.sqlite import reads
+from a2a_eval_proxy.store.sqlite import store as sqlite_store
 from a2a_eval_proxy.store.webhooks import Webhook
 from a2a_eval_proxy.threads import MOST_WAITING
 from support.postgres_server import PostgresServer
@@ -21,7 +21,7 @@ Connection = sqlite3.Connection | psycopg.Connection[tuple[object, ...]]
 
 @pytest.fixture(autouse=True)
 def _very_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "_BUSY_S", 60.0)
+    monkeypatch.setattr(sqlite_store, "_BUSY_S", 60.0)
 
 
 @pytest.fixture

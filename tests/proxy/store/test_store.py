@@ -10,7 +10,6 @@ import uuid
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,8 @@ from a2a_eval_proxy.store import (
     TurnQuery,
     open_store,
 )
-from a2a_eval_proxy.store.base import KeptVerdict, RunVerdict
+from a2a_eval_proxy.store.base import KeptVerdict, Limits, RunVerdict
 from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
-from a2a_eval_proxy.store.retention import AgentSizes, FullBlock, Limits
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from hypothesis import HealthCheck, given, settings
@@ -75,7 +73,7 @@ async def test_what_a_turn_looked_like_on_the_wire_is_kept_with_it_and_goes_with
     assert [await kept.store.wire(f"turn-{number:04}") for number in range(4)] == [*map(json.loads, wires), None]
     assert "wire" not in (await kept.store.turn("turn-0000") or {})
     kept.store.discard(["turn-0000"], lambda: None)
-    kept.store.prune(datetime.fromtimestamp(1_763_700_001.9, UTC), None)
+    kept.store.prune(Limits(1_763_700_001.9))
     await kept.store.drained()
     assert [await kept.store.wire(f"turn-{number:04}") is None for number in range(4)] == [True, True, False, True]
 
@@ -83,7 +81,7 @@ async def test_what_a_turn_looked_like_on_the_wire_is_kept_with_it_and_goes_with
 async def test_a_limit_of_size_counts_what_turns_looked_like_on_the_wire(kept: Kept) -> None:
     noise = [random.Random(number).randbytes(100_000).hex() for number in range(10)]
     await kept.add(*(turn(number, wire=json.dumps({"text": text})) for number, text in enumerate(noise)))
-    await kept.store.pruned(None, 1_000_000)
+    await kept.store.pruned(Limits(max_bytes=1_000_000))
     assert 3 <= len(await kept.ids()) <= 8
 
 
@@ -93,7 +91,7 @@ async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
         *(ScoredConversation(ConversationKey("nightly", f"c{number}", None), 1, [result()]) for number in range(5))
     )
     await kept.store.judge_cache.put("kept just now", {"value": "fine"})
-    kept.store.prune(datetime.fromtimestamp(turn(3).started_at, UTC), None)
+    kept.store.prune(Limits(turn(3).started_at))
     await kept.store.drained()
     assert await kept.ids() == ["turn-0003", "turn-0004"]
     assert sorted(one.key.conversation_id for one in await kept.store.conversations()) == ["c3", "c4"]
@@ -104,7 +102,7 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     noise = random.Random(1)
     texts = [b64encode(noise.randbytes(37_500)).decode() for _ in range(400)]
     await kept.add(*(turn(number, user_text=text) for number, text in enumerate(texts)))
-    kept.store.prune(None, 5_000_000)
+    kept.store.prune(Limits(max_bytes=5_000_000))
     await kept.store.drained()
     left = await kept.ids(limit=1000)
     assert 1 <= len(left) <= 200
@@ -117,21 +115,21 @@ async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
     for start in range(0, 6_000, 1_000):
         named = ((n, ("orders", "refunds", "search", "gone")[n % 4]) for n in range(start, start + 1_000))
         await kept.add(*(turn(n, agent_name=name, user_text="x" * 1_000, wire="y" * 500) for n, name in named))
-    own = {
-        "orders": Limits(began + 100, None),
-        "refunds": Limits(None, 1_000_000),
-        "search": Limits(None, 1_000_000_000),
-        "unknown": Limits(began, 1),
-    }
-    before = datetime.fromtimestamp(began + 5_000, UTC)
-    announced = await kept.store.prunable(before, None, own)
+    own = [
+        Limits(began + 100, None, "orders"),
+        Limits(None, 1_000_000, "refunds"),
+        Limits(None, 1_000_000_000, "search"),
+        Limits(began, 1, "unknown"),
+        Limits(began + 5_000, None, None, ("orders", "refunds", "search", "unknown")),
+    ]
+    announced = [await kept.store.prunable(one) for one in own]
 
     async def numbers(agent: str) -> list[int]:
         statement = "SELECT turn_id FROM turns WHERE agent = :agent ORDER BY seq"
         return [int(turn_id[5:]) for (turn_id,) in await kept.store._read(statement, {"agent": agent}, list)]
 
-    deleted = await kept.store.pruned(before, None, own)
-    assert (deleted, 6_000) == (announced.turns, announced.stored)
+    assert await kept.store.pruned(*own) == sum(one.turns for one in announced)
+    assert {one.stored for one in announced} == {6_000}
     assert await numbers("orders") == list(range(100, 6_000, 4))
     assert await numbers("search") == list(range(2, 6_000, 4))
     assert await numbers("gone") == list(range(5_003, 6_000, 4))
@@ -147,42 +145,15 @@ async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
 
     more = [turn(n, agent_name="refunds", user_text="x" * 1_000, wire="y" * 500) for n in range(6_000, 6_100)]
     await kept.add(*more)
-    assert await kept.store.pruned(before, None, own) == 100
-    assert await kept.store.pruned(before, None, own) == 0
+    assert await kept.store.pruned(*own) == 100
+    assert await kept.store.pruned(*own) == 0
     assert await numbers("refunds") == [*left[100:], *range(6_000, 6_100)]
-
-
-async def test_turns_of_agents_without_a_limit_of_their_own_make_room_first(kept: Kept) -> None:
-    noise = random.Random(1)
-    texts = [b64encode(noise.randbytes(37_500)).decode() for _ in range(200)]
-    names = {n: "orders" if n < 20 else "refunds" for n in range(200)}
-    await kept.add(*(turn(n, agent_name=names[n], user_text=text) for n, text in enumerate(texts)))
-    own = {"orders": Limits(None, 4_000_000), "refunds": Limits(0, None)}
-    await kept.store.pruned(None, 3_000_000, own)
-    assert len(await kept.ids(agent="orders")) == 20
-    left = await kept.ids(agent="refunds", limit=1000)
-    assert 1 <= len(left) < 100
-    assert left == [f"turn-{number:04}" for number in range(200)][-len(left) :]
-    await kept.store.pruned(None, 300_000, own)
-    assert 1 <= len(await kept.ids()) < 20
-    assert await kept.ids(agent="refunds") == []
-
-
-async def test_what_an_agent_takes_is_measured_without_a_look_at_all_its_turns() -> None:
-    """A block is 2,048 numbers."""
-    sizes = AgentSizes()
-    assert sizes.full("orders", [(0, 10), (1, 20), (5, 30)], 60) is None
-    assert sizes.since("orders") == 5 * 2_048
-    assert sizes.since("refunds") == 0
-    assert sizes.full("orders", [(5, 35), (6, 15)], 60) == FullBlock(2_048, 4_095, 10)
-    assert sizes.full("orders", [(6, 15)], 60) == FullBlock(2_048, 4_095, 10)
-    assert sizes.full("orders", [(6, 15)], 70) is None
 
 
 async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
     await kept.add(turn(1), turn(2))
-    kept.store.prune(datetime.fromtimestamp(0, UTC), 100_000_000)
-    kept.store.prune(None, None)
+    kept.store.prune(Limits(0, 100_000_000))
+    kept.store.prune(Limits())
     await kept.store.drained()
     assert await kept.ids() == ["turn-0001", "turn-0002"]
 
@@ -239,7 +210,7 @@ async def test_a_turn_that_is_scored_again_keeps_its_annotations_and_a_deleted_o
     for number in (1, 2, 3):
         await kept.store.annotate(annotation(number, f"turn-{number:04}"))
     await kept.finish(Scored("turn-0003", [result()], turn(3, user_text="merged")))
-    kept.store.prune(datetime.fromtimestamp(turn(2).started_at, UTC), None)
+    kept.store.prune(Limits(turn(2).started_at))
     await kept.store.drained()
     discarded = asyncio.Event()
     kept.store.discard(["turn-0002"], partial(asyncio.get_running_loop().call_soon_threadsafe, discarded.set))
@@ -281,7 +252,7 @@ async def test_a_run_keeps_its_verdict_until_its_last_turn_goes(kept: Kept) -> N
     await kept.store.judged("live", judged)
     assert await kept.store.kept_verdict("live") == judged
     assert [one.verdict for one in await kept.store.runs("live")] == [RunVerdict("s", "passed")]
-    await kept.store.pruned(datetime.now(UTC) + timedelta(days=36_500), None)
+    await kept.store.pruned(Limits(1e11))
     assert await kept.store.kept_verdict(run) is None
 
 
@@ -721,7 +692,7 @@ async def test_the_turns_of_a_task(kept: Kept) -> None:
 
 
 async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -> None:
-    """Equal ids, as agents and clients choose them; of what an earlier release stored, the agent is not known."""
+    """Equal ids, as agents and clients choose them."""
     ids: dict[str, Any] = {"task_id": "t", "conversation_id": "c", "case_id": "case"}
     mine = [turn(n, agent_name="orders", **ids) for n in range(3)]
     await kept.add(*mine, turn(5, agent_name="orders", conversation_id="c"))
@@ -745,9 +716,6 @@ async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -
     assert await kept.store.positions(5, "orders") == {("nightly", "case", "c"): 3}
     assert [key.conversation_id for key in await kept.store.unscored_conversations(5, "orders")] == ["c"]
     assert await kept.store.positions(2, "orders") == {}
-
-    await kept.store._change("UPDATE turns SET agent = ''", {})
-    assert len(await kept.store.of_task("t", "orders", 200)) == 200
 
 
 async def test_a_silent_turn_is_taken_over_by_one(kept: Kept) -> None:

@@ -168,7 +168,7 @@ async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: 
         await it.until(lambda: it.proxy.store.health.problem is None)
         await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
-    assert {entry.name for entry in tmp_path.iterdir()} == {"notes.txt", "notes.txt-reserve"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"notes.txt"}
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "file is not a database" in told
 
@@ -264,7 +264,7 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
             main()
     out, err = capsys.readouterr()
     assert (ended.value.code, out) == (2, "")
-    assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*\.recover.*$", err)
+    assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*restore a backup.*$", err)
     assert ("turn(s) are lost" in err) is (command[0] == "run")
     assert "Traceback" not in err
     assert path.read_bytes()[(page - 1) * 4096 : page * 4096] == damaged[(page - 1) * 4096 : page * 4096]
@@ -321,26 +321,6 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
     assert "Traceback" not in caplog.text
     with closing(open_store(str(path), must_exist=True)) as store:
         assert len(await Kept(store).ids()) == 1
-
-
-@pytest.mark.parametrize("lost", ["-wal", "-shm"])
-async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
-    lost: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """SQLite would continue in a file without a name: no other process could read it, it would end with the process.
-    Without the index of the log, processes would overwrite what others wrote."""
-    path = tmp_path / "turns.db"
-    async with traffic(path) as it:
-        await it.send()
-        await it.proxy.flush(PATIENCE_S)
-        (tmp_path / f"turns.db{lost}").unlink()
-        await it.send()
-        await it.proxy.flush(PATIENCE_S)
-        assert await it.runs() == [(2, 0)]
-        assert await it.metric("replaced_total") == 1
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (2,)
-    assert "write-ahead log was deleted or replaced while in use" in caplog.text
 
 
 async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(

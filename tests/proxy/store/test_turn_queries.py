@@ -269,10 +269,10 @@ def plans(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read = store._read
     explain = "EXPLAIN QUERY PLAN" if isinstance(store, SqliteStore) else "EXPLAIN"
 
-    async def explained(statement: str, values: dict[str, Any], decode: Any, *threads: Any) -> Any:
+    async def explained(statement: str, values: dict[str, Any], decode: Any, **more: Any) -> Any:
         rows = await read(f"{explain} {statement}", values, list)
         found.append("\n".join(str(row[-1]) for row in rows))
-        return await read(statement, values, decode, *threads)
+        return await read(statement, values, decode, **more)
 
     monkeypatch.setattr(store, "_read", explained)
     return found
@@ -306,7 +306,8 @@ async def test_indexes_are_used(
         for filters in UNSORTED:
             found.clear()
             await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
-            assert not any("TEMP B-TREE" in plan for plan in found), found
+            examined = [plan.partition("SCAN sized")[0] for plan in found]  # before a page of them is sorted
+            assert not any("TEMP B-TREE" in plan for plan in examined), found
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────

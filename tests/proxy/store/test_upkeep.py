@@ -1,4 +1,4 @@
-"""`migrate`, `backup` and `restore` as commands, over real stores: in use, damaged, cut short, of another version."""
+"""`backup` and `restore` as commands, over real stores: in use, damaged, cut short, of another version."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-import psycopg
 import pytest
-from a2a_eval_proxy.settings.store_url import masked_url
 from a2a_eval_proxy.store import StoreError, marked_in_use, open_store
-from a2a_eval_proxy.store.postgres import store as postgres_store
-from a2a_eval_proxy.store.schema import FIRST_VERSION, POSTGRES, SQLITE
-from a2a_eval_proxy.store.sqlite import backup, file
+from a2a_eval_proxy.store.schema import VERSION
+from a2a_eval_proxy.store.sqlite import backup
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
-from a2a_eval_proxy.store.upkeep import migrated
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
 from support.prefork import run as command
@@ -54,35 +49,10 @@ def turns_in(path: Path) -> int:
 
 
 def files(folder: Path) -> set[str]:
-    return {one.name for one in folder.iterdir()} - {"turns.db-reserve"}
+    return {one.name for one in folder.iterdir()}
 
 
-# ── migrate ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_migrate_says_that_there_is_nothing_to_do(path: Path) -> None:
-    done = command("migrate", "--store", path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        f"store {path}: has schema {SQLITE.version}, that of this version of a2a-eval-proxy; there is nothing to do\n"
-    )
-
-
-def test_migrate_says_what_it_will_do_before_it_does_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = {**SQLITE.migrations, SQLITE.version + 1: ("ALTER TABLE turns\n  ADD COLUMN mood TEXT",)}
-    monkeypatch.setattr(file, "SQLITE", replace(SQLITE, migrations=step))
-    lines = migrated(str(path))
-    said = [next(lines), next(lines)]
-    assert said[0].endswith(
-        f"has schema {SQLITE.version}, this version of a2a-eval-proxy has {SQLITE.version + 1}; it is changed by"
-    )
-    assert said[1] == "  ALTER TABLE turns ADD COLUMN mood TEXT"
-    assert file.upgrade_of(str(path)).version == SQLITE.version
-    assert list(lines) == [f"store {path}: has schema {SQLITE.version + 1} now"]
-    assert turns_in(path) == 3
-
-
-@pytest.mark.parametrize("version", [SQLITE.version + 1, FIRST_VERSION - 1])
+@pytest.mark.parametrize("version", [VERSION + 1, 17])
 def test_a_store_of_a_later_or_unreleased_version_is_refused_and_stays(
     version: int, path: Path, tmp_path: Path
 ) -> None:
@@ -90,7 +60,6 @@ def test_a_store_of_a_later_or_unreleased_version_is_refused_and_stays(
         connection.execute(f"PRAGMA user_version = {version}")
     before, other = path.read_bytes(), tmp_path / "other.db"
     for work in (
-        lambda: list(migrated(str(path))),
         lambda: backup.back_up(str(path), other),
         lambda: backup.restore(path, str(other)),
     ):
@@ -98,32 +67,11 @@ def test_a_store_of_a_later_or_unreleased_version_is_refused_and_stays(
             work()
     assert path.read_bytes() == before
     assert files(tmp_path) == {"turns.db"}
-    refused(command("migrate", "--store", path), f"(schema {version}, ")
-
-
-def test_migrate_over_postgresql(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = postgres.new_database()
-    refused(command("migrate", "--store", url), "the database holds no store")
-    open_store(url).close()
-    assert f"has schema {POSTGRES.version}, that of this version" in "".join(migrated(url))
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '0999'")
-    with pytest.raises(StoreError, match=r"another version of a2a-eval-proxy wrote it \(schema 999"):
-        list(migrated(url))
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"UPDATE a2a_eval_proxy_version SET version_num = '{POSTGRES.version:04}'")
-    step = {**POSTGRES.migrations, POSTGRES.version + 1: ("ALTER TABLE turns ADD COLUMN mood text",)}
-    monkeypatch.setattr(postgres_store, "POSTGRES", replace(POSTGRES, migrations=step))
-    assert list(migrated(url))[1:] == [
-        "  ALTER TABLE turns ADD COLUMN mood text",
-        f"store {masked_url(url)}: has schema {POSTGRES.version + 1} now",
-    ]
 
 
 def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
     missing, other = str(tmp_path / "no.db"), tmp_path / "other.db"
     for work in (
-        lambda: list(migrated(missing)),
         lambda: backup.back_up(missing, other),
         lambda: backup.restore(other, missing),
     ):

@@ -49,6 +49,12 @@ def named(statement: str) -> bytes:
     return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
 
 
+@lru_cache(maxsize=500)
+def positional(statement: str) -> bytes:
+    """A statement whose values stand at `?`, in the form of the driver."""
+    return statement.replace("%", "%%").replace("?", "%s").encode()
+
+
 class Database:
     """Connects when it is first used, and again when a connection was lost.
 
@@ -119,15 +125,6 @@ class Database:
             return await (await connection.execute(statement, values)).fetchall()
 
         return await self.run(select, "read")
-
-    async def change(self, statement: bytes, values: Mapping[str, Any]) -> int:
-        """Run a statement; returns the number of changed rows. One that its caller gives up changes nothing."""
-
-        async def change(connection: Connection) -> int:
-            async with connection.transaction():
-                return (await connection.execute(statement, values)).rowcount
-
-        return await self.run(change)
 
     def close(self) -> None:
         """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""

@@ -3,20 +3,21 @@ transaction."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from procrastinate.schema import SchemaManager
 from psycopg.conninfo import conninfo_to_dict
 from tool_call_evaluators.judge.cache import JudgeCacheError
 
-from ... import audit
 from ...settings.store_url import check_postgres, masked_url
 from ..base import StoreError, StoreUnreachableError
+from ..dialects import POSTGRES
 from ..encoding import (
     Add,
     Discard,
@@ -25,34 +26,22 @@ from ..encoding import (
     FinishConversations,
     Item,
     Mark,
-    Prune,
     Settle,
-    latest_results,
 )
-from ..schema import POSTGRES, Upgrade
+from ..reads import Rows
+from ..schema import VERSION, statements, unknown_version
 from ..store import Store
 from ..write_queue import QueuedWrites
-from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, reason, refused
-from .reads import PostgresReads
-from .work import WorkStore
-from .writes import (
-    Rows,
-    conversation_columns,
-    delete_turns,
-    insert_turns,
-    insert_wires,
-    prune,
-    put_conversations,
-    put_results,
-    result_columns,
-    settle_turns,
-    vacuum,
-)
+from ..writes import group_statements
+from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, positional, reason, refused
+from .work import WorkStore, queue_jobs
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 _GET = named("SELECT entry FROM judge_answers WHERE key = :key")
-_PUT = named(
+_PUT = (
     "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
     " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
 )
@@ -73,17 +62,14 @@ class PostgresJudgeCache:
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
         try:  # JSON in ASCII, which PostgreSQL takes whatever it says
-            await self._database.change(_PUT, {"key": key, "entry": json.dumps(entry)})
+            await self._database.run(partial(_rowcount, _PUT, {"key": key, "entry": json.dumps(entry)}))
         except StoreError as error:
             raise JudgeCacheError(str(error)) from error
 
 
-VERSION_TABLE = "a2a_eval_proxy_version"
-
-JOB_ENGINE = "03.04.00_50_post_add_retry_failed_job_procedure.sql"
-"""The last migration of procrastinate, the job engine, that its tables have. Later ones become a version of ours."""
-
-_CREATING = 0x6132_6165_7661_6C02  # advisory lock of who creates or upgrades the tables
+_VERSION_TABLE = "a2a_eval_proxy_version"
+_CREATING = 0x6132_6165_7661_6C02  # advisory lock of who creates the tables
+_NO_STORE = "the database holds no store; has anything been captured into it?"
 
 
 def check_url(url: str) -> None:
@@ -96,16 +82,16 @@ def check_url(url: str) -> None:
 
 
 def prepare(url: str, *, must_exist: bool = False) -> None:
-    """Make the tables of a store, or bring them to this version, in one transaction. What is there stays.
+    """Make the tables of a store in one transaction. What is there stays.
 
     Raises StoreUnreachableError where the database does not let us in, or cannot make them now; StoreError where it
-    (`must_exist`) holds no store, holds one of an unknown version, or something else under the names of our tables.
+    (`must_exist`) holds no store, holds one of another version, or something else under the names of our tables.
     """
     name = f"store {masked_url(url)}"
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
-            former = _create_tables(connection, must_exist=must_exist)
+            _create_tables(connection, must_exist=must_exist)
     except StoreError as error:
         raise StoreError(f"{name}: {error}") from error
     except (psycopg.OperationalError, OSError) as error:
@@ -115,61 +101,27 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
         if passes(error):
             raise StoreUnreachableError(problem) from error
         raise StoreError(f"{problem}; give a database of its own") from error
-    if former not in (None, POSTGRES.version):
-        audit.changed(store=masked_url(url), schema=POSTGRES.version)
 
 
-def upgrade_of(url: str) -> Upgrade:
-    """That of an existing store. Raises StoreUnreachableError; StoreError for a missing one, or an unknown version."""
-    check_url(url)
-    name = f"store {masked_url(url)}"
-    try:
-        with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S) as connection:
-            version = _stored_version(connection)
-    except (psycopg.Error, OSError) as error:
-        raise StoreUnreachableError(f"{name}: cannot connect: {reason(error)}") from error
-    if version is None:
-        raise StoreError(f"{name}: {_NO_STORE}")
-    try:
-        return Upgrade(version, POSTGRES.version, POSTGRES.upgrade(version))
-    except StoreError as error:
-        raise StoreError(f"{name}: {error}") from None
-
-
-_NO_STORE = "the database holds no store; has anything been captured into it?"
-
-
-def _stored_version(connection: psycopg.Connection[Any]) -> int | None:
-    """None where the database holds no store."""
-    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone() or (False,)
-    if not exists:
-        return None
-    (version,) = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() or ("0",)  # noqa: S608
-    return int(version)
-
-
-def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> int | None:
-    """Returns the version that the store had; None for a new one."""
-    version = _stored_version(connection)
-    if version is not None:
-        statements = POSTGRES.upgrade(version)
-    elif must_exist:
+def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
+    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (_VERSION_TABLE,)).fetchone() or (False,)
+    if exists:
+        (version,) = connection.execute(f"SELECT version_num FROM {_VERSION_TABLE}").fetchone() or ("none",)  # noqa: S608
+        if version != str(VERSION):
+            raise unknown_version(version)
+        return
+    if must_exist:
         raise StoreError(_NO_STORE)
-    else:
-        connection.execute(f"CREATE TABLE {VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
-        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('')")  # noqa: S608  # fixed texts
-        statements = [*POSTGRES.statements(), SchemaManager.get_schema()]
-    for statement in statements:
+    for statement in (*statements(POSTGRES, shared=True), SchemaManager.get_schema()):
         connection.execute(statement.encode())
-    if statements:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{POSTGRES.version:04}'")  # noqa: S608
-    return version
+    connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
+    connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
 
 
 _SHOWN = 100  # characters of an id in a message: agents make up some of them
 
 
-class PostgresStore(PostgresReads, Store):
+class PostgresStore(Store):
     """With `for_workers`, each turn that is added as pending is queued for them in the same
     transaction.
 
@@ -179,14 +131,16 @@ class PostgresStore(PostgresReads, Store):
     time (`patient`: for any): what is written waits in memory.
     """
 
+    shared = True
     trouble = TROUBLE
+    _dialect = POSTGRES
 
     def __init__(self, url: str, *, must_exist: bool = False, for_workers: bool = False, patient: bool = False) -> None:
         check_url(url)
         self._url = url
         self._must_exist = must_exist
         database = Database(url)
-        PostgresReads.__init__(self, database)
+        self._database = database
         QueuedWrites.__init__(self, database.name, patient=patient)
         self.judge_cache = PostgresJudgeCache(database)
         self.work: WorkStore = WorkStore(database)  # what workers do
@@ -209,37 +163,52 @@ class PostgresStore(PostgresReads, Store):
     def _open(self) -> None:
         prepare(self._url, must_exist=self._must_exist)
 
-    def _writing(self, group: list[Item]) -> Callable[[], None]:
-        added = {
-            id(item): [turn.columns() | {"held": turn.turn_id in item.held, "names": turn.names} for turn in item.rows]
-            for item in group
-            if isinstance(item, Add)
-        }
-        return partial(self._write, group, added)
+    async def _read(
+        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], *, search: bool = False
+    ) -> T:
+        rows = await self._database.rows(named(statement), values)
+        return await asyncio.to_thread(decode, rows)
 
-    def _pruned(self, item: Prune) -> int:
-        deleted = 0
-        while count := self._database.submit(partial(prune, item=item, sizes=self._sizes)).result():
-            deleted += count
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        return await self._database.run(partial(_rowcount, statement, values))
+
+    async def _taken(self, statement: str, values: dict[str, Any]) -> list[Any]:
+        return list(await self._database.rows(named(statement), values))
+
+    # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
+
+    def _execute(self, statement: str, values: dict[str, Any]) -> int:
+        return self._database.submit(partial(_rowcount, statement, values)).result()
+
+    def _value(self, statement: str, values: dict[str, Any]) -> Any:
+        async def first(connection: Connection) -> Any:
+            row = await (await connection.execute(named(statement), values)).fetchone()
+            return row[0] if row else None
+
+        return self._database.submit(first).result()
+
+    def _reclaim(self, *, deleted: bool) -> None:
         if deleted:
             try:
-                self._database.submit(vacuum).result()
+                self._database.submit(_vacuum).result()
             except TROUBLE as error:
                 logger.info(
                     "store %s: what was deleted is freed in the server's own time: %s", self._name, reason(error)
                 )
-        return deleted
 
-    def _write(self, items: list[Item], added: dict[int, Rows]) -> None:
+    def _writing(self, group: list[Item]) -> Callable[[], None]:
+        return partial(self._write, group)
+
+    def _write(self, items: list[Item]) -> None:
         """Write them together; where the database refuses one of them, all others."""
         try:
-            self._database.submit(partial(_write_all, items, added, for_workers=self._for_workers)).result()
+            self._database.submit(partial(_write_all, items, for_workers=self._for_workers)).result()
         except TROUBLE as error:
             if not refused(error):
                 raise
             if len(items) > 1:
                 for item in items:
-                    self._write([item], added)
+                    self._write([item])
             else:
                 logger.error("store %s will not take %s: %s", self._name, _described(items[0]), reason(error))
 
@@ -266,18 +235,32 @@ def _described(item: Item) -> str:
     return f"{_DESCRIPTIONS[type(item)]} {', '.join(name[:_SHOWN] for name in names)}"
 
 
-async def _write_all(items: list[Item], added: dict[int, Rows], connection: Connection, *, for_workers: bool) -> None:
-    """Turns before their results, results in the order in which they came. `added` has the rows of an `Add` by id."""
-    new = [row for item in items for row in added.get(id(item), ())]
+async def _write_all(items: list[Item], connection: Connection, *, for_workers: bool) -> None:
     async with connection.transaction():
-        await insert_turns(connection, new, for_workers=for_workers)
-        wires = {turn.turn_id: turn.wire.decode() for item in items if isinstance(item, Add) for turn in item.rows}
-        await insert_wires(connection, {turn_id: wire for turn_id, wire in wires.items() if wire})
-        settled = [turn for item in items if isinstance(item, Settle) for turn in item.rows]
-        await settle_turns(connection, settled, for_workers=for_workers)
-        await put_results(connection, [result_columns(one) for one in latest_results(items)])
-        for item in items:
-            if isinstance(item, FinishConversations):
-                await put_conversations(connection, [conversation_columns(one) for one in item.rows])
-            elif isinstance(item, Discard):
-                await delete_turns(connection, list(item.rows))
+        jobs = await queue_jobs(connection, _pending(items)) if for_workers else None
+        for statement, values in group_statements(items, POSTGRES, jobs):
+            await connection.execute(positional(statement), values)
+
+
+def _pending(items: list[Item]) -> list[str]:
+    """The turns that workers are to score: closed ones that are not held, and those that settle."""
+    added = [
+        turn.turn_id
+        for item in items
+        if isinstance(item, Add)
+        for turn in item.rows
+        if turn.status == "pending" and turn.results is None and turn.turn_id not in item.held
+    ]
+    settled = [turn.turn_id for item in items if isinstance(item, Settle) for turn in item.rows]
+    return list(dict.fromkeys([*added, *settled]))
+
+
+async def _rowcount(statement: str, values: dict[str, Any], connection: Connection) -> int:
+    """In a transaction: where its caller gives it up, nothing is changed."""
+    async with connection.transaction():
+        return (await connection.execute(named(statement), values)).rowcount
+
+
+async def _vacuum(connection: Connection) -> None:
+    """Must not run in a transaction. Skips tables that another proxy vacuums."""
+    await connection.execute(b"VACUUM (SKIP_LOCKED) turns, annotations, wires, conversations, judge_answers")

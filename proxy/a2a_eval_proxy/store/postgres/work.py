@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
-from ..encoding import encoded_conversation, encoded_scored, stored_key, stored_text
+from ..encoding import conversation_key, encoded_conversation, encoded_scored, stored_key, stored_text
 from ..reads import turn_json
-from .database import Database, named
-from .writes import (
-    conversation_columns,
-    conversation_digest,
-    put_first_results,
-    put_newer_conversations,
-    queue_abandoned,
-    result_columns,
+from ..writes import newer_conversation, result_statements
+from .database import Connection, Database, named, positional
+
+QUEUE = "a2a-eval-proxy"
+TASK = "score_turns"
+
+_TURNS_PER_JOB = 50
+"""A job costs the database more than a turn does; but all of a job's turns wait for the slowest of them."""
+
+_DEFER = named(
+    "SELECT unnest(procrastinate_defer_jobs_v1("
+    "ARRAY[ROW(:queue, :task, 0, NULL, NULL, CAST(:arguments AS jsonb), NULL)::procrastinate_job_to_defer_v1]))"
 )
+
+ABANDONED_S = 600  # seconds after which a pending turn that has no job counts as left by the proxy that was to score it
+
+_ABANDONED = named(
+    "SELECT turn_id FROM turns WHERE status = 'pending' AND CASE"
+    " WHEN job_id IS NULL THEN stored_at < extract(epoch FROM now()) - :seconds"
+    " ELSE NOT EXISTS (SELECT FROM procrastinate_jobs AS job WHERE job.id = job_id) END"
+    " ORDER BY seq LIMIT 1000 FOR UPDATE SKIP LOCKED"
+)
+_ASSIGN = named("UPDATE turns SET job_id = :job WHERE turn_id = ANY(:ids)")
+
+
+async def queue_jobs(connection: Connection, turn_ids: Sequence[str]) -> dict[str, int]:
+    """Queue these turns to be scored; returns the job of each."""
+    jobs: dict[str, int] = {}
+    for start in range(0, len(turn_ids), _TURNS_PER_JOB):
+        ids = list(turn_ids[start : start + _TURNS_PER_JOB])
+        arguments = {"queue": QUEUE, "task": TASK, "arguments": json.dumps({"turn_ids": ids})}
+        ((job,),) = await (await connection.execute(_DEFER, arguments)).fetchall()
+        for turn_id in ids:
+            jobs[turn_id] = job
+    return jobs
+
+
+async def queue_abandoned(connection: Connection, after_s: float = ABANDONED_S) -> int:
+    """Queue pending turns that no process is going to score; returns how many.
+
+    Those are turns whose job is gone, and turns without one that a proxy was to score itself and has not for
+    `after_s`. A job that failed for good stays, and so do its turns.
+    """
+    async with connection.transaction():
+        found = await (await connection.execute(_ABANDONED, {"seconds": after_s})).fetchall()
+        jobs = await queue_jobs(connection, [turn_id for (turn_id,) in found])
+        for job in dict.fromkeys(jobs.values()):
+            await connection.execute(_ASSIGN, {"job": job, "ids": [turn for turn, its in jobs.items() if its == job]})
+    return len(jobs)
+
 
 _TURNS = named("SELECT job_id, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq")
 _CONVERSATIONS = named(
@@ -28,12 +70,16 @@ _CONVERSATIONS = named(
 )
 _SAID = named("SELECT key, turns FROM conversations WHERE key = ANY(:keys)")
 
+_CLAIM = named(
+    "SELECT turn_id, job_id FROM turns WHERE turn_id = ANY(:ids) AND status = 'pending' ORDER BY turn_id FOR UPDATE"
+)
+
 _ALL = 2**31 - 1
 
 MAX_COUNTED = 100_000  # maximum number of pending turns to count
 
 _BACKLOG = named(
-    "SELECT count(*), coalesce(extract(epoch FROM now() - min(stored_at)), 0),"
+    "SELECT count(*), coalesce(extract(epoch FROM now()) - min(stored_at), 0),"
     " (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - make_interval(secs => :alive))"
     " FROM (SELECT stored_at FROM turns WHERE status = 'pending' ORDER BY seq LIMIT :most) AS waiting"
 )
@@ -81,19 +127,35 @@ class WorkStore:
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
         """Returns the number of turns at the last evaluation of each of these conversations that has results."""
-        keys = {conversation_digest(stored_key(key)): key for key in conversations}
+        keys = {conversation_key(stored_key(key)): key for key in conversations}
         return {keys[digest]: turns for digest, turns in await self._database.rows(_SAID, {"keys": list(keys)})}
 
     async def finish(self, scored: Sequence[tuple[Scored, Claim]]) -> set[str]:
         """Give these turns their results and mark them done: those that are pending, and the same as when they were
         claimed. Returns which these were."""
-        rows = [result_columns(encoded_scored(one)) | {"job_id": claim.job_id} for one, claim in scored]
-        return await self._database.run(lambda connection: put_first_results(connection, rows))
+        claims = {one.turn_id: (one, claim.job_id) for one, claim in scored}
+
+        async def finish(connection: Connection) -> set[str]:
+            async with connection.transaction():
+                found = await connection.execute(_CLAIM, {"ids": list(claims)})
+                ours = {turn_id for turn_id, job in await found.fetchall() if job == claims[turn_id][1]}
+                for statement, values in result_statements([encoded_scored(claims[turn_id][0]) for turn_id in ours]):
+                    await connection.execute(positional(statement), values)
+            return ours
+
+        return await self._database.run(finish)
 
     async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:
         """Replace the results of conversations, unless a conversation has results from more turns."""
-        rows = [conversation_columns(encoded_conversation(one)) for one in scored]
-        await self._database.run(lambda connection: put_newer_conversations(connection, rows))
+        found = [encoded_conversation(one) for one in scored]
+
+        async def finish(connection: Connection) -> None:
+            async with connection.transaction():
+                for one in sorted(found, key=lambda one: conversation_key(one.key)):  # in one order: no deadlock
+                    statement, values = newer_conversation(one)
+                    await connection.execute(positional(statement), values)
+
+        await self._database.run(finish)
 
     async def backlog(self) -> Backlog:
         """What waits now. It costs an index scan of the pending turns."""
@@ -102,5 +164,5 @@ class WorkStore:
         return Backlog(turns, float(oldest_s), workers)
 
     async def queue_abandoned(self) -> int:
-        """See `jobs.queue_abandoned`."""
+        """See `queue_abandoned`."""
         return await self._database.run(queue_abandoned)

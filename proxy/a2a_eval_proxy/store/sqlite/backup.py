@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
-from .file import BESIDE, file_marked_in_use, is_damage, name_locked, upgrade_of
+from .file import BESIDE, check_store, file_marked_in_use, is_damage
 
 _PARTIAL = ".partial"
 """Suffix of a copy that is being written: the name without it is only ever that of a whole one."""
@@ -23,7 +23,7 @@ def back_up(path: str, target: Path) -> int:
     The copy is one moment of the store, with what its write-ahead log has. It is one file, without a log. Writers
     of the store are not held up. Raises StoreError for what is no store, is damaged, or cannot be copied.
     """
-    upgrade_of(path)
+    check_store(path)
     if target.exists():
         raise StoreError(f"{target} exists; give the name of a new file")
     with _whole(path, target) as partial:
@@ -35,21 +35,20 @@ def restore(backup: Path, path: str) -> tuple[int, Path | None]:
     """Put a copy of `backup` in the place of the store at `path`, or of the file to which a link at `path` leads.
 
     Returns the number of its turns, and the name that the former store has now, None if it did not exist. Raises
-    StoreError, and changes nothing, for a backup that is no store, of a later version, or damaged, and for a store that
+    StoreError, and changes nothing, for a backup that is no store, of another version, or damaged, and for a store that
     a process uses.
     """
     if not backup.is_file():
         raise StoreError(f"{backup}: there is no such file")
-    upgrade_of(str(backup))
+    check_store(str(backup))
     store = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     path = str(store)
     with _unused(path), _whole(str(backup), store) as partial:
         former = Path(f"{path}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z")
-        with name_locked(path):
-            for suffix in ("", *BESIDE):  # SQLite would take the log of the former store for that of the new one
-                with suppress(FileNotFoundError):
-                    Path(path + suffix).rename(f"{former}{suffix}")
-            partial.rename(store)
+        for suffix in ("", *BESIDE):  # SQLite would take the log of the former store for that of the new one
+            with suppress(FileNotFoundError):
+                Path(path + suffix).rename(f"{former}{suffix}")
+        partial.rename(store)
     return _turns(store), former if former.exists() else None
 
 
