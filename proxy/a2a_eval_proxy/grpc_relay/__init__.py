@@ -1,6 +1,6 @@
-"""The data port for gRPC: passes calls of any service to the agent as bytes, and captures those of A2A.
+"""Calls over gRPC: passes those of any service to the agent as bytes, and captures those of A2A.
 
-`server` answers calls of clients, `relayed_call` passes one to the `agent`, `messages` reads copies of A2A messages,
-`message_filter` removes the extension from them, `error_details` from errors, `extended_card` names the proxy's
-addresses, `held_messages` bounds memory. HTTP/2 is that of `net`.
+It owns a call from its header to its trailers (`relayed_call`), and the messages that it holds meanwhile. It is given
+streams of HTTP/2 by `serving`, and by `relay` what all requests to one agent share. It hands bytes to the `agent` and
+the client, without the extension where that was not asked for, and copies of messages as JSON to capture.
 """

@@ -1,6 +1,7 @@
 """From a closed turn to a stored, scored one, concurrently with traffic.
 
-The *pipeline* stores a turn, waits for its spans, has it scored and stores the results. The *case book* finds the
-suite's case of a turn; the *scorer* runs the evaluators, the *executor* decides in which thread or process. A
-*conversation* is scored when all turns of its case are. *Stored tasks* takes over turns of a process that ended.
+It owns a turn from its end to its results: the *pipeline* has it redacted, stored, completed by its spans and scored,
+by the cases and evaluators of a suite (*case book*, *scorer*). It is given closed turns, the suite and rules of their
+agent, and the evidence of traces. It hands turns and results to the store, and tells listeners what was closed and
+scored.
 """

@@ -34,7 +34,7 @@ from ..relay.wire_json import exchange_json
 from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
-from .push_port import NotificationWire
+from .notification_wire import NotificationWire
 from .refusals import BelowPath, HttpRefusal
 
 if TYPE_CHECKING:
