@@ -133,7 +133,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "audit | children | clock | errors | files | ids | long_computations | memory | threads | turn",
+        "audit | body_memory | children | clock | errors | files | ids | long_computations | memory | threads | turn",
     ],
     f"{PROXY}.check": [
         "outputs",

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .admin.agent_status import AgentWatch
+from .body_memory import BodyMemory
 from .capture.visibility import CallVisibility
 from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .push.capture import NotifiedTasks
 from .push.registry import WebhookRegistry
-from .relay.body_memory import BodyMemory
 from .relay.opted_in_tasks import Callers, OptedInTasks
 from .scoring.agent_scoring import Scorings, judge_budget
 from .scoring.pipeline import Pipeline

@@ -19,6 +19,7 @@ from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
 from .agent_line import AgentLine, SharedParts, resume, run_in
+from .body_memory import BodyMemory
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
 from .memory import share
@@ -30,7 +31,6 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
-from .relay.body_memory import BodyMemory
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline

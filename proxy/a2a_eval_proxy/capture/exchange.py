@@ -1,46 +1,30 @@
-"""Reads one HTTP request and its response for what they show about turns. Sans-io; never raises on bad input."""
+"""Reports what an exchange shows about turns to a book of them. Sans-io."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.errors import is_web_page, not_of_the_agent
 from a2a_tool_capture.json_limits import WALKED
-from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import (
-    TERMINAL_STATES,
     UNREAD_KEY,
-    normalize_event,
     parts_text,
-    received_event,
-    rpc_error,
     unread_event,
 )
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
 from ..memory import of_json
-from ..protocol.operations import (
-    SENDS_MESSAGE,
-    A2ARequest,
-    Operation,
-    decode_json,
-    encoded,
-    is_generation_mismatch,
-    read_send,
-    rpc_method,
-    rpc_request,
-    user_message,
-)
+from ..protocol.answers import ReadAnswer, task_id_of
+from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, encoded, is_generation_mismatch
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .failures import CAPTURE_FAILED
-from .records import ASKED_KEY, conversation_of, state_of
+from .records import ASKED_KEY
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -61,6 +45,9 @@ _MAX_VERSIONS = 64
 
 _LAST_WORD = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
 """The last word of a text that was cut: redaction could no longer recognize a secret in it."""
+
+CLIENT_GONE = "client_gone"
+"""The code of the finding about an exchange whose client has left."""
 
 _WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
@@ -85,6 +72,19 @@ class RequestFacts:
     parent_turn_id: str = ""
 
 
+class ReadRequest(NamedTuple):
+    """A request, as it was read."""
+
+    request: A2ARequest | None
+    """None for one that is not of A2A, or the agent's to answer."""
+    requested: bool
+    """Whether the client asked for the extension in it."""
+    unread: tuple[str, str] | None = None
+    """Code and message of a finding: why `request` has only what the path or the first bytes show."""
+    is_notified: bool = False
+    """Whether it sets a webhook whose notifications come here."""
+
+
 class ExchangeBook(Protocol):
     """What exchanges report to: a `TurnBook`, or a `ForwardingBook`. What `open` and `watch` return has `findings`, and
     the `turn` that the exchange opened, as long as that is open."""
@@ -106,10 +106,8 @@ class ExchangeBook(Protocol):
 
 
 class Exchange:
-    """Follows one exchange: `request_body`, then `event` or `answer`, then `end`.
-
-    Once the request body is read, `requested` is whether the client asked for the extension.
-    """
+    """Follows one exchange, of which it gets what was read: `request`, then `event` or `answer`, then `end`. It says
+    nothing to whoever relays the exchange."""
 
     def __init__(self, book: ExchangeBook, facts: RequestFacts, turn_id: str) -> None:
         """`turn_id`: of the turn that the request opens, if it opens one."""
@@ -117,75 +115,43 @@ class Exchange:
         self._facts = facts
         self._turn_id = turn_id
         self._watcher: Any = None
-        self._state = ""
-        self.conversation_id = ""
-        """That which the answer names; "" for none."""
-        self._read = False
         self._understood = False
         self._final = False
         self._message_came = False
         self._conditional: dict[str, Any] | None = None
         """The message, as long as the agent may still refuse it for the generation of its task: until then it opens no
         turn, and a turn that is open is not ended by it."""
-        self.request: A2ARequest | None = None
-        self.requested = facts.requested_by_header
+        self._request: A2ARequest | None = None
+        self._requested = facts.requested_by_header
+        self.named_task = ""
+        """The task that the request names; "" for none."""
+        self._is_notified = False
+        self._notified_task = ""
+        self._left: Finding | None = None
+        """Set where the client has left, and the turn waits for a notification that names its task."""
         self.task_ids: list[str] = []
         """Ids of the tasks in the response so far."""
-        self.task_over = False
-        """Whether the task is known to have ended, after `end`."""
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_request(self, rest: A2ARequest | None, body: bytes, payload: Any = None) -> None:
-        """Set `request` and `requested`; later calls do nothing.
-
-        `rest` is what the path shows, None where only the body does (JSON-RPC). What cannot be read is the agent's
-        to answer: `request` stays None. `payload` is the decoded body, where the caller has it.
-        """
-        if self._read:
-            return
-        self._read = True
-        request = rest
-        if request is None or request.operation in SENDS_MESSAGE:
-            try:
-                decoded = decode_json(body) if body and payload is None else payload
-            except ValueError:
-                return  # the agent's to answer
-            if request is None:
-                request = rpc_request(decoded)
-            else:
-                read_send(request, decoded)
-        self.request = request
+    def request(self, sent: ReadRequest, now: float) -> None:
+        """The request is complete and sent. A message opens a turn."""
+        self._request = request = sent.request
+        self._requested = sent.requested
+        self._is_notified = sent.is_notified
         if request is None:
             return
-        if request.operation is Operation.BATCH:  # not captured, but one that asks gets what it asked for
-            items = decoded if isinstance(decoded, list) else ()
-            messages = [user_message(item.get("params")) for item in items if isinstance(item, dict)]
-            self.requested = self.requested or any(_asks(message) for message in messages if message)
-        elif request.message is not None:
-            self.requested = self.requested or _asks(request.message)
-
-    def request_body(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
-        """The request is complete and sent: see `read_request`. A message opens a turn."""
-        if not self._read:
-            self.read_request(rest, body)
-        request = self.request
-        if request is None:
-            return
-        if request.message is not None and request.if_generation and request.named_task:
+        self.named_task = request.named_task
+        if sent.unread is not None:
+            if request.operation in SENDS_MESSAGE:
+                self._open_turn(request, {}, now)
+                self.report(*sent.unread)
+        elif request.message is not None and request.if_generation and request.named_task:
             self._conditional = request.message
         elif request.message is not None:
             self._open_turn(request, request.message, now)
         elif request.operation in _WATCHING:
             self._watcher = self._book.watch()
-
-    def unread_request(self, rest: A2ARequest | None, beginning: bytes, why: tuple[str, str], now: float) -> None:
-        """The request was not read: its path or first bytes have to suffice. `why`: code and message of a finding."""
-        self.request = rest or rpc_method(beginning)
-        if self.request is not None and self.request.operation in SENDS_MESSAGE:
-            self.request.has_webhook = True  # it may have one
-            self._open_turn(self.request, {}, now)
-            self.report(*why)
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
@@ -211,8 +177,7 @@ class Exchange:
             links=_links(facts, message) if links else STARTS_TRACE,
         )
         turn.capture.declared = facts.declared
-        turn.capture.requested_by_client = self.requested
-        request.message = None  # the turn has what it needs; the rest may be large
+        turn.capture.requested_by_client = self._requested
         self._watcher = self._book.open(
             turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
         )
@@ -231,55 +196,55 @@ class Exchange:
         return self._watcher.turn if self._watcher else None
 
     @property
-    def state(self) -> str:
-        """The latest state of the task in the response, in 1.0 names; "" for none."""
-        return self._state
+    def is_closed(self) -> bool:
+        """Whether the client has left, and the turn was closed since: it timed out."""
+        return self._left is not None and self.turn is None
 
     @property
-    def awaits_task(self) -> bool:
+    def _awaits_task(self) -> bool:
         """Whether it opened a turn that is still open, whose task neither the request nor a response has named."""
         turn = self.turn
         return turn is not None and not turn.task_id and not self.task_ids
 
-    def leave(self, problem: Finding) -> None:
-        """The client has left for this reason; the turn stays open until `name_task`."""
-        if self.turn is not None:
-            self.turn.findings.append(problem)
+    def notified(self, task_id: str, now: float) -> None:
+        """A webhook which the request set was notified of this task. It names the task of a turn that has none."""
+        self._notified_task = task_id
+        if self._left is not None or (self._request is not None and self._request.operation is Operation.SEND):
+            self._name_task(now)  # events of a stream come no later than notifications
+        if self._left is not None:
+            left, self._left = self._left, None
+            self.end(now, problem=left)
 
-    def name_task(self, task_id: str, now: float) -> None:
-        """A notification names the task of the turn, if nothing else has done so."""
-        if self._watcher is not None and self.awaits_task:
-            named = {"statusUpdate": {"taskId": task_id}}
+    def _name_task(self, now: float) -> None:
+        if self._notified_task and self._awaits_task:
+            named = {"statusUpdate": {"taskId": self._notified_task}}
             self._remember(self._book.feed(self._watcher, named, now, live=False, size=0))
 
     def _accepted(self, now: float) -> None:
         """The agent has not refused the message."""
         message, self._conditional = self._conditional, None
-        if message is not None and self.request is not None:
-            self._open_turn(self.request, message, now)
+        if message is not None and self._request is not None:
+            self._open_turn(self._request, message, now)
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
-    def event(self, data: bytes, now: float, payload: Any = None, size: int | None = None) -> None:
-        """One SSE event's data; `payload` is the decoded data, where the caller has it, `size` the most memory that it
-        takes, where that is more than the data shows."""
-        if not self.concerns_turns:
-            return
-        if data:
-            self._take(data, payload, now, live=True, size=size)
+    def event(self, answer: ReadAnswer, now: float) -> None:
+        """One event of a stream."""
+        if answer.data:
+            self._take(answer, now, live=True)
         elif self._watcher is not None:
             self._book.touch(self._watcher, now)
 
-    def answer(self, status: int, body: bytes, now: float, payload: Any = None, size: int | None = None) -> None:
-        """The whole body of a response that is not a stream; `payload` and `size` as of an `event`."""
-        if self._watcher is None and self._conditional is None:
+    def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
+        """The whole answer, where it is not a stream."""
+        if not self.concerns_turns:
             return
         if status >= 400:
-            not_its = not_of_the_agent(status, {}, body.decode("utf-8", "replace"))
-            what = f"HTTP status {status}{_error_message(body)}"
+            not_its = not_of_the_agent(status, {}, answer.data.decode("utf-8", "replace"))
+            what = f"HTTP status {status}{_error_message(answer.error)}"
             self.refused(what, now, mismatch=status in _MISMATCHES, by=AGENT_UNREACHABLE if not_its else "agent_error")
         else:
-            self._take(body, payload, now, live=False, size=size)
+            self._take(answer, now, live=False)
 
     def refused(self, status: str, now: float, *, mismatch: bool, by: str = "agent_error") -> None:
         """The exchange ended with an error, whose `status` says what it is; `by`: the finding that says whose it is.
@@ -295,7 +260,14 @@ class Exchange:
         self.report(by, f"the agent answered with {status}", Severity.ERROR)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
-        """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
+        """The exchange ended. `lost`: nothing of the agent can complete the turn."""
+        is_gone = problem is not None and problem.code == CLIENT_GONE
+        if is_gone and self._is_notified:
+            self._name_task(now)
+            if self._awaits_task and problem is not None and self.turn is not None:
+                self._left = problem
+                self.turn.findings.append(problem)
+                return
         if self._conditional is not None:
             self._accepted(now)
         watcher = self._watcher
@@ -303,83 +275,70 @@ class Exchange:
             return
         if problem is None and not self._understood and watcher.turn is not None:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
-        if problem is not None and problem.code == "client_gone" and self._message_came:
+        if is_gone and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
-        self.task_over = self._state in TERMINAL_STATES
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def failed(self, now: float) -> None:
         """Capture has failed: the turn of this exchange, and the open turns of its tasks, may lack calls."""
         self._understood = True
-        turn, named = self.turn, self.request.named_task if self.request is not None else ""
+        turn = self.turn
         if turn is not None and CAPTURE_FAILED not in turn.findings:
             turn.findings.append(CAPTURE_FAILED)
-        for task_id in filter(None, dict.fromkeys([named, *self.task_ids])):
+        for task_id in filter(None, dict.fromkeys([self.named_task, *self.task_ids])):
             self._book.report(task_id, CAPTURE_FAILED, now)
 
-    def _take(self, data: bytes, payload: Any, now: float, *, live: bool, size: int | None) -> None:
+    def _take(self, answer: ReadAnswer, now: float, *, live: bool) -> None:
         if self._conditional is not None:
-            if payload is None:
-                with suppress(ValueError):
-                    payload = decode_json(data)
-            if is_generation_mismatch(rpc_error(payload)):
+            if is_generation_mismatch(answer.error):
                 self._conditional = None
                 return
             self._accepted(now)
-        watcher, request = self._watcher, self.request
-        if watcher is None or request is None:
+        watcher = self._watcher
+        if watcher is None:
             return
         for mark in self._book.unread:
-            if mark.key in data and mark.finding not in watcher.findings:
+            if mark.key in answer.data and mark.finding not in watcher.findings:
                 watcher.findings.append(mark.finding)
-        if payload is None:
-            try:
-                payload = decode_json(data)
-            except ValueError as error:
-                if is_web_page({}, data[:1_000].decode("utf-8", "replace")):
-                    self._understood = self._final = True
-                    self.report(
-                        AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR
-                    )
-                    return
-                unread = unread_event("malformed_response", f"not JSON: {error}")
-                self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
-                return
-        problem = rpc_error(payload)
-        if problem is not None:
-            self._understood = self._final = True
-            detail = problem.get("message") if isinstance(problem, dict) else problem
-            code = problem.get("code") if isinstance(problem, dict) else None
-            message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
-            self.report("agent_error", message, Severity.ERROR)
-            return
-        if request.operation is Operation.LIST:
-            self._take_list(payload, request, now, data)
-            return
-        event = received_event(payload, in_envelope=request.binding.has_envelope, in_stream=live)
+        if answer.error is not None:
+            self._take_error(answer.error)
+        elif answer.problem:
+            self._take_unreadable(answer, now, live=live)
+        elif answer.event is None:
+            self._take_list(answer, now)
+        else:
+            self._take_event(answer.data, answer.event, now, live=live)
+
+    def _take_event(self, data: bytes, event: dict[str, Any], now: float, *, live: bool) -> None:
         if _CHILD_MARK in data:
-            event = {**event, ASKED_KEY: list(dict.fromkeys(_values(payload, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
+            event = {**event, ASKED_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
-        self._state = state_of(event) or self._state
-        self.conversation_id = conversation_of(event) or self.conversation_id
-        task_id = self._book.feed(watcher, event, now, live=live, size=size or of_json(data))
-        if task_id and task_id not in self.task_ids:
-            self.task_ids.append(task_id)
+        self._remember(self._book.feed(self._watcher, event, now, live=live, size=of_json(data)))
 
-    def _take_list(self, payload: Any, request: A2ARequest, now: float, data: bytes) -> None:
-        if request.binding.has_envelope and isinstance(payload, dict):
-            payload = payload.get("result")
-        tasks = payload.get("tasks") if isinstance(payload, dict) else None
-        for task in tasks if isinstance(tasks, list) else ():
-            event = normalize_event(task)
-            if event is None or "task" not in event:
-                continue
-            if not request.includes_artifacts:  # by the protocol no snapshot: a later request may still show the calls
-                self._remember(_string(event["task"].get("id")))
+    def _take_error(self, error: Any) -> None:
+        self._understood = self._final = True
+        detail = error.get("message") if isinstance(error, dict) else error
+        code = error.get("code") if isinstance(error, dict) else None
+        message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
+        self.report("agent_error", message, Severity.ERROR)
+
+    def _take_unreadable(self, answer: ReadAnswer, now: float, *, live: bool) -> None:
+        if is_web_page({}, answer.data[:1_000].decode("utf-8", "replace")):
+            self._understood = self._final = True
+            self.report(AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR)
+            return
+        unread = unread_event("malformed_response", f"not JSON: {answer.problem}")
+        self._book.feed(self._watcher, unread, now, live=live, size=_UNREAD_BYTES)
+
+    def _take_list(self, answer: ReadAnswer, now: float) -> None:
+        for event in answer.listed:
+            if self._request is None or not self._request.includes_artifacts:
+                # By the protocol no snapshot: a later request may still show the calls.
+                self._remember(task_id_of(event))
                 continue
             watch = self._book.watch()
-            size = of_json(encoded(task, data))
+            size = of_json(encoded(event["task"], answer.data))
             self._remember(self._book.feed(watch, event, now, live=False, size=size))
             self._book.end(watch, now)
 
@@ -388,6 +347,7 @@ class Exchange:
             self.task_ids.append(task_id)
 
     def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
+        """Add a finding to the turn."""
         if self._watcher is not None and len(self._watcher.findings) < 100:
             self._watcher.findings.append(Finding(code, message, severity, "response"))
 
@@ -432,19 +392,9 @@ def _values(value: Any, key: str, depth: int) -> Iterator[str]:
         yield from _values(item, key, depth - 1)
 
 
-def _asks(message: dict[str, Any]) -> bool:
-    """Whether the user's message lists the extension."""
-    extensions = message.get("extensions")
-    return isinstance(extensions, list) and any(map(is_capture_uri, extensions))
-
-
-def _error_message(body: bytes) -> str:
+def _error_message(error: Any) -> str:
     """The message of an error body, for a finding; "" where it has none."""
-    try:
-        error = decode_json(body)["error"]
-        return f": {_excerpt(error['message'])}"
-    except (ValueError, KeyError, TypeError, IndexError):
-        return ""
+    return f": {_excerpt(error['message'])}" if isinstance(error, dict) and "message" in error else ""
 
 
 def _excerpt(value: Any) -> str:
@@ -453,10 +403,6 @@ def _excerpt(value: Any) -> str:
         return "without details"
     text = str(value)
     return text if len(text) <= _MAX_EXCERPT else _LAST_WORD.sub("", text[:_MAX_EXCERPT])
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 @lru_cache(_MAX_VERSIONS)

@@ -15,9 +15,10 @@ from a2a_tool_capture import Finding
 from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.wire import TERMINAL_STATES
 
+from ..protocol.answers import task_id_of
 from ..turn import Turn
 from .observations import Observation, turn_to_message
-from .records import TaskWatcher, messages_in, task_id_of
+from .records import TaskWatcher, messages_in
 from .turn_book import TurnBook
 
 MAX_OWN_BYTES = 256 * 1024

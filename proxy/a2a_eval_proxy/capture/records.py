@@ -22,6 +22,7 @@ from a2a_tool_capture.wire import (
     timeline_of,
 )
 
+from ..protocol.answers import state_of
 from ..turn import Turn
 from .lookups import Lookup, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
@@ -539,38 +540,6 @@ SHOWN_LATE = Finding(
     Severity.WARNING,
     "capture",
 )
-
-
-def task_id_of(event: Mapping[str, Any]) -> str:
-    """The id of the task that a v1.0 event is about; "" for none."""
-    task = event.get("task")
-    if isinstance(task, dict):
-        task_id = task.get("id")
-    else:
-        for key in ("artifactUpdate", "statusUpdate", "message"):
-            inner = event.get(key)
-            if isinstance(inner, dict):
-                task_id = inner.get("taskId")
-                break
-        else:
-            return ""
-    return task_id if isinstance(task_id, str) else ""
-
-
-def state_of(event: Mapping[str, Any]) -> str:
-    """The state of the task in a v1.0 event; "" where it shows none."""
-    holder = event.get("task") or event.get("statusUpdate")
-    status = holder.get("status") if isinstance(holder, dict) else None
-    state = status.get("state") if isinstance(status, dict) else None
-    return state if isinstance(state, str) else ""
-
-
-def conversation_of(event: Mapping[str, Any]) -> str:
-    """The id of the conversation that a v1.0 event names; "" for none."""
-    for inner in event.values():
-        if isinstance(inner, dict) and isinstance(found := inner.get("contextId"), str):
-            return found
-    return ""
 
 
 def shows_end(event: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from a2a_tool_capture import Finding, TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_MARKS
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, UNREAD_KEY
 
+from ..protocol.answers import task_id_of
 from ..turn import Turn
 from .lookups import MAX_WAITING, Lookup, Lookups, TaskHistory, TaskStore
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
@@ -28,7 +29,6 @@ from .records import (
     TaskWatcher,
     incomplete_because,
     kept_of,
-    task_id_of,
 )
 from .task_table import MAX_OPEN_BYTES, TaskTable
 from .turn_changes import ChangeTracker

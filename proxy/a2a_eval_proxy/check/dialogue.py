@@ -20,7 +20,7 @@ from a2a_tool_capture.errors import (
     response_problem,
 )
 
-from ..capture.records import conversation_of
+from ..protocol.answers import conversation_of
 from ..protocol.operations import Binding, Operation
 from . import requests
 from .card import objects, offered_interfaces, offers_streaming

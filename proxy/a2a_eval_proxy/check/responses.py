@@ -9,7 +9,7 @@ from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES, normalize_event
 
-from ..capture.records import state_of
+from ..protocol.answers import state_of
 from ..protocol.operations import Operation, decode_json
 from .record import Kind, Occurrence, OperationRequest, ProbeExchange, ResponseEvent
 from .requests import STREAMING

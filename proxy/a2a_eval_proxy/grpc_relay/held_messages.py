@@ -6,7 +6,6 @@ import asyncio
 
 from ..net.client_limits import ClientLimits
 from ..net.http2_streams import Http2Stream
-from ..relay.body_memory import BodyMemory
 
 _ROOM_BYTES = 8 * 1024 * 1024
 """For responses over `SMALL_BYTES`; a larger one is held alone."""
@@ -29,26 +28,14 @@ class _WaitingResponse:
 
 
 class HeldMessages:
-    """The messages of all calls: requests within the memory for bodies of HTTP, responses within a room."""
+    """The responses of all calls, within a room."""
 
-    def __init__(self, bodies: BodyMemory, limits: ClientLimits) -> None:
-        self._bodies = bodies
+    def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
         self._holders: dict[Http2Stream, _WaitingResponse] = {}
         """By the stream of the client."""
         self._freed = asyncio.Event()
         self._queue = asyncio.Lock()
-
-    def admit(self, call: object, size: int) -> bool:
-        """Whether a request message of `size` bytes may be held until `release`."""
-        if not self._bodies.has_room(size, size):
-            return False
-        self._bodies.put(call, size)
-        return True
-
-    def release(self, call: object) -> None:
-        """The agent has the request message, or never gets it."""
-        self._bodies.drop(call)
 
     async def enter(self, stream: Http2Stream, size: int) -> None:
         """Wait until a response message of `size` bytes may be held for the client of `stream`, until `leave`."""

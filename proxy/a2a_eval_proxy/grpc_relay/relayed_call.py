@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import strip_headers
-from a2a_tool_capture.wire import unknown_fields
 from h2.errors import ErrorCodes
 
+from ..body_memory import SMALL_BYTES, HeldBody
+from ..clock import CLOCK
 from ..net.grpc_wire import (
     GrpcMessage,
     GrpcStatus,
@@ -28,19 +29,18 @@ from ..net.grpc_wire import (
 from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
-from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
-from ..protocol.sse import SseEvent
-from ..push.registry import WebhookRegistry
-from ..relay.body_memory import SMALL_BYTES
+from ..protocol.operations import RPC_METHODS, SENDS_MESSAGE, Operation
+from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.client_request import RelayContext
-from ..relay.tap import CLIENT_LEFT, Tap
+from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange, parsed_request
+from ..relay.shell import run
 from ..relay.webhook_request import RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
 from .agent import GrpcAgent
+from .answer_messages import AnswerMessages
 from .call_record import CallRecord
 from .error_details import shown_error
 from .extended_card import rewrite_card
 from .held_messages import HeldMessages
-from .message_filter import MessageFilter, replace_unreadable_calls
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .webhooks import WebhookCall, refusal_of, webhooks_in, with_own_urls
 
@@ -63,6 +63,11 @@ _NOT_SENT = "the client did not send its message in time (client_body_timeout)"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
+
+
+def _always(_: bytes) -> bool:
+    """Each of these messages is changed, or read: see `Rules.restores`."""
+    return True
 
 
 class RefusedCallError(Exception):
@@ -99,11 +104,12 @@ class RelayedCall:
         self._record = record
         self._held = held
         self._head = record.head
-        self._traceparent = b""
+        self._traceparent = ""
         """Starts a trace for the agent; empty where the client, or a span, has started one."""
         self._trace_state = ""
         """The `tracestate` for the agent, where it is not the client's."""
-        self._tap: Tap | None = None
+        self._exchange: RelayedExchange | None = None
+        self._held_bytes = HeldBody(relay.bodies)
         self._described = ""
         """The operation by which its spans are named; "" where they are not."""
         self._asks = False
@@ -143,14 +149,16 @@ class RelayedCall:
         except RefusedWebhookError as error:
             assert self._method is not None  # noqa: S101
             self._end(refusal_of(self._method, error))
+        except UnreadableAnswerError as error:
+            self._unreadable(error)
         except UpstreamError as error:
             self._agent_failed(f"the agent cannot be reached: {error}")
         except MessageTooLargeError:
             limit = self._relay.settings.max_body_bytes
             self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (max_body_bytes)"))
         except asyncio.CancelledError:
-            if self._tap is not None:
-                self._tap.client_gone(self._gone_for)
+            if self._exchange is not None:
+                self._exchange.client_gone(self._gone_for)
             if not self._client.is_over and self._status is None:
                 self._end(ending(GrpcStatus.UNAVAILABLE, "the proxy stops"))
             raise
@@ -160,14 +168,14 @@ class RelayedCall:
             if agent is not None:
                 agent.reset(ErrorCodes.CANCEL)
             self._client.on_unread = self._client.on_silent = None
-            self._held.release(self)
+            self._held_bytes.drop()
             self._held.leave(self._client)
-            if self._tap is not None:
-                self._tap.end()
+            if self._exchange is not None:
+                self._exchange.end()
                 if self._described:
-                    self._record.describe(self._described, self._tap.answer_attributes)
-            if self._tap is not None and self._webhooks is not None:
-                self._webhooks.finish(self._tap, complete=self._complete)
+                    self._record.describe(self._described, self._exchange.answer_attributes)
+            if self._exchange is not None and self._webhooks is not None:
+                self._webhooks.finish(self._exchange, complete=self._complete)
             self._record.close(self._status)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
@@ -193,53 +201,49 @@ class RelayedCall:
                 return data + reader.rest(), event.ended
             if event.ended:
                 return reader.rest(), True
-            if reader.expected > SMALL_BYTES and not self._held.admit(self, reader.expected):
+            if reader.expected > SMALL_BYTES and not self._held_bytes.take(reader.expected - self._held_bytes.size):
                 raise RefusedCallError(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM))
 
     async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         relay, head = self._relay, self._head
-        # The function does not refer to this call, which has the tap: a cycle would wait for the garbage collector.
-        tap, traceparent, trace_state = relay.open_tap(head, partial(relay.caller, head, b"", self._peer))
-        self._tap, self._traceparent = tap, traceparent.encode()
+        # The function does not refer to this call: a cycle would wait for the garbage collector.
+        exchange, self._traceparent, trace_state = relay.begin(head, partial(relay.caller, head, b"", self._peer))
+        self._exchange = exchange
         try:
             content = message.content(head.forward, relay.settings.max_body_bytes)
-            decoded_message = decoded(method.request_type, content)
-            fields = as_json(decoded_message)
+            request_message = decoded(method.request_type, content)
+            fields = as_json(request_message)
         except ValueError as error:
             logger.debug("%r: %s", self._path, error)
             if relay.settings.push_mode != "pass" and sets_webhooks(method.request({})):
                 why = f"its message cannot be read: {error}"
                 raise (webhooks_refused if relay.settings.push_mode == "refuse" else unclear_webhook)(why) from None
             return message.frame  # the agent responds to it
-        configs = webhooks_in(decoded_message)
+        configs = webhooks_in(request_message)
         if configs and relay.settings.push_mode == "refuse":
             raise webhooks_refused()
-        body, relays_webhooks = orjson.dumps(fields), relay.push is not None
-        request = tap.read_request(
-            method.request(fields), body, sets_webhook=bool(configs), relays_webhooks=relays_webhooks, payload=fields
-        )
+        body = orjson.dumps(fields)
+        exchange.take_request(parsed_request(method.request(fields), body, fields), sets_webhook=bool(configs))
+        request = exchange.request
         if relay.push is not None and (configs or (request is not None and request.has_webhook)):
             if request is None:
                 raise unclear_webhook("its message is too large to be read")
             path = self._path.decode()
-            self._webhooks = WebhookCall(relay.push, method, path, decoded_message, request, head.forward)
-            await self._webhooks.prepare(tap)
+            self._webhooks = WebhookCall(relay.push, method, path, request_message, request, head.forward)
+            await self._webhooks.prepare(exchange)
             if self._webhooks.changed:
-                message = GrpcMessage(decoded_message.SerializeToString())
-        tap.remember_tasks()
+                message = GrpcMessage(request_message.SerializeToString())
         self._asks = relay.negotiation.asks(request)
         if request is None or request.operation in SENDS_MESSAGE:
             self._trace_state = trace_state
-        if relay.settings.a2a_spans and request is not None and request.operation in CARRIES_TASKS:
+        if relay.settings.a2a_spans and request is not None and exchange.shows_tasks:
             self._described = RPC_METHODS[request.operation][0]
             self._record.describe(self._described, relay.a2a_attributes(request, head))
-        tap.request_body(request, body, True)
-        if tap.is_logged:
-            self._metadata = self._agent_metadata()
-            tap.sent(self._wire_head(self._metadata))
+        self._metadata = self._agent_metadata()
+        exchange.report_request(request, self._wire_head(self._metadata), body, CLOCK.now())
         if self._webhooks is not None and self._webhooks.problem:
-            tap.withheld("push_not_relayed", self._webhooks.problem)
+            exchange.reports.finding("push_not_relayed", self._webhooks.problem)
         return message.frame
 
     def _agent_metadata(self) -> Fields:
@@ -247,11 +251,11 @@ class RelayedCall:
         if self._traceparent and self._head.traceparent:
             headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
         if self._traceparent:
-            headers = [*headers, (b"traceparent", self._traceparent)]
+            headers = [*headers, (b"traceparent", self._traceparent.encode())]
         if self._trace_state:
             others = [item for item in headers if item[0] != b"tracestate"]
             headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
-        if self._tap is not None:
+        if self._exchange is not None:
             headers = offering_readable(headers)
         fields = self._relay.upstream.with_configured(headers)
         return [(name, value.strip(b" \t")) for name, value in fields]  # agents may refuse white space around it
@@ -283,7 +287,7 @@ class RelayedCall:
 
     async def _drained(self, agent: Http2Stream) -> None:
         await agent.drained()
-        self._held.release(self)
+        self._held_bytes.drop()
         self._client.taken(self._untaken)
         self._untaken = 0
 
@@ -306,18 +310,20 @@ class RelayedCall:
         event: Event = await agent.next()
         if isinstance(event, Headers):
             self._record.answered()
-            if self._tap is not None and self._method is not None and self._tap.is_logged:
-                self._tap.answered(200, regular(event.fields), is_stream=self._method.streams)
-        responses = self._responses(event)
-        reader = None if responses is None else MessageReader(self._relay.settings.max_body_bytes)
+            if self._exchange is not None and self._method is not None:
+                reports = self._exchange.reports
+                reports.answered(200, regular(event.fields), CLOCK.now(), is_stream=self._method.streams)
+        messages = self._reader(event)
+        reader = None if messages is None else MessageReader(self._relay.settings.max_body_bytes)
         while not isinstance(event, Reset):
             if isinstance(event, Headers):
                 self._pass_fields(event)
-            elif reader is None:
+            elif reader is None or messages is None:
                 await self._show(event.content, end=event.ended)
             else:
                 for message in reader.feed(event.content):
-                    await self._show_message(await responses(message))
+                    steps = messages.shown(message, CLOCK.now())
+                    await self._show_message(await run(steps, self._held_bytes, restored=self._changed))
                     self._held.leave(self._client)
                     del message
                 if event.ended:
@@ -356,7 +362,7 @@ class RelayedCall:
             fields = strip_headers(fields)
         if event.ended:
             self._note_status(*status_of(fields))
-            if self._tap is not None and not self._tap.requested:
+            if self._exchange is not None and not self._exchange.requested:
                 fields = shown_error(fields)
         self._client.send_headers(fields, end=event.ended)
 
@@ -367,9 +373,9 @@ class RelayedCall:
         self._complete = status not in _UNDECIDED
         if status is GrpcStatus.OK:
             return
-        if self._tap is not None:
+        if self._exchange is not None:
             what = f"gRPC status {status.name}: {message or 'without details'}"
-            self._tap.refused(what, mismatch=status is GrpcStatus.ABORTED)
+            self._exchange.reports.refused(what, CLOCK.now(), mismatch=status is GrpcStatus.ABORTED)
         if self._webhooks is not None:
             self._webhooks.refused = self._complete
 
@@ -399,50 +405,33 @@ class RelayedCall:
         if self._client.on_reset is not None:
             self._client.on_reset()
 
-    def _responses(self, head: Event) -> Any:
-        """An async function from a response message to that for the client, if any, which reports to capture.
-
-        None where messages pass unread.
-        """
-        method, tap, push = self._method, self._tap, self._relay.push
-        if method is None or not isinstance(head, Headers):
+    def _reader(self, head: Event) -> AnswerMessages | None:
+        """What reads the messages of the answer; None where they pass unread."""
+        method, exchange, push = self._method, self._exchange, self._relay.push
+        if method is None or exchange is None or not isinstance(head, Headers):
             return None
-        show: Callable[[bytes], bytes | None]
+        restores: Callable[[bytes], bool] | None = None
+        if method.operation is Operation.EXTENDED_CARD or (push and method.operation is Operation.PUSH_CONFIG):
+            restores = _always
+        elif push is not None:
+            restores = push.addresses.may_be_in
+        elif not exchange.shows_tasks:
+            return None
+        strips = not exchange.requested
+        return AnswerMessages(exchange, method, head.fields, Rules(strips, self._asks and strips, restores))
+
+    async def _changed(self, content: bytes) -> bytes:
+        """A message with the addresses of the proxy in place of the agent's, or with the client's own webhooks."""
+        method, exchange, push = self._method, self._exchange, self._relay.push
+        if method is None or exchange is None:
+            return content
         if method.operation is Operation.EXTENDED_CARD:
-            show = lambda content: self._with_own_addresses(method, content)  # noqa: E731
-        elif tap is not None and method.operation in CARRIES_TASKS:
-            cleaner = None if tap.requested else MessageFilter(method.response_type, tap.keeps)
-            show = lambda content: self._seen(method, tap, cleaner, content)  # noqa: E731
-        elif tap is not None and push is not None:
-            show = lambda content: content  # noqa: E731
-        else:
-            return None
-        limit = self._relay.settings.max_body_bytes
-
-        async def shown(message: GrpcMessage) -> GrpcMessage | None:
-            try:
-                content = message.content(head.fields, limit)
-            except ValueError as error:
-                if tap is not None and self._asks and not tap.requested:
-                    raise self._unreadable(tap, error) from None
-                if tap is not None:
-                    _unread(tap, error)
-                return message
-            result = show(content if push is None else await self._with_own_urls(push, content))
-            if result is content:
-                return message
-            return None if result is None else GrpcMessage(result)
-
-        return shown
-
-    async def _with_own_urls(self, push: WebhookRegistry, data: bytes) -> bytes:
-        """A response with the client's own URLs of webhooks."""
-        method, tap = self._method, self._tap
-        if method is None or tap is None:
-            return data
+            return self._with_own_addresses(method, content)
+        if push is None:
+            return content
         if self._webhooks is not None and method.operation is Operation.PUSH_CONFIG:
-            await self._webhooks.learn_response(tap, data)
-        return await with_own_urls(push, method, data)
+            await self._webhooks.learn_response(exchange, content)
+        return await with_own_urls(push, method, content)
 
     def _with_own_addresses(self, method: A2AMethod, data: bytes) -> bytes:
         """The agent's extended card with the proxy's addresses."""
@@ -456,50 +445,9 @@ class RelayedCall:
             return data
         return bytes(card.SerializeToString()) if changed else data
 
-    def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
-        """Raises RefusedCallError."""
-        if tap.is_captured:
-            try:
-                _report(method, tap, data)
-            except Exception as error:  # noqa: BLE001  # capture's errors end here
-                tap.failed(error)
-        try:
-            return data if cleaner is None else cleaner.shown(data)  # after the report, which takes twice its size
-        except ValueError as error:
-            if self._asks:
-                raise self._unreadable(tap, error) from None
-            return data
-
-    def _unreadable(self, tap: Tap, error: ValueError) -> RefusedCallError:
+    def _unreadable(self, error: UnreadableAnswerError) -> None:
         """A message names the extension, which the proxy asked for, and cannot be read."""
         message = f"the proxy cannot read a message of the agent, which may hold tool calls: {error}"
-        tap.end(Finding("unreadable_answer", message, Severity.ERROR))
-        return RefusedCallError(ending(GrpcStatus.INTERNAL, message))
-
-
-def _report(method: A2AMethod, tap: Tap, data: bytes) -> None:
-    """Report a message of the agent to capture, without the tool calls that cannot be read."""
-    try:
-        message = decoded(method.response_type, data)
-        try:
-            content = as_json(message)
-        except ValueError:
-            readable = type(message)()
-            readable.CopyFrom(message)
-            replace_unreadable_calls(readable)
-            content = as_json(readable)
-    except ValueError as error:
-        _unread(tap, error)
-        return
-    del message  # a large one is not held several times
-    content = content or unknown_fields(data)
-    body = orjson.dumps(content)
-    if method.streams:
-        tap.events([SseEvent(body, body)], [content])
-    else:
-        tap.arrived(body)
-        tap.response(200, body, content)
-
-
-def _unread(tap: Tap, error: ValueError) -> None:
-    tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
+        if self._exchange is not None:
+            self._exchange.end(Finding("unreadable_answer", message, Severity.ERROR))
+        self._end(ending(GrpcStatus.INTERNAL, message))

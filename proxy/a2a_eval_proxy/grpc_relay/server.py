@@ -30,7 +30,7 @@ class GrpcPort(StreamHandler):
         self.limits = limits
         self._relay = relay
         self._telemetry = requests
-        self._held = HeldMessages(relay.bodies, limits)
+        self._held = HeldMessages(limits)
 
     async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         pseudo = dict(head.fields)

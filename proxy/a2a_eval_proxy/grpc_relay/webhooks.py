@@ -20,7 +20,7 @@ from ..protocol.operations import A2ARequest
 from ..protocol.webhooks import NewWebhook
 from ..push.registry import WebhookRegistry
 from ..push.rewriting import deleted_config
-from ..relay.tap import Tap
+from ..relay.relayed_exchange import RelayedExchange
 from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
 from ..store import StoreError
 from .messages import A2AMethod, as_json, decoded
@@ -93,7 +93,7 @@ class WebhookCall(WebhookRequest):
             config.url = address
         self.changed = True
 
-    async def learn_response(self, tap: Tap, data: bytes) -> None:
+    async def learn_response(self, exchange: RelayedExchange, data: bytes) -> None:
         """Take over what a response about configurations shows."""
         try:
             content = as_json(decoded(self._method.response_type, data))
@@ -101,7 +101,7 @@ class WebhookCall(WebhookRequest):
         except (ValueError, StoreError) as error:
             logger.warning("a response about webhooks was not read: %s", error)
         else:
-            self.notice_foreign(orjson.dumps(content), tap)
+            self.notice_foreign(orjson.dumps(content), exchange)
 
 
 async def with_own_urls(registry: WebhookRegistry, method: A2AMethod, data: bytes) -> bytes:

@@ -1,8 +1,9 @@
-"""Decodes content codings piece by piece, within a limit on the decoded size. Pure."""
+"""Decodes content codings step by step, so that nothing is decoded for which there is no room. Pure."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
 """Supported content codings, and zlib's `wbits` for each."""
@@ -11,6 +12,11 @@ _RAW_DEFLATE = -15
 """`deflate` without its zlib header: not valid (RFC 9110, section 8.4.1.2), but sent by servers and read by clients."""
 
 _MAX_CODINGS = 4
+_GZIP = 0x1F
+"""The first byte of a gzip file."""
+
+STEP_BYTES = 64 * 1024
+"""What is decoded at a time."""
 
 
 def codings(value: str) -> list[str] | None:
@@ -30,64 +36,93 @@ def wbits(coding: str, head: bytes) -> int:
 
 
 class DecodedTooLargeError(ValueError):
-    """A piece decodes to more than the limit."""
+    """A body decodes to more than the limit."""
 
 
 class Decoder:
-    """Decodes content codings, the last one first. A piece that decodes to more than `limit` bytes is an error."""
+    """Decodes content codings, the last one first: what `feed` gets is decoded by `take`, as far as there is room."""
 
-    def __init__(self, names: list[str], limit: int) -> None:
+    def __init__(self, names: list[str]) -> None:
         self._stages = [_Stage(name) for name in reversed(names)]
-        self._limit = limit
 
-    def decode(self, chunk: bytes) -> bytes:
-        """Raises DecodedTooLargeError, or ValueError for data that is not so coded."""
-        for stage in self._stages:
-            chunk = stage.decode(chunk, self._limit)
-        return chunk
+    def feed(self, chunk: bytes) -> None:
+        """More of the coded body; what it got before is decoded."""
+        self._stages[0].feed(chunk)
+
+    def take(self, size: int = STEP_BYTES) -> bytes:
+        """At most `size` bytes that are decoded; b"" where nothing is left. Raises ValueError for what is not so
+        coded."""
+        try:
+            while not (data := self._stages[-1].take(size)):
+                for stage, following in zip(self._stages[-2::-1], self._stages[:0:-1], strict=True):
+                    if more := stage.take(size):
+                        following.feed(more)
+                        break
+                else:
+                    return b""
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        return data
 
 
-def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:
-    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded."""
+def decoded_whole(encoding: str, body: bytes, limit: int, grants: Callable[[int], bool] | None = None) -> bytes:
+    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded.
+
+    `grants`: asked before each step whether that many more bytes may be held; a DecodedTooLargeError says that they
+    may not.
+    """
     names = codings(encoding)
     if names is None:
         raise ValueError(f"the content coding {encoding!r} is not supported")
-    return Decoder(names, limit).decode(body) if names else body
+    if not names:
+        return body
+    decoder = Decoder(names)
+    decoder.feed(body)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        if grants is not None and not grants(STEP_BYTES):
+            raise DecodedTooLargeError("there is no memory to decode it; try again later")
+        piece = decoder.take()
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
 
 
 class _Stage:
     def __init__(self, coding: str) -> None:
         self._wbits = WINDOWS[coding]
         self._unpack = zlib.decompressobj(self._wbits)
-        self._head: bytes | None = b"" if coding == "deflate" else None
-        """The first bytes of `deflate`, until they show whether there is a zlib header."""
+        self._is_beginning = coding == "deflate"
+        """Whether the first bytes of `deflate` have yet to show whether there is a zlib header."""
+        self._coded, self._at = b"", 0
+        """What is to be decoded, from a position on."""
+        self._has_more = False
+        """Whether zlib may have output that there was no room for."""
 
-    def decode(self, chunk: bytes, limit: int) -> bytes:
-        try:
-            return self._decoded(self._first(chunk), limit)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
+    def feed(self, chunk: bytes) -> None:
+        self._coded, self._at = self._coded[self._at :] + chunk, 0
 
-    def _first(self, chunk: bytes) -> bytes:
-        if self._head is None:
-            return chunk
-        self._head += chunk
-        if len(self._head) < 2:
-            return b""
-        chunk, self._head = self._head, None
-        self._wbits = wbits("deflate", chunk)
-        self._unpack = zlib.decompressobj(self._wbits)
-        return chunk
-
-    def _decoded(self, chunk: bytes, limit: int) -> bytes:
-        out = b""
-        while chunk:
+    def take(self, size: int) -> bytes:
+        if self._is_beginning:
+            if len(self._coded) < 2:
+                return b""
+            self._is_beginning = False
+            self._wbits = wbits("deflate", self._coded)
+            self._unpack = zlib.decompressobj(self._wbits)
+        while self._has_more or self._at < len(self._coded):
             if self._unpack.eof:  # gzip files may follow one another (RFC 1952, section 2.2)
-                if not chunk.startswith(b"\x1f"):
-                    break  # padding
+                if self._coded[self._at] != _GZIP:
+                    self._coded, self._at = b"", 0  # padding
+                    break
                 self._unpack = zlib.decompressobj(self._wbits)
-            out += self._unpack.decompress(chunk, limit - len(out))
-            chunk = self._unpack.unused_data
-            if self._unpack.unconsumed_tail or (chunk and len(out) == limit):
-                raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
-        return out
+            chunk = self._coded[self._at : self._at + STEP_BYTES]
+            data = self._unpack.decompress(chunk, size)
+            self._at += len(chunk) - len(self._unpack.unconsumed_tail) - len(self._unpack.unused_data)
+            self._has_more = len(data) == size and not self._unpack.eof
+            if data:
+                return data
+        return b""

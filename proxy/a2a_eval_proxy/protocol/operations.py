@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture.json_values import read_json
+from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import camel_keys, generation_of
 
 
@@ -181,6 +182,36 @@ def _task_of_push_config(params: dict[str, Any]) -> str:
         if isinstance(value, str) and (match := _TASK_OF_PUSH_CONFIG.search(value)):
             return match[1] or match[2]
     return ""
+
+
+def a2a_request(rest: A2ARequest | None, body: bytes, payload: Any = None) -> tuple[A2ARequest | None, bool]:
+    """The request, and whether a message in it asks for the extension.
+
+    `rest` is what the path shows, None where only the body does (JSON-RPC). `payload`: the decoded body, where the
+    caller has it. What cannot be read is None: it is the agent's to answer.
+    """
+    request = rest
+    if request is None or request.operation in SENDS_MESSAGE:
+        try:
+            payload = decode_json(body) if body and payload is None else payload
+        except ValueError:
+            return None, False
+        if request is None:
+            request = rpc_request(payload)
+        else:
+            read_send(request, payload)
+    if request is None:
+        return None, False
+    if request.operation is Operation.BATCH:  # not captured, but one that asks gets what it asked for
+        messages = [user_message(item.get("params")) for item in payload if isinstance(item, dict)]
+        return request, any(message is not None and _asks(message) for message in messages)
+    return request, request.message is not None and _asks(request.message)
+
+
+def _asks(message: dict[str, Any]) -> bool:
+    """Whether the user's message lists the extension."""
+    extensions = message.get("extensions")
+    return isinstance(extensions, list) and any(map(is_capture_uri, extensions))
 
 
 def rpc_method(beginning: bytes) -> A2ARequest | None:

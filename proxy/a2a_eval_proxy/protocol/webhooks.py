@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from a2a_tool_capture.json_limits import has_too_many_values
 
-from .content_coding import decoded_whole
 from .json_elements import SPACE, after_space, read_object, read_value, string_end
 
 _MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificationConfig` in some versions
@@ -65,19 +64,11 @@ def may_set_webhook(beginning: bytes) -> bool:
     return _MAY_BE_JSON.match(beginning) is not None
 
 
-def webhooks_in(
-    body: bytes, *, is_config: bool = False, coding: str = "", content_type: bytes = b"", limit: int = 0
-) -> list[WebhookPlace]:
+def webhooks_in(body: bytes, *, is_config: bool = False, content_type: bytes = b"") -> list[WebhookPlace]:
     """The webhooks that a request sets, over JSON-RPC or HTTP+JSON. Raises UnclearWebhookError.
 
-    `is_config`: its path says that it is about the webhooks of a task. `coding` and `content_type` are the values of
-    its headers. With a `coding`, places are those in the decoded body, which has at most `limit` bytes.
+    `is_config`: its path says that it is about the webhooks of a task. `body` is without its content coding.
     """
-    if coding:
-        try:
-            body = decoded_whole(coding, body, limit)
-        except ValueError as error:
-            raise UnclearWebhookError(f"its content cannot be decoded: {error}") from None
     if not body or not may_set_webhook(body):
         return []
     charsets = _CHARSET.findall(content_type.lower())

@@ -15,8 +15,8 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..capture.exchange import ExchangeBook
 from ..capture.failures import CAPTURE_FAILED, log_failure
-from ..capture.records import state_of, task_id_of
 from ..memory import of_json
+from ..protocol.answers import state_of, task_id_of
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")

@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..capture.records import state_of, task_id_of
 from ..clock import CLOCK
 from ..memory import HeldBytes, share
 from ..net.http_client import RawHeaders
+from ..protocol.answers import state_of, task_id_of
 from ..protocol.headers import read_request
 from ..store import StoreError
 from ..store.webhooks import Webhook

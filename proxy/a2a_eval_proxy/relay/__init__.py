@@ -1,6 +1,7 @@
-"""The byte path: passes requests to the agent and responses to the client, unchanged.
+"""The byte path: passes requests to the agent and responses to the client, unchanged but for the extension.
 
-The *forwarder* is the ASGI application; the *upstream* is the agent. The *tap* copies what passes to capture and
-stops capture's errors. *Negotiation* decides whether a request activates the extension; a task is *opted in* when its
-caller did.
+It owns what decides which bytes pass: who asked, which bodies are read and how (`relayed_exchange`, `answer_readers`,
+both sans-io; `forwarder` and `responses` are their shell), and which tasks a caller has *opted in* to. It is given
+requests by `serving`, and hands on what it has read to capture and to the wire log (`reports`), of which it asks
+nothing.
 """

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..capture.exchange import ExchangeBook, RequestFacts
+from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
+from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
 from ..net.http_client import RawHeaders
@@ -23,11 +24,11 @@ from ..protocol.trace_state import KEY, naming_turn, turn_named
 from ..push.registry import WebhookRegistry
 from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
-from .body_memory import SMALL_BYTES, BodyMemory
 from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks, Request
-from .tap import Tap
+from .relayed_exchange import RelayedExchange
+from .reports import Reports
 from .upstream import Upstream
 from .wire_log import WireLog
 
@@ -83,12 +84,13 @@ class RelayContext:
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 
-    def open_tap(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[Tap, str, str]:
-        """Report a request with this header, which begins now; also the `traceparent` that starts its trace, "" where
-        the client has started one, and the `tracestate` that names its turn for the agent, if it is a message.
+    def begin(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[RelayedExchange, str, str]:
+        """An exchange whose request has this header, and which begins now; also the `traceparent` that starts its
+        trace, "" where the client has started one, and the `tracestate` that names its turn for the agent, if it is a
+        message.
 
         A turn is named where the proxy starts the trace, where an earlier message of the trace is, where the proxy has
-        several agents, or by the settings; else the `tracestate` is "". `caller`: see `Tap`.
+        several agents, or by the settings; else the `tracestate` is "". `caller`: see `RelayedExchange`.
         """
         turn_id, traceparent = new_turn_id(), ""
         trace_id, span_id = head.trace_context or trace_of(turn_id)
@@ -113,17 +115,10 @@ class RelayContext:
         is_named = not known  # that of a trace nobody knows stays as it is
         if head.client_span_id:
             is_named = self.settings.names_turns or self.agent_name is not None or KEY in known
-        tap = Tap(
-            self.book,
-            self.opted_in,
-            facts,
-            turn_id,
-            self.settings.max_body_bytes,
-            caller=caller,
-            request_coding=head.content_encoding,
-            wire_log=self.wire_log,
-        )
-        return tap, traceparent, naming_turn(turn_id, known) if is_named else ""
+        reports = Reports(Exchange(self.book, facts, turn_id), self.wire_log, facts.started_at)
+        limit = self.settings.max_body_bytes
+        exchange = RelayedExchange(reports, self.opted_in, caller, limit, requested=head.requested)
+        return exchange, traceparent, naming_turn(turn_id, known) if is_named else ""
 
     def a2a_attributes(self, request: A2ARequest, head: ClientRequestHeaders) -> dict[str, str | list[str]]:
         """What spans say of a request, before its message is captured: its ids, and the agent by its card."""
@@ -170,8 +165,8 @@ class ClientRequest:
         """The body once it is complete, or the beginning of one too large to keep."""
         self.status: int | None = None
         """The status of the response, once its header is sent."""
-        self._holds = False
-        """Whether bytes are counted for it."""
+        self.held = HeldBody(context.bodies)
+        """The bytes held for the exchange."""
         self._began = time.perf_counter()
 
     @cached_property
@@ -188,46 +183,18 @@ class ClientRequest:
 
     def close(self) -> None:
         """Count the response by its status ("none" where the client left before it) and time; release its bytes."""
-        if self._holds:
-            self._context.bodies.drop(self)
+        self.held.drop()
         metrics = self._context.metrics
         metrics.responses["none" if self.status is None else self.status] += 1
         metrics.request_s.observe(time.perf_counter() - self._began)
-
-    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def hold(self, more: int, size: int) -> bool:
-        """Whether `more` bytes of a body, which then has `size` bytes, may be held until `close`."""
-        bodies = self._context.bodies
-        if not bodies.has_room(more, size):
-            return False
-        bodies.add(self, more)
-        self._holds = True
-        return True
-
-    async def hold_response(self, size: int, *, waits: bool) -> bool:
-        """Whether `size` bytes of the response may be held until `close`; with `waits`, as soon as they may."""
-        bodies, held = self._context.bodies, len(self.body) + size
-        self._holds = True
-        more = held - bodies.of(self)
-        if more <= 0 or bodies.has_room(more, size):
-            bodies.put(self, held)
-        elif waits:
-            await bodies.wait_for_room(self, more, size)
-        else:
-            return False
-        return True
-
-    def hold_only_request(self) -> None:
-        """Release the bytes held for anything but the request's body."""
-        self._holds = True
-        self._context.bodies.put(self, len(self.body))
 
     def sent(self) -> None:
         """The agent responds: of a large request, only what an error repeats is kept."""
         if len(self.body) > _KEPT_REQUEST:
             self.body = error_bodies.only_id(self.body, self._binding)
-            self.hold_only_request()
+            self.held.drop()
+        elif self.held.size > len(self.body):
+            self.held.give_back(self.held.size - len(self.body))
 
     # ── the response ────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,11 +212,6 @@ class ClientRequest:
     def finish(self) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": b""})
 
-    def send_complete(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        """Send a complete response, framed by `headers`; its body has at most `SMALL_BYTES`."""
-        self._begin(status)
-        return self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
-
     async def send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a complete response, framed by its own body."""
         if status in BODILESS:
@@ -259,7 +221,8 @@ class ClientRequest:
             if status not in BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
         if len(body) <= SMALL_BYTES:
-            await self.send_complete(status, headers, body)
+            self._begin(status)
+            await self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
             return
         await self.send_head(status, headers)
         last = (len(body) - 1) // SMALL_BYTES * SMALL_BYTES
@@ -279,27 +242,3 @@ class ClientRequest:
     @property
     def _binding(self) -> Binding:
         return Binding.HTTP_JSON if self.rest is not None or self.method != "POST" else Binding.JSONRPC
-
-
-class BodyCopy:
-    """A copy of a body that passes, for capture; only its beginning once the body is too large."""
-
-    def __init__(self, client: ClientRequest, limit: int) -> None:
-        self._client = client
-        self._limit = limit
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self.is_complete = True
-
-    def add(self, chunk: bytes) -> None:
-        if not self.is_complete:
-            return
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        if self._size > self._limit or not self._client.hold(len(chunk), self._size):
-            self.is_complete = False
-            self._chunks = [self._chunks[0][:SMALL_BYTES]]
-            self._client.hold_only_request()
-
-    def content(self) -> bytes:
-        return b"".join(self._chunks)

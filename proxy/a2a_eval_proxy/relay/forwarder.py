@@ -1,7 +1,7 @@
 """The byte path: an ASGI application that passes requests to the agent and responses back, unchanged.
 
-It waits for the two peers only. Pure modules (`headers`, `agent_card`, `extension_filter`) decide what it changes. It
-reports to a `Tap`, whose errors cannot reach the byte path.
+It moves bytes between the peers. What is sans-io decides: `RelayedExchange` about the request, `answer_readers` about
+the answer.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
 
+from ..body_memory import SMALL_BYTES
+from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
-from ..protocol.operations import CARRIES_TASKS, RPC_METHODS, SENDS_MESSAGE, Operation
-from ..protocol.webhooks import UnclearWebhookError, may_set_webhook
+from ..protocol.operations import RPC_METHODS, SENDS_MESSAGE, Operation
+from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_set_webhook
+from .answer_readers import UnreadableAnswerError
 from .card_relay import CONDITIONS
-from .client_request import BodyCopy, ClientRequest, Message, Receive, RelayContext, Scope, Send
-from .responses import ResponseRelay, UnreadableResponseError
-from .tap import CLIENT_LEFT, Tap
+from .client_request import ClientRequest, Message, Receive, RelayContext, Scope, Send
+from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
+from .responses import ResponseRelay
+from .shell import run
+from .steps import parsed
 from .webhook_request import (
     HttpWebhookRequest,
     RefusedWebhookError,
@@ -82,6 +88,8 @@ class _RequestRelay:
         """The operation of A2A by which its spans are named."""
         self._trace_state = ""
         """The `tracestate` that names the turn, where the request is a message."""
+        self._sent: tuple[RequestHead | None, float] = None, 0.0
+        """The head for the agent, and when it was sent, once it is."""
 
     def handle(self) -> Awaitable[None]:
         """Respond to the request, with the agent's response where there is one."""
@@ -119,10 +127,10 @@ class _RequestRelay:
         await client.send_whole(card.status, card.headers, card.body)
 
     async def _relay(self) -> None:
-        """Relay the request, then its response; report both to capture."""
+        """Relay the request, then its response; capture is told of both."""
         client, context = self._client, self._context
         await context.negotiation.prepare(time.monotonic())
-        tap, self._traceparent, self._trace_state = context.open_tap(client.head, lambda: client.caller)
+        exchange, self._traceparent, self._trace_state = context.begin(client.head, lambda: client.caller)
         message = await client.receive()
         if message.get("more_body") and self._may_be_read(message["body"]):
             message = await self._collect_body(message)
@@ -131,7 +139,7 @@ class _RequestRelay:
         client.exchange.watch()
         complete = False
         try:
-            await self._exchange(message, tap)
+            await self._exchange(message, exchange)
             complete = True
         except asyncio.CancelledError:
             self._client_gone = self._client_gone or client.exchange.gone
@@ -140,93 +148,105 @@ class _RequestRelay:
         except UpstreamError as error:
             if not self._client_gone:
                 client.body = client.body or message.get("body", b"")  # all that has come, if its end is to come yet
-                await self._report_failure(error, tap)
+                await self._report_failure(error, exchange)
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
         finally:
             client.exchange.cancels = False
             if self._client_gone:
-                tap.client_gone(CLIENT_LEFT)
-            tap.end()
+                exchange.client_gone(CLIENT_LEFT)
+            exchange.end()
             if self._spans is not None and self._described is not None:
-                self._spans.describe(self._described, tap.answer_attributes)
+                self._spans.describe(self._described, exchange.answer_attributes)
             if self._webhooks is not None:  # the client may leave now
-                self._webhooks.finish(tap, complete=complete)
+                self._webhooks.finish(exchange, complete=complete)
 
-    async def _exchange(self, message: Message, tap: Tap) -> None:
+    async def _exchange(self, message: Message, exchange: RelayedExchange) -> None:
         """Send the request, whose body begins with `message`, to the agent, and its response to the client."""
         client, upstream = self._client, self._context.upstream
-        whole = not message.get("more_body")
-        if whole:
+        body: bytes | AsyncIterator[bytes]
+        if message.get("more_body"):
+            if self._context.settings.push_mode != "pass" and self._may_be_read(message["body"]):
+                await self._refuse_unread(len(message["body"]))
+                return
+            body = self._upload(message, exchange)
+        else:
             client.body = message.pop("body")
-            await self._read_webhooks(tap)
-            negotiation = self._context.negotiation
-            # A range may be part of the tool calls, without the key that names them.
-            if negotiation.wants_extension and not client.head.has_range:
-                self._asks = negotiation.asks(tap.read_request(client.rest, client.body))
-            if self._spans is not None and self._context.settings.a2a_spans:
-                self._describe(tap)
-            # Read while the agent works: the callback runs as soon as the request is on its way.
-            self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
-        elif self._context.settings.push_mode != "pass" and self._may_be_read(message["body"]):
-            await self._refuse_unread(len(message["body"]))
-            return
-        is_message = tap.request is not None and tap.request.operation in SENDS_MESSAGE
-        if self._trace_state and not is_message and not self._may_send_message(tap, whole=whole):
+            await self._read_request(exchange)
+            body = self._webhooks.body if self._webhooks is not None else client.body
+        if self._trace_state and not self._may_send_message(exchange):
             self._trace_state = ""
         target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
         head = RequestHead(client.method.encode(), target, self._upstream_headers())
-        tap.sent(head)
+        self._sent = head, CLOCK.now()
+        if isinstance(body, bytes):  # while the agent works: the callback runs as soon as the request is on its way
+            self._context.loop.call_soon(self._report_request, exchange)
+        request = exchange.request
         response = await upstream.http.send(
             head,
-            self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
+            body,
             length=client.head.length,
-            waits=whole and self._context.settings.response_timeout is not None and self._is_long_poll(tap),
+            waits=request is not None and request.is_long_poll,
         )
         try:
             if self._spans is not None:
                 self._spans.answered(response.status)
-            if not tap.request_reported:
-                tap.request_body(client.rest, client.body, True)
+            self._report_request(exchange)
             if self._webhooks is None:
                 client.sent()
             elif self._webhooks.problem:
-                tap.withheld("push_not_relayed", self._webhooks.problem)
-            relay = ResponseRelay(self._context, client, tap, response, asked=self._asks, webhooks=self._webhooks)
+                exchange.reports.finding("push_not_relayed", self._webhooks.problem)
+            relay = ResponseRelay(self._context, client, exchange, response, asked=self._asks, webhooks=self._webhooks)
             await relay.relay()
         finally:
             response.close()
 
-    def _describe(self, tap: Tap) -> None:
-        """Have the spans say which operation of A2A the request is, whose body is whole."""
-        request = tap.read_request(self._client.rest, self._client.body)
-        if self._spans is not None and request is not None and request.operation in CARRIES_TASKS:
-            self._described = RPC_METHODS[request.operation][0]
-            self._spans.describe(self._described, self._context.a2a_attributes(request, self._client.head))
+    def _report_request(self, exchange: RelayedExchange, *, complete: bool = True) -> None:
+        """Report the request, once, which is sent, or would have been."""
+        head, sent_at = self._sent
+        client = self._client
+        exchange.report_request(client.rest, head, client.body, sent_at, complete=complete)
 
-    async def _read_webhooks(self, tap: Tap) -> None:
-        """Relay the webhooks of the request, whose body is whole, or refuse them. Raises RefusedWebhookError."""
-        client, push, settings = self._client, self._context.push, self._context.settings
+    async def _read_request(self, exchange: RelayedExchange) -> None:
+        """Read the request, whose body is whole, decide whether the proxy asks for the extension in it, and relay its
+        webhooks, or refuse them. Raises RefusedWebhookError."""
+        client, context = self._client, self._context
+        client.held.add(len(client.body) - client.held.size)
+        places, unclear = await self._take_request(exchange)
+        if context.settings.push_mode == "refuse" and (places or unclear):
+            raise webhooks_refused(unclear)
+        request, push = exchange.request, context.push
+        if push is not None:
+            if unclear:
+                raise unclear_webhook(unclear)
+            if places and not sets_webhooks(request):
+                raise unclear_webhook("it is no request of A2A that the proxy knows")
+            if request is not None and request.has_webhook:
+                self._webhooks = HttpWebhookRequest(push, client, request, places)
+                await self._webhooks.prepare(exchange)
+        # A range may be part of the tool calls, without the key that names them.
+        self._asks = not client.head.has_range and context.negotiation.asks(request)
+        if self._spans is not None and context.settings.a2a_spans and request is not None and exchange.shows_tasks:
+            self._described = RPC_METHODS[request.operation][0]
+            self._spans.describe(self._described, context.a2a_attributes(request, client.head))
+
+    async def _take_request(self, exchange: RelayedExchange) -> tuple[list[WebhookPlace], str]:
+        """Read the body; returns where it sets webhooks, and why that is unclear."""
+        client = self._client
+        content = await run(exchange.decoded(client.body, client.head.content_encoding), client.held)
+        read = partial(self._read, content, exchange.undecoded)
+        found, places, unclear = await run(parsed(read, len(content or b"")), client.held)
+        exchange.take_request(found, sets_webhook=bool(places or unclear))
+        return places, unclear
+
+    def _read(self, content: bytes | None, undecoded: str) -> tuple[ParsedRequest, list[WebhookPlace], str]:
+        """What the body holds, where it sets webhooks, and why that is unclear."""
         places, unclear = [], ""
         try:
-            places = webhooks_of(client, settings.max_body_bytes)
+            places = webhooks_of(self._client, content, undecoded)
         except UnclearWebhookError as error:
             unclear = str(error)
-        if settings.push_mode == "refuse" and (places or unclear):
-            raise webhooks_refused(unclear)
-        if push is None:
-            if places or unclear:
-                tap.read_request(client.rest, client.body, sets_webhook=True)
-            return
-        if unclear:
-            raise unclear_webhook(unclear)
-        request = tap.read_request(client.rest, client.body, sets_webhook=bool(places), relays_webhooks=True)
-        if places and not sets_webhooks(request):
-            raise unclear_webhook("it is no request of A2A that the proxy knows")
-        if request is not None and request.has_webhook:
-            self._webhooks = HttpWebhookRequest(push, client, request, places)
-            await self._webhooks.prepare(tap)
-        tap.remember_tasks()
+        return parsed_request(self._client.rest, content), places, unclear
 
     async def _refuse_unread(self, size: int) -> None:
         """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
@@ -252,32 +272,22 @@ class _RequestRelay:
         client = self._client
         limit = self._context.settings.max_body_bytes
         chunks: list[bytes] = [message["body"]]
-        size = len(chunks[0])
-        held = client.hold(size, size)
-        while message.get("more_body") and size <= limit and held:
+        held = client.held.take(len(chunks[0]))
+        while message.get("more_body") and client.held.size <= limit and held:
             message = await client.receive()
             if message["type"] == "http.disconnect":
                 return message
             chunks.append(message["body"])
-            size += len(chunks[-1])
-            held = client.hold(len(chunks[-1]), size)
+            held = client.held.take(len(chunks[-1]))
         if message.get("more_body"):
-            client.hold_only_request()  # `_upload` continues with it
+            client.held.drop()  # `_upload` continues with it
         return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
 
-    def _may_send_message(self, tap: Tap, *, whole: bool) -> bool:
+    def _may_send_message(self, exchange: RelayedExchange) -> bool:
         """Whether the request is a message, or cannot be known to be something else. What follows from a message that
         does not name its turn would name the one before it."""
-        client = self._client
-        if whole and client.head.client_span_id:
-            tap.read_request(client.rest, client.body)
-        request = tap.request or client.rest
-        return client.method == "POST" if request is None else request.operation in SENDS_MESSAGE
-
-    def _is_long_poll(self, tap: Tap) -> bool:
-        """Whether the request, whose body is whole, is one that `response_timeout` is not meant for."""
-        request = tap.read_request(self._client.rest, self._client.body)
-        return request is not None and request.is_long_poll
+        request = exchange.request or self._client.rest
+        return self._client.method == "POST" if request is None else request.operation in SENDS_MESSAGE
 
     def _upstream_headers(self) -> RawHeaders:
         client = self._client
@@ -293,28 +303,33 @@ class _RequestRelay:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)
 
-    async def _upload(self, message: Message, tap: Tap) -> AsyncIterator[bytes]:
-        """The chunks of the request's body as they arrive; a copy is kept for capture."""
-        client = self._client
-        copy = BodyCopy(client, self._context.settings.max_body_bytes)
+    async def _upload(self, message: Message, exchange: RelayedExchange) -> AsyncIterator[bytes]:
+        """The chunks of the request's body as they arrive; a copy is kept for capture, or its beginning where it is too
+        large."""
+        client, limit = self._client, self._context.settings.max_body_bytes
+        kept: list[bytes] = []
+        complete = True
         while True:
             if message["type"] == "http.disconnect":
                 self._client_gone = True
                 raise ConnectionResetError("the client left while sending its request")
-            copy.add(message["body"])
-            if message["body"]:
-                yield message["body"]
+            chunk = message["body"]
+            if complete:
+                kept.append(chunk)
+                if not client.held.take(len(chunk)) or client.held.size > limit:
+                    complete, kept = False, [kept[0][:SMALL_BYTES]]
+                    client.held.drop()
+            if chunk:
+                yield chunk
             if not message.get("more_body"):
                 break
             message = await client.receive()
-        client.body = copy.content()
-        try:
-            sets_webhook = bool(webhooks_of(client, self._context.settings.max_body_bytes))
-        except UnclearWebhookError:
-            sets_webhook = True
-        tap.request_body(client.rest, client.body, copy.is_complete, sets_webhook=sets_webhook)
+        client.body = b"".join(kept)
+        if complete:
+            await self._take_request(exchange)
+        self._report_request(exchange, complete=complete)
 
-    async def _report_failure(self, error: UpstreamError, tap: Tap) -> None:
+    async def _report_failure(self, error: UpstreamError, exchange: RelayedExchange) -> None:
         """Report that the agent did not respond, or not completely, to the client and to capture."""
         context, client = self._context, self._client
         status, reason, message = _failure(error, context.settings.upstream)
@@ -326,12 +341,12 @@ class _RequestRelay:
         if client.status is not None:
             # Without an end of the response the server closes the connection: the client sees it aborted, too.
             code, what = "upstream_cut", "the agent broke off its response"
-            if isinstance(error, UnreadableResponseError):
+            if isinstance(error, UnreadableAnswerError):
                 code, what = "unreadable_answer", "the rest of the response was not passed on"
-            tap.end(Finding(code, f"{what}: {error}", Severity.ERROR))
+            exchange.end(Finding(code, f"{what}: {error}", Severity.ERROR))
             return
-        tap.request_body(client.rest, client.body, True)
-        tap.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
+        self._report_request(exchange)
+        exchange.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
         await client.refuse(status, reason, message)
 
 
@@ -342,7 +357,7 @@ def _failure(error: UpstreamError, upstream: str) -> tuple[int, str, str]:
             return 504, "UPSTREAM_TIMEOUT", f"the agent at {upstream} did not answer in time: {error}"
         case UpstreamUnreachableError():
             return 502, "UPSTREAM_UNREACHABLE", f"the agent at {upstream} cannot be reached: {error}"
-        case UnreadableResponseError():
+        case UnreadableAnswerError():
             message = f"the proxy cannot read the answer of the agent at {upstream}, which may hold tool calls: {error}"
             return 502, "UNREADABLE_ANSWER", message
         case _:

@@ -10,13 +10,13 @@ from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED, A2AProblem
 from ..protocol.headers import DIGESTS
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, decode_json
-from ..protocol.webhooks import NewWebhook, WebhookPlace, webhooks_in
+from ..protocol.webhooks import NewWebhook, UnclearWebhookError, WebhookPlace, webhooks_in
 from ..push.notifications import is_signed
 from ..push.registry import WebhookRegistry
 from ..push.rewriting import deleted_config, replaced
 from ..store import StoreError
 from ..store.webhooks import Webhook
-from .tap import Tap
+from .relayed_exchange import RelayedExchange
 
 if TYPE_CHECKING:
     from .client_request import ClientRequest
@@ -32,19 +32,14 @@ class RefusedWebhookError(Exception):
         self.problem = problem
 
 
-def webhooks_of(client: ClientRequest, max_bytes: int) -> list[WebhookPlace]:
-    """The webhooks that a request sets, whose body is whole. `max_bytes`: of its content, decoded.
-
-    Raises UnclearWebhookError.
-    """
+def webhooks_of(client: ClientRequest, content: bytes | None, undecoded: str) -> list[WebhookPlace]:
+    """The webhooks that a request sets, whose body is whole: `content`, without its coding. `undecoded` says why it
+    could not be decoded. Raises UnclearWebhookError."""
+    if undecoded or content is None:
+        raise UnclearWebhookError(f"its content cannot be decoded: {undecoded}")
     types = [value for name, value in client.head.forward if name == b"content-type"]
-    return webhooks_in(
-        client.body,
-        is_config="pushnotificationconfig" in client.scope["path"].lower(),  # some servers ignore case and slashes
-        coding=client.head.content_encoding,
-        content_type=b";".join(types),
-        limit=max_bytes,
-    )
+    is_config = "pushnotificationconfig" in client.scope["path"].lower()  # some servers ignore case and slashes
+    return webhooks_in(content, is_config=is_config, content_type=b";".join(types))
 
 
 def webhooks_refused(why: str = "") -> RefusedWebhookError:
@@ -90,7 +85,7 @@ class WebhookRequest(ABC):
     def _replace(self, addresses: list[str]) -> None:
         """Give these addresses to the agent, in the order of `_wanted`."""
 
-    async def prepare(self, tap: Tap) -> None:
+    async def prepare(self, exchange: RelayedExchange) -> None:
         """Give the webhooks addresses of the proxy, or set `problem`. Raises RefusedWebhookError."""
         wanted = self._wanted()
         try:
@@ -101,7 +96,7 @@ class WebhookRequest(ABC):
         if not why:
             try:
                 self._webhooks = await self._registry.register(
-                    wanted, asked=tap.requested, task_id=self._request.named_task
+                    wanted, asked=exchange.requested, task_id=exchange.named_task
                 )
             except StoreError as error:
                 why = f"it could not be stored: {error}"
@@ -111,9 +106,9 @@ class WebhookRequest(ABC):
             return
         if self._webhooks:
             self._replace([self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
-            tap.is_notified = True
-            self._registry.set_by(self._webhooks, tap)
-        self._request.has_webhook = tap.has_foreign_webhook
+            exchange.is_notified = True
+            self._registry.set_by(self._webhooks, exchange.reports)
+        self._request.has_webhook = exchange.has_foreign_webhook
 
     async def learn(self, payload: Any, deleted: str | None) -> None:
         """Take over from a response which ids configurations have, or that one (its id) is deleted.
@@ -125,21 +120,21 @@ class WebhookRequest(ABC):
         else:
             await self._registry.remove(self._request.named_task, deleted)
 
-    def notice_foreign(self, response: bytes, tap: Tap) -> None:
+    def notice_foreign(self, response: bytes, exchange: RelayedExchange) -> None:
         """Remember the task where a response, as JSON, shows a webhook that was set past the proxy."""
         if response.count(b'"url"') > len(self._registry.addresses.ids_in(response)):
             self._request.has_webhook = True
-            tap.remember_tasks()
+            exchange.remember_tasks()
 
-    def finish(self, tap: Tap, *, complete: bool) -> None:
-        """The exchange is over, and `tap` has ended. `complete`: the whole response has arrived."""
-        if not tap.awaits_notification:
+    def finish(self, exchange: RelayedExchange, *, complete: bool) -> None:
+        """The exchange is over, and `exchange` has ended. `complete`: the whole response has arrived."""
+        if not exchange.awaits_notification:
             self._registry.answered(self._webhooks)
-        self._registry.learn_tasks(self._webhooks, tap.task_ids)
+        self._registry.learn_tasks(self._webhooks, exchange.task_ids)
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
         else:  # a response without a task is an error or a Message: nothing follows
-            over = complete and tap.is_captured and (tap.task_over or not tap.task_ids)
+            over = complete and exchange.unreadable is None and (exchange.task_over or not exchange.task_ids)
         if over:
             self._registry.not_expected(self._webhooks)
 
@@ -164,7 +159,7 @@ class HttpWebhookRequest(WebhookRequest):
     def _replace(self, addresses: list[str]) -> None:
         self.body = replaced(self.body.decode(), self._places, addresses).encode()
 
-    async def shown(self, tap: Tap, status: int, response: bytes) -> bytes:
+    async def shown(self, exchange: RelayedExchange, status: int, response: bytes) -> bytes:
         """The body of a response about configurations, as the client may see it."""
         client = self._client
         try:
@@ -180,5 +175,5 @@ class HttpWebhookRequest(WebhookRequest):
         except StoreError as error:
             logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
             return response
-        self.notice_foreign(response, tap)
+        self.notice_foreign(response, exchange)
         return shown

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..net.http_client import RawHeaders
-from ..protocol.content_coding import Decoder, codings
+from ..protocol.content_coding import codings, decoded_whole
 from ..telemetry.logs import SHOWN_HEADERS, without_secrets
 from .wire_log import MAX_EXCHANGE_BYTES, WireExchange
 
@@ -77,11 +77,10 @@ def _coding(headers: RawHeaders) -> str:
 def _body(pieces: Iterable[bytes], coding: str) -> dict[str, Any]:
     """The body; decoded, where it has a content coding that the proxy knows and is complete."""
     raw = b"".join(pieces)
-    names = codings(coding)
-    if not names or not raw:
+    if not codings(coding) or not raw:
         return _content(raw)
     try:
-        decoded = Decoder(names, MAX_EXCHANGE_BYTES).decode(raw)
+        decoded = decoded_whole(coding, raw, MAX_EXCHANGE_BYTES)
     except ValueError:
         return {**_content(raw), "coding": coding}
     return {**_content(decoded), "coding": coding, "bytes": len(raw)}

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ..memory import HeldBytes
 from ..net.http_client import RawHeaders, RequestHead
-from ..protocol.sse import SseEvent
 
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
@@ -74,9 +73,9 @@ class WireExchange:
         self.body = body
         self._log.begin(self, _EXCHANGE_BYTES + len(body))
 
-    def events(self, events: Sequence[SseEvent], now: float) -> None:
-        for event in events:
-            self.part(event.raw, now)
+    def answered(self, status: int, headers: RawHeaders, now: float, is_stream: bool) -> None:
+        """The header of the response arrived."""
+        self.status, self.headers, self.response_at, self.is_stream = status, headers, now, is_stream
 
     def part(self, data: bytes, now: float) -> None:
         """Bytes of the response arrived."""

@@ -84,7 +84,8 @@ class SentExchange:
             self._exchange.part(data, now)
             return
         try:
-            self._exchange.events(self._events.feed(data), now)
+            for event in self._events.feed(data):
+                self._exchange.part(event.raw, now)
         except EventTooLargeError:
             self._exchange.part(self._events.rest, now)
             self._events = None

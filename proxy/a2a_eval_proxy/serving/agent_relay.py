@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..body_memory import BodyMemory
 from ..capture.failures import log_failure
 from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
@@ -23,7 +24,6 @@ from ..protocol.agent_card import grpc_address
 from ..push.capture import NotificationCapture, NotifiedTasks
 from ..push.listener import PushListener
 from ..push.registry import WebhookRegistry
-from ..relay.body_memory import BodyMemory
 from ..relay.card_relay import CardRelay
 from ..relay.client_request import Reachability, RelayContext
 from ..relay.forwarder import Forwarder

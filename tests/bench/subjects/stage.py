@@ -22,23 +22,23 @@ from a2a_eval_proxy.cli import main
 
 
 class Blind:
-    """In place of a `Tap`: is given the exchange, and does not read it."""
+    """In place of `Reports`: is told of the exchange, and tells nobody."""
 
-    request = requested = unreadable = None
-    request_reported = True
+    is_closed = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
     def _ignore(self, *arguments: Any, **options: Any) -> None: ...
 
-    read_request = sent = request_body = answered = arrived = end = _ignore
+    request = answered = part = event = answer = refused = finding = end = notified = _ignore
 
 
 def forward_only() -> None:
     from a2a_eval_proxy.relay import client_request, responses
+    from a2a_eval_proxy.relay.answer_readers import PassReader
 
-    client_request.Tap = Blind
-    responses.ResponseRelay.relay = lambda self: self._relay_body()
+    client_request.Reports = Blind
+    responses.reader_of = lambda exchange, *_, **__: PassReader(exchange, asked=False)
 
 
 def drop_turns() -> None:

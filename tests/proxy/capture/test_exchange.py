@@ -8,9 +8,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, Exchange, RequestFacts
+from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
-from a2a_eval_proxy.protocol.operations import rest_request
+from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import NamedIn, Turn, TurnLinks
 from a2a_tool_capture import METADATA_KEY, URI, Finding, TaskMerger
@@ -19,6 +19,7 @@ from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import almost_events, json_objects, json_values
+from support.read_exchange import ReadExchange
 from support.recordings import Recording, names
 from tool_call_evaluators.visibility import turn_failure_of
 
@@ -34,7 +35,7 @@ class Proxied:
 
     def request(
         self, body: Any = None, *, line: str = "POST /", beginning: bytes | None = None, **facts: Any
-    ) -> Exchange:
+    ) -> ReadExchange:
         """A request arrives. `body` is JSON, or bytes; with `beginning`, it was too large to keep."""
         defaults: dict[str, Any] = {
             "run": "nightly",
@@ -47,31 +48,31 @@ class Proxied:
             "requested_by_header": False,
             "started_at": self.tick(),
         }
-        exchange = Exchange(self.book, RequestFacts(**{**defaults, **facts}), f"turn-{next(self._numbers)}")
+        exchange = ReadExchange(self.book, RequestFacts(**{**defaults, **facts}), f"turn-{next(self._numbers)}")
         method, target = line.split(" ")[:2]
         path, _, query = target.partition("?")
         rest = rest_request(method, path, query.encode())
         if beginning is not None:
-            exchange.unread_request(rest, beginning, ("request_too_large", "it is too large"), self.now)
+            exchange.unread_request(rest or rpc_method(beginning), self.now)
         else:
             content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-            exchange.request_body(rest, content, self.now)
+            exchange.request(rest, content, self.now)
         return exchange
 
     def tick(self) -> float:
         self.now += 1
         return self.now
 
-    def answer(self, exchange: Exchange, body: Any, status: int = 200) -> None:
+    def answer(self, exchange: ReadExchange, body: Any, status: int = 200) -> None:
         exchange.answer(status, body if isinstance(body, bytes) else json.dumps(body).encode(), self.tick())
         exchange.end(self.tick())
 
-    def stream(self, exchange: Exchange, *payloads: Any, problem: Finding | None = None) -> None:
+    def stream(self, exchange: ReadExchange, *payloads: Any, problem: Finding | None = None) -> None:
         for payload in payloads:
             exchange.event(payload if isinstance(payload, bytes) else json.dumps(payload).encode(), self.tick())
         exchange.end(self.tick(), problem=problem)
 
-    def replay(self, name: str) -> Exchange:
+    def replay(self, name: str) -> ReadExchange:
         """A recorded exchange goes by."""
         recording = Recording.load(name)
         headers = dict(recording.request_headers(asking=True))
@@ -237,7 +238,6 @@ def test_whether_the_client_asked_for_the_extension(
     header: bool, extensions: Any, asked: bool, proxied: Proxied
 ) -> None:
     exchange = proxied.request(send(extensions=extensions), requested_by_header=header)
-    assert exchange.requested is asked
     assert exchange.turn is not None
     assert exchange.turn.capture.requested_by_client is asked
 
@@ -282,7 +282,6 @@ def test_what_opens_no_turn(body: Any, proxied: Proxied) -> None:
     exchange = proxied.request(body)
     proxied.answer(exchange, result({"task": task("COMPLETED")}))
     assert proxied.turns == []
-    assert not exchange.requested
 
 
 # ── what a response says ────────────────────────────────────────────────────────────────────────────────────

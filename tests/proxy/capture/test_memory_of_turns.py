@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.memory import MIB
 from a2a_tool_capture import METADATA_KEY, URI
+from support.read_exchange import ReadExchange
 
 WORKING = "TASK_STATE_WORKING"
 
@@ -85,12 +86,12 @@ def serve(attack: str) -> None:
     send = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": {"parts": []}}}
     before = resident()
     most = 0
-    streams: list[tuple[Exchange, Iterator[dict[str, Any]]]] = []
+    streams: list[tuple[ReadExchange, Iterator[dict[str, Any]]]] = []
     for step in range(RECEIVED // ATTACKS[attack]):
         if len(streams) < 2 or step % 1_000 == 0:
             facts = RequestFacts("run", "http://agent", "1.0", None, "", "", True, False, 0.0)
-            exchange = Exchange(book, facts, f"turn-{next(numbers)}")
-            exchange.request_body(None, json.dumps(send).encode(), 0.0)
+            exchange = ReadExchange(book, facts, f"turn-{next(numbers)}")
+            exchange.request(None, json.dumps(send).encode(), 0.0)
             streams = [*streams[-1:], (exchange, events(attack))]
         exchange, sent = streams[step % 2 if len(streams) > 1 else 0]
         event = next(sent)
@@ -109,7 +110,8 @@ def resident() -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_agent_cannot_make_the_proxy_keep_more_than_the_limit(attack: str) -> None:
-    done = subprocess.run([sys.executable, __file__, attack], capture_output=True, text=True, check=True)
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, __file__, attack], capture_output=True, text=True, check=True, env=found)
     assert int(done.stdout) < MOST
 
 

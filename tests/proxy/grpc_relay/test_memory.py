@@ -15,12 +15,12 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a.types import GetTaskRequest, SendMessageRequest
+from a2a_eval_proxy.body_memory import BodyMemory
 from a2a_eval_proxy.grpc_relay import held_messages
 from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http2_streams import Headers
-from a2a_eval_proxy.relay.body_memory import BodyMemory
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
@@ -166,7 +166,7 @@ class _Client:
 
 async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
     """More than there is room for at the same moment, each read at once."""
-    held = HeldMessages(BodyMemory(MB), ClientLimits())
+    held = HeldMessages(ClientLimits())
     clients: list[Any] = [_Client() for _ in range(200)]
 
     async def read(client: Any) -> None:
@@ -180,7 +180,7 @@ async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
 async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypatch):
     monkeypatch.setattr(held_messages, "_GRACE_S", 0.0)
     monkeypatch.setattr(held_messages, "_CHECK_EVERY_S", 0.0)
-    held = HeldMessages(BodyMemory(MB), ClientLimits())
+    held = HeldMessages(ClientLimits())
     idle, reading, late = clients = [_Client() for _ in range(3)]
     reading.unsent = 0  # the agent is still sending
     await held.enter(idle, 4 * MB)  # type: ignore[arg-type]
@@ -193,18 +193,8 @@ async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypat
     assert [client.is_given_up for client in clients] == [True, False, False]
 
 
-async def test_large_requests_find_no_room_while_others_are_held():
-    held = HeldMessages(BodyMemory(8 * MB), ClientLimits())
-    calls = [object() for _ in range(4)]
-    assert [held.admit(call, 2 * MB) for call in calls] == [True, True, True, False]
-    assert held.admit(calls[3], 1000)
-    for call in calls[:2]:
-        held.release(call)
-    assert held.admit(calls[3], 2 * MB)
-
-
 async def test_a_request_without_room_is_refused(agent, tmp_path, monkeypatch):
-    monkeypatch.setattr(HeldMessages, "admit", lambda self, call, size: False)
+    monkeypatch.setattr(BodyMemory, "has_room", lambda self, more, size: False)
     async with (
         running_proxy(agent.url, tmp_path) as proxy,
         grpc.aio.insecure_channel(proxy.grpc_address) as channel,

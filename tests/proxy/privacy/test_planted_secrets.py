@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
@@ -45,6 +45,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from support.live import heard
+from support.read_exchange import ReadExchange
 from tool_call_evaluators.suite import Suite, parse_case, parse_suite
 
 EVERY = "token,email,iban,card,phone,ip"
@@ -157,8 +158,8 @@ class Exchanged:
 
 
 def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
-    exchange = Exchange(TurnBook(pipeline.take), facts, new_turn_id())
-    exchange.request_body(None, request, 1.0)
+    exchange = ReadExchange(TurnBook(pipeline.take), facts, new_turn_id())
+    exchange.request(None, request, 1.0)
     exchange.answer(200, answer, 2.0)
     exchange.end(3.0)
 

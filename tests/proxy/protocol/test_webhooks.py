@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -159,22 +157,6 @@ def test_what_only_some_agents_read_is_an_error(name: str) -> None:
     assert may_set_webhook(UNCLEAR[name])
     with pytest.raises(UnclearWebhookError):
         webhooks_in(UNCLEAR[name])
-
-
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "gzip, identity", "identity", ""])
-def test_compressed_requests_are_read(coding: str) -> None:
-    coded = {"gzi": gzip.compress, "x-g": gzip.compress, "def": zlib.compress}.get(coding[:3], bytes)(SEND.encode())
-    (place,) = webhooks_in(coded, coding=coding, limit=10_000)
-    assert place.webhook.url == URL
-
-
-@pytest.mark.parametrize(
-    ("coding", "body"),
-    [("br", b"\x0b"), ("gzip", SEND.encode()), ("gzip", gzip.compress(b"{" * 20_000)), ("gzip, br", b"\x0b")],
-)
-def test_compressed_requests_that_cannot_be_read_are_an_error(coding: str, body: bytes) -> None:
-    with pytest.raises(UnclearWebhookError):
-        webhooks_in(body, coding=coding, limit=10_000)
 
 
 @pytest.mark.parametrize(

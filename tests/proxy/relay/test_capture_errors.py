@@ -102,9 +102,9 @@ BODIES = {
 
 ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report")),
-    *((Exchange, name) for name in ("read_request", "request_body", "event", "answer", "refused", "report", "end")),
+    *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),
-    *((WireExchange, name) for name in ("events", "part", "end")),
+    *((WireExchange, name) for name in ("answered", "part", "end")),
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http_messages import RequestHead
-from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
 from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
 from hypothesis import given
@@ -41,7 +40,7 @@ def test_the_log_is_bounded_and_counts_what_it_holds(steps: list[tuple[int, str,
             made[key].part(bytes(size), 1.0)
         elif what == "event":
             made[key].is_stream = True
-            made[key].events([SseEvent(bytes(size), b"")], 1.0)
+            made[key].part(bytes(size), 1.0)
         else:
             made[key].end(2.0, "", b"")
         assert log.total == sum(one.size for one in log) <= 60_000

@@ -1,0 +1,105 @@
+"""The memory for the bodies that the proxy reads: requests, answers, messages of gRPC and notifications share it, as
+received and as decoded. Belongs to one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SMALL_BYTES = 64 * 1024
+"""A quarter of the memory is kept free for bodies up to this size."""
+
+LARGE_BYTES = 256 * 1024
+"""What is larger is parsed in a thread, one body at a time: what parsing takes is not counted."""
+
+
+class BodyMemory:
+    """Bytes of all bodies that are held. Who must read a body waits for room, so that its sender waits.
+
+    Several half-read bodies could wait for each other for ever. So one body at a time, the first that found no room,
+    may exceed the limit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self.first: HeldBody | None = None
+        """What may exceed the limit."""
+        self._waiting: list[asyncio.Future[None]] = []
+        self._one_large = asyncio.Lock()
+
+    def is_waited_for(self) -> bool:
+        """Whether someone waits for room."""
+        return bool(self._waiting)
+
+    def has_room(self, more: int, size: int) -> bool:
+        """Whether a body may grow by `more` bytes to `size` bytes."""
+        return self.total + more <= (self.limit if size <= SMALL_BYTES else self.limit * 3 // 4)
+
+    async def wait(self) -> None:
+        """Returns when bytes were given back."""
+        room = asyncio.get_running_loop().create_future()
+        self._waiting.append(room)
+        await room
+
+    def given_back(self) -> None:
+        """There are fewer bytes than before: those who wait look again."""
+        if self._waiting and (self.first is None or self.total <= self.limit * 3 // 4):
+            waiting, self._waiting = self._waiting, []
+            for room in waiting:
+                if not room.done():
+                    room.set_result(None)
+
+    async def parse(self, work: Callable[[], T]) -> T:
+        """Do work that takes memory and time in proportion to a large body. Raises what it raises."""
+        async with self._one_large:
+            return await asyncio.to_thread(work)
+
+
+class HeldBody:
+    """What one exchange holds of the memory for bodies."""
+
+    def __init__(self, memory: BodyMemory) -> None:
+        self._memory = memory
+        self.size = 0
+
+    def take(self, more: int) -> bool:
+        """Hold `more` bytes; False where there is no room for them."""
+        has_room = self._memory.has_room(more, self.size + more)
+        if has_room:
+            self.add(more)
+        return has_room
+
+    async def wait(self, more: int) -> None:
+        """Hold `more` bytes as soon as there is room."""
+        memory = self._memory
+        while not self.take(more):
+            if memory.first is None or memory.first is self:
+                memory.first = self
+                self.add(more)
+                return
+            await memory.wait()
+
+    def give_back(self, less: int) -> None:
+        """Hold `less` bytes fewer than before."""
+        self.add(-less)
+        if self._memory.first is self and self.size <= SMALL_BYTES:
+            self._memory.first = None
+        self._memory.given_back()
+
+    def drop(self) -> None:
+        """Hold nothing any more."""
+        if self.size:
+            self.give_back(self.size)
+
+    def add(self, more: int) -> None:
+        """Hold `more` bytes, whatever the limit."""
+        self.size += more
+        self._memory.total += more
+
+    async def parse(self, work: Callable[[], T]) -> T:
+        """See `BodyMemory.parse`."""
+        return await self._memory.parse(work)

@@ -1,0 +1,236 @@
+"""One exchange as the byte path knows it. Sans-io."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.json_limits import has_too_many_values
+from a2a_tool_capture.wire import TERMINAL_STATES
+
+from ..capture.exchange import CLIENT_GONE, ReadRequest
+from ..net.http_client import RequestHead
+from ..protocol.answers import ReadAnswer, conversation_of, state_of
+from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings
+from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, a2a_request, rpc_method
+from .opted_in_tasks import OptedInTasks
+from .reports import Reports
+from .steps import Steps, decoded_within
+
+CLIENT_LEFT = "the client left before the answer was complete"
+
+_TOO_LARGE = (
+    "request_too_large",
+    "the request exceeds the limit for capture, alone or with others read at the time; it was forwarded unread",
+)
+_UNCLEAR = "undecodable_body", "the request may set a webhook, and the proxy cannot read it; it was forwarded unread"
+_SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
+
+
+class ParsedRequest(NamedTuple):
+    """What a body of a request holds."""
+
+    request: A2ARequest | None
+    """None also where it cannot be read: it is the agent's to answer."""
+    asks: bool
+    """Whether a message in it asks for the extension."""
+    is_too_large: bool = False
+
+
+def parsed_request(rest: A2ARequest | None, content: bytes | None, payload: Any = None) -> ParsedRequest:
+    """Read a body. `rest` is the request as far as its path names it. `content`: the body, decoded, or None where that
+    is too much; `payload`: what it holds, where the caller has it."""
+    if content is None or has_too_many_values(content):
+        return ParsedRequest(None, asks=False, is_too_large=True)
+    return ParsedRequest(*a2a_request(rest, content, payload))
+
+
+class RelayedExchange:
+    """Who asks for what, which tasks the answer shows, and what could not be read: all that decides which bytes pass.
+
+    Capture is told what is decided (`reports`), and asked nothing.
+    """
+
+    def __init__(
+        self,
+        reports: Reports,
+        opted_in: OptedInTasks,
+        caller: Callable[[], bytes | None],
+        max_bytes: int,
+        *,
+        requested: bool,
+    ) -> None:
+        """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed.
+        `requested`: whether the header of the request asks for the extension. `max_bytes`: of a body that is read."""
+        self.reports = reports
+        self.max_bytes = max_bytes
+        self._opted_in = opted_in
+        self._caller = caller
+        self._requested = requested
+        self.request: A2ARequest | None = None
+        """The request, once it is read; None also where it cannot be read."""
+        self.named_task = ""
+        """The task that the request names; "" for none."""
+        self._unread: tuple[str, str] | None = None
+        self.is_reported = False
+        """Whether the request is."""
+        self.undecoded = ""
+        """Why the body of the request could not be decoded."""
+        self.is_notified = False
+        """Whether a notification may name the task of this exchange: the request sets a webhook that is relayed."""
+        self.task_ids: list[str] = []
+        """Ids of the tasks in the answer so far."""
+        self.state = ""
+        """The latest state of the task in the answer, in 1.0 names."""
+        self.conversation_id = ""
+        """That which the answer names."""
+        self.unreadable: Finding | None = None
+        """Set once something of the answer cannot be read: from then on its bytes pass unread."""
+        self.rest = b""
+        """The event of the answer that stays incomplete."""
+        self._ended = self._left = False
+
+    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
+
+    def decoded(self, body: bytes, encoding: str) -> Steps[bytes | None]:
+        """The body of a request without its content coding; None where that is too much. A body that is not so coded
+        stays as it is, and is the agent's to answer: see `undecoded`."""
+        names = codings(encoding)
+        if not names or not body:
+            self.undecoded = "" if names is not None else f"the content coding {encoding!r} is not supported"
+            return body
+        decoder = Decoder(names)
+        decoder.feed(body)
+        try:
+            return (yield from decoded_within(decoder, self.max_bytes, waits=False))
+        except DecodedTooLargeError as error:
+            self.undecoded = str(error)
+            return None
+        except ValueError as error:
+            self.undecoded = str(error)
+            return body
+
+    def take_request(self, parsed: ParsedRequest, *, sets_webhook: bool = False) -> None:
+        """The request is read, and goes to the agent next. `sets_webhook`: an agent may read a webhook in it."""
+        if parsed.is_too_large:
+            self._unread = _TOO_LARGE
+            return
+        self.request = request = parsed.request
+        self._requested = self._requested or parsed.asks
+        if request is not None:
+            self.named_task = request.named_task
+            request.has_webhook = request.has_webhook or sets_webhook or self.has_foreign_webhook
+        elif sets_webhook:  # agents may read more than the proxy does
+            self._unread = _UNCLEAR
+
+    def _take_unread(self, rest: A2ARequest | None, beginning: bytes) -> None:
+        """The request passes unread: its path or first bytes have to suffice."""
+        self.request = rest or rpc_method(beginning)
+        if self.request is not None:
+            self.named_task = self.request.named_task
+            if self.request.operation in SENDS_MESSAGE:
+                self.request.has_webhook = True  # it may have one
+
+    def report_request(
+        self, rest: A2ARequest | None, head: RequestHead | None, body: bytes, now: float, *, complete: bool = True
+    ) -> None:
+        """Report the request, once; `body` is complete, or the beginning of one too large to keep."""
+        if self.is_reported:
+            return
+        self.is_reported = True
+        if not complete:
+            self._unread = _TOO_LARGE
+        if self._unread is not None:
+            self._take_unread(rest, body)
+        sent = ReadRequest(self.request, self._requested, self._unread, self.is_notified)
+        self.reports.request(sent, head, body, now, complete=complete)
+        if self.request is not None:
+            self.request.message = None  # it may be large
+        self.remember_tasks()
+
+    @property
+    def requested(self) -> bool:
+        """Whether this client may see the extension: it asked for it now, or in an earlier request about this task."""
+        if self._requested:
+            return True
+        request = self.request
+        return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
+
+    @property
+    def keeps(self) -> Callable[[str], bool] | None:
+        """Whether an answer about several tasks may show the calls of a task (its id); None for any other answer."""
+        if self.request is None or self.request.operation not in _SEVERAL_TASKS:
+            return None
+        return lambda task_id: self._opted_in.has(self._caller(), task_id)
+
+    @property
+    def has_foreign_webhook(self) -> bool:
+        """Whether the agent notifies a webhook of this task past the proxy."""
+        return self._opted_in.has_webhook(self.named_task)
+
+    def remember_tasks(self) -> None:
+        """Remember the tasks of this exchange for later requests."""
+        if self._requested:
+            self._opted_in.add(self._caller(), self.task_ids)
+        if self.request is not None and self.request.has_webhook:
+            self._opted_in.add_webhook([self.named_task, *self.task_ids] if self.named_task else self.task_ids)
+
+    # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def shows_tasks(self) -> bool:
+        """Whether the answer shows tasks, and is read for capture."""
+        return self.request is not None and self.request.operation in CARRIES_TASKS
+
+    def event(self, raw: bytes, answer: ReadAnswer | None, now: float) -> None:
+        """An event of the answer has passed: its bytes, and what was read of it (None: nothing)."""
+        if answer is not None:
+            self._learn(answer)
+        self.reports.event(raw, answer, now)
+
+    def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
+        """The answer, which is no stream, has passed."""
+        self._learn(answer)
+        self.reports.answer(status, answer, now)
+
+    def _learn(self, answer: ReadAnswer) -> None:
+        new = [task_id for task_id in answer.task_ids if task_id not in self.task_ids]
+        if new:
+            self.task_ids += new
+            self.remember_tasks()
+        if answer.event is not None:
+            self.state = state_of(answer.event) or self.state
+            self.conversation_id = conversation_of(answer.event) or self.conversation_id
+
+    def stop_reading(self, code: str, message: str) -> None:
+        """The rest of the answer cannot be read."""
+        if self.unreadable is None:
+            self.unreadable = Finding(code, message, Severity.ERROR, "capture")
+
+    @property
+    def task_over(self) -> bool:
+        """Whether the task of the answer has ended."""
+        return self.state in TERMINAL_STATES
+
+    @property
+    def answer_attributes(self) -> dict[str, str]:
+        """What spans say of the answer; "" for what it does not show."""
+        task_id = "".join(self.task_ids[-1:])
+        return {"a2a.task.id": task_id, "a2a.task.state": self.state, "gen_ai.conversation.id": self.conversation_id}
+
+    def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
+        """The exchange has ended; further calls do nothing. `lost`: the agent did not answer."""
+        if not self._ended:
+            self._ended = True
+            self.reports.end(problem or self.unreadable, self.rest, lost=lost or self.unreadable is not None)
+
+    def client_gone(self, reason: str) -> None:
+        """The exchange has ended, as its client has left (`CLIENT_LEFT`), or was given up."""
+        self._left = self._left or not self._ended
+        self.end(Finding(CLIENT_GONE, reason, Severity.WARNING))
+
+    @property
+    def awaits_notification(self) -> bool:
+        """Whether the client has left before anything named the task: a notification may do so."""
+        return self._left and self.is_notified and not (self.named_task or self.task_ids)
