@@ -61,6 +61,9 @@ _MAX_CUT, _CUT_PER_S = 200, 10.0
 _SMALL = 1024
 """Parts of a body below this size wait as one: each takes a hundred bytes besides, and a window may hold 65,535."""
 
+_MAX_QUEUED = 256 * 1024
+"""Bytes of bodies in one piece of output: what waits beyond belongs to its stream, and shows whether its peer reads."""
+
 _TABLE_BYTES = 4096
 """The largest table of HPACK that is kept for a peer which offers room for one."""
 
@@ -271,6 +274,8 @@ class Http2Streams:
         self._on_output = on_output
         self._gate = FrameGate(b"" if is_client else gate.PREFACE, max_header_bytes)
         self._goaway = b""
+        self._queued = 0
+        self._is_cut_off = False
         self._cut = 0.0
         self._fed_at = 0.0
         self._untold = 0
@@ -304,8 +309,15 @@ class Http2Streams:
             h2.receive_data(gate.PREFACE)  # the gate has seen to it
 
     def output(self) -> bytes:
-        """What is to be sent to the peer; it is forgotten here."""
+        """What is to be sent to the peer; it is forgotten here. Where that is much, more follows."""
+        if self._is_cut_off:
+            self._is_cut_off = False
+            self.pump()
         output, self._goaway = self._h2.data_to_send() + self._goaway, b""
+        if self._queued >= _MAX_QUEUED:
+            self._is_cut_off = True
+            self._on_output()
+        self._queued = 0
         return output
 
     @property
@@ -521,13 +533,15 @@ class Http2Streams:
         """Send what the windows let through: a frame of each stream in turn, or all of one."""
         waiting = [one for one in self.streams.values() if one.unsent] if stream is None else [stream]
         while waiting:
-            waiting = [one for one in waiting if not (self.is_paused and one.unsent) and self._send(one)]
+            waiting = [one for one in waiting if self._send(one)]
         self._on_output()
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
         h2, waiting = self._h2, stream.waiting
         piece: memoryview | bytes = b""
+        if stream.unsent and (self.is_paused or self._queued >= _MAX_QUEUED):  # the end alone need not wait
+            return False
         if waiting:
             most = min(h2.local_flow_control_window(stream.id), h2.max_outbound_frame_size)
             if most <= 0:
@@ -543,6 +557,7 @@ class Http2Streams:
             self.streams[stream.id] = self.streams.pop(stream.id)  # others are first the next time
             stream.unsent -= len(piece)
             stream.sent += len(piece)
+            self._queued += len(piece)
             self._gate.idle -= gate.IDLE_PER_FRAME
         if stream.unsent:
             return True

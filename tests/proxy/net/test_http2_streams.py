@@ -115,6 +115,19 @@ def test_bytes_wait_until_the_other_side_has_taken_those_before():
     assert mine.unsent == 0
 
 
+def test_a_peer_that_takes_anything_gets_it_in_pieces():
+    """So that what is not written yet is known to wait."""
+    ends = Ends()
+    mine, _ = ends.opened()
+    feed_all(ends.client, WindowUpdateFrame(mine.id, window_increment=2**30).serialize())
+    mine.send_data(b"x" * 10_000_000)
+    pieces = [ends.client.output()]
+    assert mine.unsent > 9_000_000
+    while mine.unsent:
+        pieces.append(ends.client.output())
+    assert max(map(len, pieces)) < 500_000
+
+
 def test_a_reader_that_takes_nothing_holds_no_other_stream():
     ends = Ends()
     idle = [ends.opened() for _ in range(100)]
