@@ -160,7 +160,7 @@ PLANTS = {
         (
             Edit(
                 "serving.agent_routes",
-                "        self._metrics.agent_requests[name] += 1\n",
+                "        self._metrics.agent_requests[route.relay.agent.name] += 1\n",
                 '        self._metrics.agent_requests["a0"] += 1\n',
             ),
         ),
@@ -224,11 +224,11 @@ def judge_budget(""",
         (
             Edit(
                 "scoring.agent_scoring",
-                "    if rate is None or (before is not None",
+                "    if rate is None:",
                 """
     planted.append(JudgeBudget(*rate, "planted")) if rate else None
     return planted[0] if planted else None
-    if rate is None or (before is not None""",
+    if rate is None:""",
             ),
             Edit("scoring.agent_scoring", "logger = ", "planted: list[JudgeBudget] = []\nlogger = "),
         ),
@@ -664,10 +664,10 @@ def judge_budget(""",
         (
             Edit(
                 "push.listener",
-                "            answer = await self._relay.sender.send(webhook.url, method",
+                "        answer = await self._sender.send(webhook.url, scope",
                 """
-            url, self.planted = getattr(self, "planted", webhook.url), webhook.url
-            answer = await self._relay.sender.send(url, method""",
+        url, self.planted = getattr(self, "planted", webhook.url), webhook.url
+        answer = await self._sender.send(url, scope""",
             ),
         ),
         kind="push",
@@ -710,7 +710,13 @@ def judge_budget(""",
     ),
     "push-two-at-a-time": Plant(
         "notifications of a webhook are sent concurrently",
-        (Edit("push.listener", "        async with turn:", "        if True:"),),
+        (
+            Edit(
+                "push.listener",
+                "        async with self._turns.setdefault(webhook_id, asyncio.Lock()):",
+                "        if True:",
+            ),
+        ),
         kind="push",
     ),
     "push-keeps-deleted": Plant(
@@ -734,10 +740,10 @@ def judge_budget(""",
         (
             Edit(
                 "push.listener",
-                "        turn = self._turns.setdefault(",
+                "        first = await receive()",
                 """
         self.planted = [*getattr(self, "planted", ()), b"x" * (1 << 20)]
-        turn = self._turns.setdefault(""",
+        first = await receive()""",
             ),
         ),
         kind="push",
