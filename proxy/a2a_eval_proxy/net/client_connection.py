@@ -9,7 +9,7 @@ import struct
 from abc import abstractmethod
 from typing import Any
 
-from .client_limits import Clients
+from .client_limits import SMALL_BYTES, Clients
 
 _MAX_TURNED_AWAY = 32
 """Connections beyond the limit that are closed in stages; further ones are reset."""
@@ -84,7 +84,7 @@ class ClientConnection(asyncio.Protocol):
 
     def hold(self, size: int) -> bool:
         """Count the bytes that have arrived and that nobody has taken; False, and nothing, where they are too many."""
-        if not self.clients.capacity.hold(self._held, size, self.loop.time()):
+        if max(self._held, size) > SMALL_BYTES and not self.clients.capacity.hold(self._held, size, self.loop.time()):
             return False
         self._held = size
         return True

@@ -9,11 +9,17 @@ from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
 from .decoding import BodyError, BusyError, PayloadTooLargeError, SinkError, TooSlowError, decode_request
 from .forwarding import OtlpForwarder
@@ -29,30 +35,50 @@ _BODIES = 4
 """Bodies of the largest size that may be in memory, as sent and as decompressed; further ones are to come again."""
 
 
-class Signal:
-    """One of the three kinds of telemetry that OTLP carries, as its module of opentelemetry-proto declares it."""
+class Signal(NamedTuple):
+    """One of the three kinds of telemetry that OTLP carries."""
 
-    def __init__(self, path: str, module: Any) -> None:
-        (service,) = module.DESCRIPTOR.services_by_name.values()
-        (export,) = service.methods
-        self.path = path  # of OTLP/HTTP
-        self.service: str = service.full_name  # of OTLP/gRPC; its method is Export
-        self.request: type[Any] = getattr(module, export.input_type.name)
-        self.response: type[Any] = getattr(module, export.output_type.name)
+    path: str
+    """Of OTLP/HTTP."""
+    service: str
+    """Of OTLP/gRPC; its method is Export."""
+    request: type[Any]
+    response: type[Any]
+    rejected: str
+    """The field of a partial success that says how many records were rejected."""
 
     def answer(self, rejected: Rejected | None) -> Any:
         """Returns the response: empty, or a partial success."""
         response = self.response()
         if rejected is not None:
-            partial = response.partial_success
-            setattr(partial, partial.DESCRIPTOR.fields_by_number[1].name, rejected.count)  # `rejected_spans` and so on
-            partial.error_message = rejected.reason
+            setattr(response.partial_success, self.rejected, rejected.count)
+            response.partial_success.error_message = rejected.reason
         return response
 
 
-TRACES = Signal("/v1/traces", trace_service_pb2)
-LOGS = Signal("/v1/logs", logs_service_pb2)
-METRICS = Signal("/v1/metrics", metrics_service_pb2)
+_COLLECTOR = "opentelemetry.proto.collector"
+
+TRACES = Signal(
+    "/v1/traces",
+    f"{_COLLECTOR}.trace.v1.TraceService",
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+    "rejected_spans",
+)
+LOGS = Signal(
+    "/v1/logs",
+    f"{_COLLECTOR}.logs.v1.LogsService",
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+    "rejected_log_records",
+)
+METRICS = Signal(
+    "/v1/metrics",
+    f"{_COLLECTOR}.metrics.v1.MetricsService",
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+    "rejected_data_points",
+)
 SIGNALS = (TRACES, LOGS, METRICS)
 
 Hold = Callable[[int], None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.json_limits import ATTRIBUTE
-from a2a_tool_capture.spans.model import MAX_TEXT, Attributes, CutText, LogEvent, Span, SpanEvent, bounded
+from a2a_tool_capture.spans.model import Attributes, CutText, LogEvent, Span, SpanEvent, bounded
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -23,12 +23,7 @@ class _TooLargeError(Exception):
 
 def attributes_from_proto(pairs: Iterable[KeyValue]) -> dict[str, Any]:
     """The attributes of a protobuf message; never raises. The last of two equal keys wins."""
-    attributes = {}
-    for pair in pairs:
-        value = pair.value
-        text = value.string_value
-        attributes[pair.key] = text if text and len(text) <= MAX_TEXT else value_from_proto(value)
-    return attributes
+    return {pair.key: value_from_proto(pair.value) for pair in pairs}
 
 
 def value_from_proto(value: AnyValue) -> Any:

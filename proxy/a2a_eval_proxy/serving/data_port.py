@@ -80,7 +80,6 @@ class DataPort:
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
-        of_calls = self._limits()
         for agent in self._agents:
             stack.push_async_callback(agent.captured.close)
             await agent.captured.open()
@@ -89,7 +88,7 @@ class DataPort:
             agent.relay.open()
         relays = [agent.relay for agent in self._agents]
         routes = AgentRoutes(
-            [AgentRoute(one, one.application(self._names), one.calls(of_calls)) for one in relays], self.metrics
+            [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in relays], self.metrics
         )
         if settings.push_mode == "relay":
             notifications = HttpServer(
@@ -97,7 +96,7 @@ class DataPort:
                 settings.push_listen,
                 setting="--push-listen",
                 shutdown_timeout_s=settings.shutdown_timeout,
-                limits=self._limits(),
+                limits=limits,
                 capacity=self._capacity,
                 tls=self._push_tls,
             )
@@ -118,7 +117,7 @@ class DataPort:
                 setting="--grpc",
                 shutdown_timeout_s=settings.shutdown_timeout,
                 streams=calls,
-                limits=of_calls,
+                limits=limits,
                 capacity=self._capacity,
                 reserved_part=4,
                 tls=self._grpc_tls,
