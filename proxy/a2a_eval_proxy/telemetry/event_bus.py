@@ -6,13 +6,15 @@ import asyncio
 import re
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from ..store.encoding import json_bytes
+
+T = TypeVar("T")
 
 SMALL_BYTES = 8_000  # events with at most this much JSON are not shortened
 _TEXT_CHARS = 1_000
@@ -48,24 +50,20 @@ class _Shortening:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
-            short: dict[str, Any] = {}
-            for key, item in value.items():
-                if self._left <= 0 and len(short) >= _RECORD_KEYS:
-                    self.cut = True
-                    break
-                short[self._key(str(key))] = self.value(item)
-            return short
+            return {self._key(str(key)): self.value(item) for key, item in self._fitting(value.items(), _RECORD_KEYS)}
         if isinstance(value, list | tuple):
-            items = []
-            for item in value:
-                if self._left <= 0:
-                    self.cut = True
-                    break
-                items.append(self.value(item))
-            return items
+            return [self.value(item) for item in self._fitting(value, 0)]
         if isinstance(value, int):
             self._left -= value.bit_length() // 3  # its digits, about
         return value
+
+    def _fitting(self, items: Iterable[T], least: int) -> Iterator[T]:
+        """The items for as long as there is room, and the first ones in any case, as many as `least`."""
+        for number, item in enumerate(items):
+            if self._left <= 0 and number >= least:
+                self.cut = True
+                return
+            yield item
 
     def _key(self, key: str) -> str:
         if len(key) > _KEY_CHARS:

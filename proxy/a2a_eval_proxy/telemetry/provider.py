@@ -10,21 +10,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from a2a_tool_capture import __version__
-from opentelemetry._logs import Logger, LoggerProvider, LogRecord, NoOpLoggerProvider, SeverityNumber
+from opentelemetry._logs import Logger, LogRecord, NoOpLoggerProvider, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, NoOpMeterProvider, Observation
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.trace import (
     NonRecordingSpan,
     NoOpTracerProvider,
     SpanContext,
     TraceFlags,
-    TracerProvider,
     set_span_in_context,
 )
 
@@ -187,29 +191,19 @@ class Telemetry:
             logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
 
 
-def _tracers(resource: Resource, meters: MeterProvider, redact: Callable[[str], str] | None) -> TracerProvider:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
+def _tracers(resource: Resource, meters: MeterProvider, redact: Callable[[str], str] | None) -> SdkTracerProvider:
     provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
-    exporter: SpanExporter = OTLPSpanExporter()
-    if redact is not None:
-        exporter = RedactingSpanExporter(exporter, redact)
+    exporter = OTLPSpanExporter() if redact is None else RedactingSpanExporter(redact)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 
-def _meters(resource: Resource) -> MeterProvider:
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-
+def _meters(resource: Resource) -> SdkMeterProvider:
     reader = PeriodicExportingMetricReader(OTLPMetricExporter())
     return SdkMeterProvider([reader], resource=resource, shutdown_on_exit=False)
 
 
-def _loggers(resource: Resource, meters: MeterProvider) -> LoggerProvider:
-    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-
+def _loggers(resource: Resource, meters: MeterProvider) -> SdkLoggerProvider:
     provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     return provider
@@ -242,24 +236,18 @@ def _callback(instrument: Instrument, read: Callable[[], object]) -> Callable[[C
     return observations
 
 
-class RedactingSpanExporter(SpanExporter):
+class RedactingSpanExporter(OTLPSpanExporter):
     """Exports spans with `redact` applied to every text among their attributes, in the exporter's thread.
 
     Paths hold ids that clients chose, and addresses are personal data.
     """
 
-    def __init__(self, exporter: SpanExporter, redact: Callable[[str], str]) -> None:
-        self._exporter = exporter
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
         self._redact = redact
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return self._exporter.export([self._redacted(span) for span in spans])
-
-    def shutdown(self) -> None:
-        self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
+        return super().export([self._redacted(span) for span in spans])
 
     def _redacted_value(self, value: Any) -> Any:
         if isinstance(value, tuple | list):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -98,11 +98,10 @@ class TurnEvents(TurnListener):
             self._bus.lose()
         else:
             self._waiting += 1
-            loop = asyncio.get_running_loop()
-            made = self._thread.submit(lambda: list(make()))
-            made.add_done_callback(lambda done: loop.call_soon_threadsafe(self._made, done))
+            made = asyncio.get_running_loop().run_in_executor(self._thread, lambda: list(make()))
+            made.add_done_callback(self._made)
 
-    def _made(self, done: Future[list[NamedData]]) -> None:
+    def _made(self, done: asyncio.Future[list[NamedData]]) -> None:
         self._waiting -= 1
         for name, data in () if done.cancelled() else done.result():
             self._bus.publish(name, data)
