@@ -8,14 +8,15 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
+from ..body_memory import LARGE_BYTES, BodyMemory, HeldBody
 from ..clock import CLOCK
-from ..memory import HeldBytes, share
 from ..net.http_client import RawHeaders
 from ..protocol.answers import state_of, task_id_of
 from ..protocol.headers import read_request
@@ -45,7 +46,7 @@ _ID = re.compile(rf"/({RelayAddresses.ID})$")
 TURN_S = 1.0
 """How long the answer to a notification keeps the next one waiting: a webhook that hangs on one loses no other."""
 
-_MAX_HELD_BYTES = share(8)
+_TOO_MANY = "too many notifications are on their way"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """The methods of RFC 9110, section 9.2.1: agents verify webhooks with them, and send no notifications."""
 
@@ -70,6 +71,7 @@ class PushListener:
         self,
         webhooks: WebhookRegistry,
         capture: NotificationCapture,
+        bodies: BodyMemory,
         max_body_bytes: int,
         record: Callable[[NotificationRecord], None],
     ) -> None:
@@ -79,7 +81,7 @@ class PushListener:
         self._capture = capture
         self._sender = WebhookSender(webhooks.targets)
         self._max_body_bytes = max_body_bytes
-        self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
+        self._bodies = bodies
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By webhook: whose notification is sent next, in the order in which they arrive."""
         self._unsent = ProblemLog(logger, "{count} notification(s) did not reach their webhooks")
@@ -88,11 +90,11 @@ class PushListener:
         self._unsent.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
-        holder = object()
+        held = HeldBody(self._bodies)
         try:
-            answer = await self._answer(scope, receive, holder)
+            answer = await self._answer(scope, receive, held)
         finally:
-            self._bodies.drop(holder)
+            held.drop()
         if answer is None:
             return  # the agent left
         headers = answer.headers
@@ -101,13 +103,13 @@ class PushListener:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Scope, receive: Receive, holder: object) -> WebhookAnswer | None:
+    async def _answer(self, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
         match = _ID.search(scope["path"])
         if match is None:
             return _error(404, "this is where agents send notifications of tasks")
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                return await self._received(match[1], scope, receive, holder)
+                return await self._received(match[1], scope, receive, held)
         except UnsentError as error:
             return _error(error.status, str(error))
         except TimeoutError:
@@ -118,20 +120,20 @@ class PushListener:
                 self._capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
-    async def _received(self, webhook_id: str, scope: Scope, receive: Receive, holder: object) -> WebhookAnswer | None:
+    async def _received(self, webhook_id: str, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
         """Once it has arrived, a notification is passed on though its agent leaves: senders stop waiting after a few
         seconds. Until then, it keeps no other waiting. Raises UnsentError."""
         first = await receive()  # before anything else: where the agent leaves, this may be lost
         if first.get("more_body"):
             await self._webhook(webhook_id)  # the rest is read for a webhook only
-        body = await self._body(first, receive, holder)
+        body = await self._body(first, receive, held)
         if body is None:
             return None
         if scope["method"] in _SAFE:
-            return await self._verified(await self._webhook(webhook_id), scope, body)
+            return await self._verified(await self._webhook(webhook_id), scope, body, held)
         async with self._turns.setdefault(webhook_id, asyncio.Lock()):  # whose waiters are served in order
             webhook = await self._webhook(webhook_id)
-            original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+            original = await self._read(scope, body, held)
             notification = await self._restored(original)
             stream = self._captured(webhook, notification)
             record = NotificationRecord(CLOCK.now(), stream.task_id, scope["method"], *self._recorded(original))
@@ -156,10 +158,10 @@ class PushListener:
             self._webhooks.task_ended(task_id)
         return stream
 
-    async def _verified(self, webhook: Webhook, scope: Scope, body: bytes) -> WebhookAnswer:
+    async def _verified(self, webhook: Webhook, scope: Scope, body: bytes, held: HeldBody) -> WebhookAnswer:
         """What the client answers to a request that is no notification: it is neither captured nor kept in order, as
         the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
-        original = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+        original = await self._read(scope, body, held)
         visible = _visible(webhook, await self._restored(original), set())
         if visible is None:
             return WebhookAnswer(204)
@@ -236,7 +238,17 @@ class PushListener:
             return notification
         return read_notification(without_body_fields(headers), restored, self._max_body_bytes)
 
-    async def _body(self, first: Message, receive: Receive, holder: object) -> bytes | None:
+    async def _read(self, scope: Scope, body: bytes, held: HeldBody) -> Notification:
+        """Raises UnsentError where there is no room for what a body is without its coding."""
+        headers = read_request(scope["headers"]).forward
+        read = partial(read_notification, headers, body, self._max_body_bytes)
+        is_large = len(body) > LARGE_BYTES or any(name == b"content-encoding" for name, _ in headers)
+        notification = await held.parse(read) if is_large else read()
+        if notification.decoded is not body and not held.take(len(notification.decoded)):
+            raise UnsentError(503, _TOO_MANY)
+        return notification
+
+    async def _body(self, first: Message, receive: Receive, held: HeldBody) -> bytes | None:
         """The body that begins with `first`; None where the agent leaves before its end. Raises UnsentError."""
         chunks: list[bytes] = []
         size, message = 0, first
@@ -245,8 +257,8 @@ class PushListener:
             size += len(chunk)
             if size > self._max_body_bytes:
                 raise UnsentError(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
-            if not self._bodies.take(holder, len(chunk)):
-                raise UnsentError(503, "too many notifications are on their way")
+            if not held.take(len(chunk)):
+                raise UnsentError(503, _TOO_MANY)
             chunks.append(chunk)
             if not message.get("more_body"):
                 return b"".join(chunks)

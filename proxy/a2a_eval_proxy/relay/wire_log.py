@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 
-from ..memory import HeldBytes
 from ..net.http_client import RawHeaders, RequestHead
 
 MAX_AGE_S = 24 * 3600.0
@@ -112,11 +111,12 @@ class WireExchange:
         return asked and (until is None or self.started_at <= until)
 
 
-class WireLog(HeldBytes):
+class WireLog:
     """The exchanges that concern turns, oldest first, within a limit of bytes. Belongs to one event loop."""
 
     def __init__(self, limit: int, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES) -> None:
-        super().__init__(limit)
+        self.limit = limit
+        self.total = 0
         self.exchange_bytes = exchange_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
@@ -142,7 +142,8 @@ class WireLog(HeldBytes):
 
     def grow(self, exchange: WireExchange, more: int) -> None:
         """`exchange` has `more` bytes: forget the oldest exchanges where that is too much."""
-        exchange.size = self.add(exchange, more)
+        exchange.size += more
+        self.total += more
         while self.total > self.limit:
             self._forget_oldest()
 
@@ -153,7 +154,7 @@ class WireLog(HeldBytes):
 
     def _forget_oldest(self) -> None:
         oldest = self._exchanges.popleft()
-        self.drop(oldest)
+        self.total -= oldest.size
         oldest.forget()
 
     def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireExchange]:
