@@ -146,10 +146,15 @@ class Http2Connection(ClientConnection):
                 return
         elif not streams.streams and now - self._received_at >= self.patience(limits.keep_alive_s, now):
             streams.go_away()
+        to_read_s, to_send_s = self.patience(limits.send_timeout_s, now), self.patience(limits.body_timeout_s, now)
+        unread = [stream for stream in streams.streams.values() if stream.unsent]
+        if unread and to_read_s < limits.send_timeout_s and all(one.idle_s(now) >= to_read_s for one in unread):
+            streams.go_away(ErrorCodes.ENHANCE_YOUR_CALM)  # its next requests would have others wait as long again
+            self._refuse("send_timeout", "nothing is read, while others wait for memory")
+            return
         for stream in [*streams.streams.values()]:
             give_up = stream.on_unread if stream.unsent else stream.on_silent
-            patience_s = limits.send_timeout_s if stream.unsent else limits.body_timeout_s
-            if give_up is not None and stream.idle_s(now) >= self.patience(patience_s, now):
+            if give_up is not None and stream.idle_s(now) >= (to_read_s if stream.unsent else to_send_s):
                 limits.broken("send_timeout" if stream.unsent else "body_timeout")
                 give_up()
 

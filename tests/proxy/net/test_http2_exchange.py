@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_eval_proxy.net import client_limits
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
 from a2a_eval_proxy.net.http2_exchange import HttpStreams
 from a2a_eval_proxy.net.http2_gate import PREFACE
@@ -247,6 +248,27 @@ async def test_a_client_that_reads_nothing_is_cut_off():
         assert server._limits.broken_limits == {"send_timeout": 1}
         async with asyncio.timeout(PATIENCE_S):
             await left.wait()
+
+
+async def test_a_client_that_reads_nothing_loses_its_connection_where_others_wait(monkeypatch):
+    """Its other requests would have others wait for as long again."""
+    monkeypatch.setattr(client_limits, "GRACE_S", 0.01)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [], "body": b"x" * 100_000})
+
+    def talk(client: RawClient) -> Any:
+        for stream_id in (1, 3, 5):
+            get(client, stream_id)
+        events = client.events()
+        while not isinstance(events[-1], ConnectionTerminated):
+            events += client.events()
+        return [event for event in events if isinstance(event, StreamReset)], events[-1].error_code
+
+    async with serving(app) as server:
+        server.clients.capacity.waits_for_memory.append(lambda: True)
+        assert await raw(server, talk) == ([], ErrorCodes.ENHANCE_YOUR_CALM)
+        assert server.clients.limits.broken_limits == {"send_timeout": 1}
 
 
 async def test_a_body_that_stops_gets_a_408():
