@@ -42,7 +42,7 @@ from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
-from .telemetry.turn_listener import ScoringTimes, TurnListener
+from .telemetry.turn_listener import TurnListener
 from .ui.site import Site
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def run_proxy(
     """
     privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
-        metrics, bus, files, scoring_times = Metrics(), EventBus(), FileWatch(), ScoringTimes()
+        metrics, bus, files = Metrics(), EventBus(), FileWatch()
         capacity = Capacity(connections_possible(settings.max_client_connections))
 
         # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
@@ -103,7 +103,6 @@ async def run_proxy(
             bus=bus,
             trace_url=settings.trace_url,
             tracing=tracing,
-            scoring_times=scoring_times,
             otlp_url=None if otlp is None else otlp.url,
         )
         proxy.live_runs = LiveRuns(store, proxy.judges_live, proxy.judged_by)
@@ -114,7 +113,7 @@ async def run_proxy(
             files=files,
             tracing=tracing,
             telemetry=telemetry,
-            listeners=(*listeners, scoring_times, proxy.live_runs),
+            listeners=(*listeners, proxy.live_runs),
             traces_at=proxy.otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
             bodies=_bodies(settings, capacity),
@@ -155,7 +154,6 @@ class RunningProxy(Control):
 
     settings: Settings
     tracing: Tracing | None
-    scoring_times: ScoringTimes
     otlp_url: str | None
     """Where traces are received over HTTP; None where they are not."""
     lines: dict[str, AgentLine] = field(init=False, default_factory=dict)
@@ -271,9 +269,6 @@ class RunningProxy(Control):
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         return await self.serving.wire(turn_id, tasks, began, ended)
-
-    def scored_at(self, turn_id: str) -> float | None:
-        return self.scoring_times.of(turn_id)
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines

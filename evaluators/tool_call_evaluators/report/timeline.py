@@ -13,31 +13,26 @@ from ..grouping import grouped
 from ..runs.outcomes import TurnJson
 from ..texts import tokens_text
 
-KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer", "scoring")
+KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer")
 """What the items of a timeline are; at one moment, in this order."""
 
 _Since = Callable[[str | float | None], float | None]
 """Seconds from the beginning of the turn to a moment: RFC 3339, or seconds since the epoch."""
 
 
-def timeline(
-    turn: TurnJson, exchanges: Sequence[Mapping[str, Any]] = (), scored_at: float | None = None
-) -> dict[str, Any]:
-    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `exchanges` are those that are known, `scored_at`
-    is in seconds since the epoch.
+def timeline(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `exchanges` are those that are known.
 
     An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
     """
     began = epoch_seconds(turn["started_at"])
-    items = [item for item in _items(turn, exchanges, scored_at, began) if item["start_s"] is not None]
+    items = [item for item in _items(turn, exchanges, began) if item["start_s"] is not None]
     items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
     last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
     return {"turn_id": turn["turn_id"], "started_at": turn["started_at"], "duration_s": last, "items": items}
 
 
-def _items(
-    turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], scored_at: float | None, began: float
-) -> Iterator[dict[str, Any]]:
+def _items(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], began: float) -> Iterator[dict[str, Any]]:
     def since(moment: str | float | None) -> float | None:
         if moment is None:
             return None
@@ -54,8 +49,6 @@ def _items(
         more = {name: value for name, value in span.items() if name not in ("name", "started_at", "ended_at")}
         yield _item("span", span["name"], since(span["started_at"]), since(span["ended_at"]), **more)
     yield _item("answer", "answer complete", since(turn["ended_at"]))
-    if scored_at is not None and turn["ended_at"] is not None:
-        yield _item("scoring", "scoring", since(turn["ended_at"]), since(scored_at))
 
 
 def _exchange_item(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]:
@@ -90,19 +83,15 @@ MAX_DEPTH = 8  # levels of the tree of spans that are indented
 def waterfall(timeline: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The items of a `timeline`, each with its bar.
 
-    `begin` and `width` of the bar are hundredths of the agent's time; `mark` is a moment in it, or None. What comes
-    after that time, the scoring, has no bar (`width` None). `depth` is the level of a span in the tree.
+    `begin` and `width` of the bar are hundredths of the agent's time; `mark` is a moment in it, or None. `depth` is
+    the level of a span in the tree.
     """
     items = timeline["items"]
-    ends = [item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items if _is_agents(item)]
+    ends = [item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items]
     whole = max(ends, default=0.0) or 1.0
     seen = [(item, 0) for item in items if item["kind"] != "span"]
     spans = tree([item for item in items if item["kind"] == "span"])
     return [_row(item, depth, whole) for item, depth in [*seen, *spans]]
-
-
-def _is_agents(item: Mapping[str, Any]) -> bool:
-    return bool(item["kind"] != "scoring")
 
 
 def tree(spans: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
@@ -135,7 +124,7 @@ def _row(item: Mapping[str, Any], depth: int, whole: float) -> dict[str, Any]:
         "depth": min(depth, MAX_DEPTH),
         "seconds": seconds,
         "begin": round(begin, 2),
-        "width": round(width, 2) if _is_agents(item) else None,
+        "width": round(width, 2),
         "mark": None if first_byte is None else round(min(100.0, 100 * first_byte / whole), 2),
         "note": ", ".join(notes),
         "failed": item.get("failed", False),

@@ -141,10 +141,6 @@ class Control:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
         return []
 
-    def scored_at(self, turn_id: str) -> float | None:
-        """When this process scored a turn, in seconds since the epoch; None if it did not, or long ago."""
-        return None
-
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
         """Whether this process scores turns of the agent of this turn, in its JSON form."""
         return False

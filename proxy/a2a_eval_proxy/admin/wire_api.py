@@ -72,7 +72,7 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     exchanges = await _exchanges(control, turn["turn_id"], turn, turn.get("agent_name"))
     if not exchanges and (stored := await control.store.wire(turn["turn_id"])):
         exchanges = moments(stored)
-    found = timeline(turn, exchanges, control.scored_at(turn["turn_id"]))
+    found = timeline(turn, exchanges)
     for item in found["items"]:
         if item["kind"] == "exchange":
             item["name"] = control.scoring_of(turn).privacy.text(item["name"])

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.recent import Recent
-
 from ..capture.turn_changes import TurnChanges
-from ..clock import CLOCK
 from ..store import ScoredConversation
 from ..turn import Turn
 
@@ -67,23 +64,3 @@ class TurnListeners(TurnListener):
     def conversation_scored(self, scored: ScoredConversation) -> None:
         for listener in self._listeners:
             listener.conversation_scored(scored)
-
-
-_MOST = 10_000  # turns that are remembered
-
-
-class ScoringTimes(TurnListener):
-    """The time of the first scoring by turn id, in seconds since the epoch."""
-
-    def __init__(self) -> None:
-        self._times: Recent[str, float] = Recent(_MOST)
-
-    def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        now = CLOCK.now()
-        for turn, _, again in scored:
-            if not again:
-                self._times[turn.turn_id] = now
-
-    def of(self, turn_id: str) -> float | None:
-        """None for a turn that was scored elsewhere, or too long ago."""
-        return self._times.get(turn_id)

@@ -110,7 +110,7 @@ async def test_events_with_their_offsets_as_the_agent_sent_them(proxy: Proxied) 
     assert one["response"]["events_left_out"] == one["response"]["bytes_left_out"] == 0
     timeline = await proxy.get(f"/api/turns/{turn_id}/timeline")
     kinds = [item["kind"] for item in timeline["items"]]
-    assert (kinds[:2], kinds[-1]) == (["request", "exchange"], "scoring")
+    assert (kinds[:2], kinds[-1]) == (["request", "exchange"], "answer")
     assert {"first_event", "answer"} <= set(kinds)
     (exchange,) = (item for item in timeline["items"] if item["kind"] == "exchange")
     assert exchange["name"] == "POST /"

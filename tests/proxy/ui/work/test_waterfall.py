@@ -54,14 +54,6 @@ def test_spans_are_a_tree_with_tokens_after_what_the_proxy_saw() -> None:
     assert rows[4]["note"] == "1,200 + 30 tokens"
 
 
-def test_the_scoring_does_not_squeeze_the_time_of_the_agent() -> None:
-    request, answer, scoring = waterfall(
-        {"items": [item("request", 0.0), item("answer", 1.0), item("scoring", 1.0, 60.0)]}
-    )
-    assert (answer["begin"], scoring["width"], scoring["seconds"]) == (99.6, None, 59.0)
-    assert request["width"] == 0.4
-
-
 def test_what_a_row_says() -> None:
     exchange, call, _ = waterfall(
         {
