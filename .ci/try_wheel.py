@@ -1,7 +1,7 @@
 """Installs the built wheels in a clean environment, without a checkout, and does what README.md begins with.
 
     python .ci/try_wheel.py dist --python 3.12 --versions lowest --installer pip
-    python .ci/try_wheel.py dist --extras grpc,signing --folder tried   # which stays
+    python .ci/try_wheel.py dist --extras grpc,postgres --folder tried   # which stays
     python .ci/try_wheel.py dist --extension-only        # beside a2a-sdk 0.3
 
 Runs on Linux, macOS and Windows. Standard library only; `--installer uv` needs uv in the interpreter that runs it.
