@@ -30,7 +30,6 @@ class _SharedConnection(asyncio.Protocol):
         self.ready: asyncio.Future[None] = loop.create_future()
         """Done once the agent has said what it accepts."""
         self.transport: asyncio.Transport
-        self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # of a stream
@@ -50,7 +49,6 @@ class _SharedConnection(asyncio.Protocol):
             self.ready.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
         self._end(f"{_ENDED}: {exc}" if exc else _ENDED)
 
     def _end(self, reason: str) -> None:
@@ -68,10 +66,6 @@ class _SharedConnection(asyncio.Protocol):
     def accepts(self) -> bool:
         """Whether another stream may be opened here."""
         return not self.streams.is_going and not self.streams.is_full()
-
-    def retire(self) -> None:
-        """Open no further stream, and close once none is left."""
-        self.streams.go_away()
 
 
 class Http2Client:
@@ -102,18 +96,16 @@ class Http2Client:
                     raise UpstreamUnreachableError("it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0)")
                 connection = await self._connected()
         try:
-            stream = connection.streams.open(fields, end=end)
+            return connection.streams.open(fields, end=end)
         except Http2Error as error:
             raise UpstreamUnreachableError(str(error)) from None
-        assert isinstance(stream, Http2Stream)  # noqa: S101
-        return stream
 
     def close(self) -> None:
         """Open no further stream on the present connections."""
         self._connecting = None
         connections, self._connections = self._connections, []
         for connection in connections:
-            connection.retire()
+            connection.streams.go_away()  # which closes it once no stream is left
 
     async def _connected(self) -> _SharedConnection:
         """A new connection; those who wait for one at the same time share it."""
@@ -133,7 +125,8 @@ class Http2Client:
                 )
                 await connection.ready
         except TimeoutError:
-            _abort(connection)
+            if hasattr(connection, "transport"):
+                connection.transport.abort()
             raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
         except OSError as error:
             raise UpstreamUnreachableError(refusal(error)) from error
@@ -141,8 +134,3 @@ class Http2Client:
             self._connections = [one for one in self._connections if not one.streams.is_going]
             self._connections.append(connection)
         return connection
-
-
-def _abort(connection: _SharedConnection) -> None:
-    if hasattr(connection, "transport"):
-        connection.transport.abort()

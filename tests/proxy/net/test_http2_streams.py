@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import Any
 
@@ -632,3 +633,11 @@ def test_credentials_are_kept_out_of_tables():
     (head,) = ends.server.opened.pop().arrived
     assert isinstance(head, Headers)
     assert [isinstance(field, NeverIndexedHeaderTuple) for field in head.fields[-2:]] == [True, False]
+
+
+def test_header_fields_are_in_no_log(caplog):
+    caplog.set_level(logging.DEBUG)
+    ends = Ends()
+    ends.client.open([*HEAD, (b"authorization", b"Bearer s3cret")], end=True)
+    ends.turn()
+    assert "s3cret" not in caplog.text
