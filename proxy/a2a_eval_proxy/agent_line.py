@@ -15,18 +15,13 @@ from .capture.visibility import CallVisibility
 from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
-from .push.capture import NotifiedTasks
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers, OptedInTasks
 from .scoring.agent_scoring import Scorings, judge_budget
 from .scoring.pipeline import Pipeline
-from .scoring.stored_tasks import StoredTasks
 from .scoring.turn_memory import QUEUE_BYTES
+from .serving.agent_capture import AgentCapture
 from .serving.agent_relay import AgentRelay
-from .serving.local_serving import CapturedHere, RelayedHere
-from .serving.replicas import Replicas
-from .serving.reports import ScoringReports
-from .serving.turn_capture import CaptureRules
 from .settings.settings import Agent
 from .store import Store, StoreError
 from .telemetry.counters import Metrics
@@ -91,65 +86,58 @@ class AgentLine:
             agent_name=name,
             memory=QUEUE_BYTES // shared.parts,
         )
-        notified, self._webhooks = NotifiedTasks(), None
+        self._webhooks = None
         if settings.push_mode == "relay":
-            self._webhooks = WebhookRegistry(store, agent, privacy.identifier, notified)
+            self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
             logs=lambda: tracing is None or not tracing.heard(name),
         )
-        self._stored_tasks = StoredTasks(
+        self.capture = AgentCapture(
+            agent,
             store,
             self.pipeline,
             heard,
-            agent=agent,
-            timeouts=settings.turn_timeouts,
-            privacy=privacy,
+            visibility,
+            privacy,
+            metrics,
+            awaits=None if self._webhooks is None else self._webhooks.keeps_open,
             keeps_open_turns=shared.keeps_open_turns,
-            goes_on=None if self._webhooks is None else self._webhooks.keeps_open,
         )
-        rules = CaptureRules.of(settings, share(8) // shared.parts)
-        self.reports = ScoringReports(rules, self.pipeline, heard, visibility, self._stored_tasks, metrics, notified)
-        replicas: Replicas | None = None
-        if store.shared and not privacy.changes_turns:  # what replicas exchange is not redacted
-            replicas = Replicas(store.shared_tasks, self.reports, agent)
-        captured = CapturedHere(self.reports, metrics, replicas)
-        relay = AgentRelay(
+        self.relay = AgentRelay(
             agent,
             privacy,
             shared.files,
             metrics,
             None if telemetry is None else telemetry.requests.to(settings.upstream),
-            captured.book,
-            captured.notified,
+            self.capture.book,
             self._webhooks,
             shared.bodies,
             wire_bytes=share(32) // shared.parts,
             opted_in=OptedInTasks(),
             callers=shared.callers,
         )
-        self.traffic = RelayedHere(relay, captured)
 
     def start(self, stack: AsyncExitStack) -> None:
-        """See to what earlier processes left, until `stack` ends."""
-        run_in(stack, self._stored_tasks.watch_over())
+        """Requests may come; see to what earlier processes left, until `stack` ends."""
+        self.capture.start()
         if self._webhooks is not None:
             stack.push_async_callback(self._webhooks.close)
             run_in(stack, self._webhooks.watch())
 
     async def settled(self) -> None:
         """Returns when every turn captured so far is done."""
-        await self.reports.settled()
+        await self.capture.settled()
         await self.pipeline.drained()
 
     def watch(self, live: bool) -> None:
         """Start or stop to publish what changes in open turns."""
-        self.events.watch(self.reports.open_turns if live else ())
+        self.events.watch(self.capture.open_turns if live else ())
+        self.capture.watch(live)
 
     async def close(self) -> None:
         """What is not scored stays pending."""
-        await self.reports.close()
         await self.pipeline.close()
         await self.events.close()
 

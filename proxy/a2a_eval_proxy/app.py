@@ -7,7 +7,7 @@ import heapq
 import logging
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.data_port import DataPort
 from .settings import Settings
-from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
 from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
@@ -123,7 +123,7 @@ async def run_proxy(
         proxy.lines = lines = _lines(settings, shared, stack)
         proxy.agent = lines[""].status if "" in lines else None
         names = HostNames(settings.host_names)
-        serving = DataPort(settings, names, files, metrics, capacity, [line.traffic for line in lines.values()])
+        serving = DataPort(settings, names, files, metrics, capacity, [line.relay for line in lines.values()])
         proxy.serving = serving
         bus.on_recording = proxy.watch_turns
 
@@ -196,7 +196,7 @@ class RunningProxy(Control):
                 run=line.agent.settings.run,
                 scoring=line.scoring,
                 traces=None if tracing is None else tracing.has_sent(name or None),
-                open_turns=len(line.reports.open_turns),
+                open_turns=len(line.capture.open_turns),
                 queue_depth=line.pipeline.depth,
                 turns=turns,
             )
@@ -228,7 +228,7 @@ class RunningProxy(Control):
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return sum(len(line.reports.open_turns) for line in self.lines.values())
+        return sum(len(line.capture.open_turns) for line in self.lines.values())
 
     @property
     def agent_queue_depth(self) -> dict[str, int]:
@@ -238,19 +238,18 @@ class RunningProxy(Control):
     @property
     def agent_open_turns(self) -> dict[str, int]:
         """Of each of several agents: turns not yet closed."""
-        return {name: len(line.reports.open_turns) for name, line in self.lines.items() if name}
+        return {name: len(line.capture.open_turns) for name, line in self.lines.items() if name}
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self.serving.settled()
                 await asyncio.gather(*(line.settled() for line in self.lines.values()))
                 await self.live_runs.drained()
         except TimeoutError:
             pass  # the returned numbers show it
         return {
-            "pending": self.queue_depth + sum(line.reports.waiting for line in self.lines.values()),
+            "pending": self.queue_depth + sum(line.capture.answered for line in self.lines.values()),
             "open": self.open_turns,
         }
 
@@ -259,7 +258,7 @@ class RunningProxy(Control):
         return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
 
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:
-        found = await self.serving.latest_open(most, turn_id)
+        found = [turn for line in self.lines.values() for turn in line.capture.latest_open(most, turn_id)]
         newest = heapq.nlargest(most, found, key=lambda turn: turn.started_at)
         shown: dict[str, dict[str, Any]] = {}
         for name, line in self.lines.items():
@@ -288,7 +287,6 @@ class RunningProxy(Control):
         """Report the changes of open turns while a client listens to them."""
         for line in self.lines.values():
             line.watch(live)
-        self.serving.watch(live)
 
     def ready(self) -> None:
         """Clients may come."""
@@ -308,7 +306,7 @@ class RunningProxy(Control):
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         timeout_s = self.settings.shutdown_timeout
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
-        await asyncio.gather(*(line.reports.close_turns(timeout_s) for line in self.lines.values()))
+        await asyncio.gather(*(line.capture.close(timeout_s) for line in self.lines.values()))
         await self.flush(timeout_s)
         await asyncio.gather(*(line.close() for line in self.lines.values()))
         self.bus.close()
@@ -434,9 +432,6 @@ async def _prune(store: Store, settings: Settings) -> None:
         found = (*each, of_all._replace(max_bytes=None, but=others), of_all._replace(before=None))
         if limits := [one for one in found if one[:2] != (None, None)]:
             store.prune(*limits)
-        if store.shared:
-            with suppress(StoreError):  # it is tried again
-                await store.shared_tasks.expire(_OBSERVED_S)
         await asyncio.sleep(_PRUNE_EVERY_S)
 
 

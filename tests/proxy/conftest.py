@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from a2a_eval_proxy.push import registry
-from a2a_eval_proxy.scoring import stored_tasks
 from support.patience import PATIENCE_S
 
 # A machine that stands still does so while the store is asked, too.
-registry.STORE_S = stored_tasks._PATIENCE_S = PATIENCE_S
+registry.STORE_S = PATIENCE_S
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -1,6 +1,6 @@
-"""Builds turns from observed requests and responses. Sans-io: no sockets, clocks or files.
+"""Owns what exchanges show of turns: a *turn* is one user message and all the agent did for it.
 
-An *exchange* is one HTTP request with its response. A *turn* is one user message and all the agent did for it. The
-*turn book* joins exchanges into turns and closes a turn when the agent has answered. A *lookup* asks the store about
-a task that the turn book does not know.
+It is given the values that the byte path has read, with times, and of a task that is more than one exchange the
+observations that are kept. It hands on closed turns, observations to keep, and copies of open turns. Sans-io: no
+sockets, clocks or files.
 """

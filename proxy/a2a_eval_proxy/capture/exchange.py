@@ -24,7 +24,7 @@ from ..protocol.answers import ReadAnswer, task_id_of
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, encoded, is_generation_mismatch
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .failures import CAPTURE_FAILED
-from .records import ASKED_KEY
+from .task_events import ASKED_KEY
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"

@@ -8,11 +8,6 @@ from enum import StrEnum
 class TurnPhase(StrEnum):
     """What the turn waits for."""
 
-    NEW = "new"
-    LOOKING_UP = "looking up"
-    """For the store: what it knows about the task that the message names. Events wait meanwhile, in order."""
-    ENDED_EARLY = "ended early"
-    """For the store as well, after the exchange has ended."""
     WAITING = "waiting"
     """For the first event of the agent."""
     RESUMED = "resumed"
@@ -31,10 +26,6 @@ class TurnPhase(StrEnum):
 class TurnEvent(StrEnum):
     """What happens to a turn."""
 
-    SENT = "message sent"
-    STORE_ASKED = "store asked"
-    STORE_ANSWERED = "store answered"
-    TAKEN_OVER = "continued from another process"
     TASK_STARTED = "new task"
     TASK_RESUMED = "known task"
     CONTENT = "artifact chunk"
@@ -49,26 +40,15 @@ class TurnEvent(StrEnum):
     LINGERED = "stream lingers"
     TIMED_OUT = "timeout"
     NEXT_MESSAGE = "next message"
-    EVICTED = "memory full"
     STOPPED = "proxy stops"
 
 
 _Row = dict[TurnEvent, TurnPhase]
 
-_CLOSING: _Row = dict.fromkeys((TurnEvent.FAILED, TurnEvent.EVICTED, TurnEvent.STOPPED), TurnPhase.CLOSED)
+_CLOSING: _Row = dict.fromkeys((TurnEvent.FAILED, TurnEvent.STOPPED), TurnPhase.CLOSED)
 _CLOSING_TASK: _Row = {**_CLOSING, TurnEvent.NEXT_MESSAGE: TurnPhase.CLOSED}
 
 TRANSITIONS: dict[TurnPhase, _Row] = {
-    TurnPhase.NEW: {
-        TurnEvent.SENT: TurnPhase.WAITING,
-        TurnEvent.STORE_ASKED: TurnPhase.LOOKING_UP,
-        TurnEvent.TAKEN_OVER: TurnPhase.WORKING,
-    },
-    TurnPhase.LOOKING_UP: {
-        TurnEvent.EXCHANGE_ENDED: TurnPhase.ENDED_EARLY,
-        TurnEvent.STORE_ANSWERED: TurnPhase.WAITING,
-    },
-    TurnPhase.ENDED_EARLY: {TurnEvent.STORE_ANSWERED: TurnPhase.WAITING},
     TurnPhase.WAITING: {
         TurnEvent.TASK_STARTED: TurnPhase.WORKING,
         TurnEvent.TASK_RESUMED: TurnPhase.RESUMED,

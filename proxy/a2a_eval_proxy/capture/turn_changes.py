@@ -9,7 +9,6 @@ from itertools import islice
 from a2a_tool_capture import ToolCall
 
 from ..turn import Turn
-from .records import TaskRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +88,24 @@ class ChangeTracker:
 
     def __init__(self, on_changed: Callable[[], None]) -> None:
         self._on_changed = on_changed
-        self._waiting: dict[str, TaskRecord] = {}
+        self._waiting: dict[str, Callable[[], Sequence[Turn]]] = {}
         self._shown: dict[str, ShownTurn] = {}
 
-    def changed(self, record: TaskRecord) -> None:
-        """The open turn of the record, if any, may have changed."""
-        if record.open is not None:
-            if not self._waiting:
-                self._on_changed()
-            self._waiting[record.open.turn.turn_id] = record
+    def changed(self, turn_id: str, turns: Callable[[], Sequence[Turn]]) -> None:
+        """An open turn may have changed. `turns`: copies of the open turns of its task, as they are when called."""
+        if not self._waiting:
+            self._on_changed()
+        self._waiting[turn_id] = turns
 
     def changes(self, most: int) -> tuple[list[TurnChanges], bool]:
         """What is new in up to `most` turns, and whether more of them wait."""
         found = []
-        for turn_id, record in list(islice(self._waiting.items(), most)):
+        for turn_id, turns in list(islice(self._waiting.items(), most)):
             del self._waiting[turn_id]
-            if record.open is not None and record.open.turn.turn_id == turn_id:
-                new = self._shown.setdefault(turn_id, ShownTurn()).changes(record.copy_of_turn(record.open))
-                if new is not None:
-                    found.append(new)
+            for turn in turns():
+                if turn.turn_id == turn_id:
+                    new = self._shown.setdefault(turn_id, ShownTurn()).changes(turn)
+                    found += [new] if new is not None else []
         return found, bool(self._waiting)
 
     def closed(self, turn: Turn) -> TurnChanges | None:

@@ -23,15 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAX_STREAMS = 10_000
-_MAX_TASKS = 100_000
 _MAX_UNTAKEN = 100
-
-
-class NotifiedTasks(RecentKeys[str]):
-    """The tasks of which notifications may still arrive, as far as this process knows; the latest `_MAX_TASKS`."""
-
-    def __init__(self) -> None:
-        super().__init__(_MAX_TASKS)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,10 +60,9 @@ class NotificationCapture:
     """Feeds the turn book with notifications. Belongs to one event loop. No method raises: an error of capture keeps no
     notification from its client."""
 
-    def __init__(self, book: ExchangeBook, tasks: NotifiedTasks, now: Callable[[], float]) -> None:
+    def __init__(self, book: ExchangeBook, now: Callable[[], float]) -> None:
         self._book = book
         self._now = now
-        self.tasks = tasks
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
 
     def stream(self, webhook_id: str, *, ended: bool) -> NotificationStream:
@@ -104,12 +95,9 @@ class NotificationCapture:
             self.report(stream, CAPTURE_FAILED)
         if final:
             stream.ended = True
-            self.tasks.discard(task_id)
             if "task" in event:  # it is the whole task: nothing else has to be waited for
                 _safely(self._book.end, stream.watcher, self._now())
                 stream.watcher = _safely(self._book.watch, notified=stream.webhook_id)
-        elif task_id:
-            self.tasks.add(task_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:

@@ -20,10 +20,9 @@ from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..protocol.webhooks import NewWebhook
 from ..settings.settings import Agent
 from ..store import StoreError
+from ..store.observations import task_key
 from ..store.reads import StoreReads
-from ..store.shared_tasks import task_key
 from ..store.webhooks import Webhook
-from .capture import NotifiedTasks
 from .rewriting import RelayAddresses
 
 T = TypeVar("T")
@@ -114,11 +113,8 @@ class WebhookRegistry:
     """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time. Belongs to one
     event loop."""
 
-    def __init__(
-        self, store: StoreReads, agent: Agent, identifier: Callable[[str], str], notified: NotifiedTasks
-    ) -> None:
-        """`identifier` turns the id of a task into that which the store shows. `notified` gets the tasks that have
-        webhooks."""
+    def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
+        """`identifier` turns the id of a task into that which the store shows."""
         settings = agent.settings
         self.push_url = settings.push_url or ""
         self.addresses = RelayAddresses(self.push_url)
@@ -127,12 +123,11 @@ class WebhookRegistry:
         self._table = store.webhooks
         self._learned = LearnedFacts()
         self._identifier = identifier
-        self._notified = notified
         self._urls: Recent[str, str] = Recent(_KEPT_URLS)
         """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
         self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
-        self._look_every_s = settings.turn_timeouts.look_for_ended_webhooks_s
+        self._look_every_s = settings.turn_timeout / 4
         self._oldest_s = min(_LONGEST_S, math.inf if settings.retain_days is None else settings.retain_days * 86_400)
 
     # ── requests that set webhooks ──────────────────────────────────────────────────────────────────────
@@ -161,8 +156,6 @@ class WebhookRegistry:
             webhooks.append(webhook)
             if len(one.url) <= _KEPT_CHARS:
                 self._urls[webhook.webhook_id] = one.url
-        if task_id and webhooks:
-            self._notified.add(task_id)
         return webhooks
 
     def set_by(self, webhooks: Iterable[Webhook], exchange: SettingExchange) -> None:
@@ -181,7 +174,6 @@ class WebhookRegistry:
             for webhook in webhooks:
                 if not webhook.task_key:
                     self._belongs_to(webhook.webhook_id, task_id)
-                    self._notified.add(task_id)
 
     def not_expected(self, webhooks: Iterable[Webhook]) -> None:
         """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
@@ -251,8 +243,7 @@ class WebhookRegistry:
         await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self._agent_name)
 
     async def watch(self) -> None:
-        """Delete what is not used any more, have turns time out whose webhooks another process has seen the end of, and
-        forget exchanges without a turn. Ends by being cancelled."""
+        """Delete what is not used any more, and forget exchanges without a turn. Ends by being cancelled."""
         loop = asyncio.get_running_loop()
         expires_at = loop.time() + _EXPIRE_EVERY_S
         while True:
@@ -260,10 +251,6 @@ class WebhookRegistry:
             for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
                 del self._unanswered[webhook_id]
             with suppress(StoreError):  # it is tried again
-                active = await self._table.active_tasks()
-                for task_id in list(self._notified):
-                    if self._key(self._identifier(task_id)) not in active:
-                        self._notified.discard(task_id)
                 if loop.time() >= expires_at:
                     await self.expire(CLOCK.now())
                     expires_at = loop.time() + _EXPIRE_EVERY_S

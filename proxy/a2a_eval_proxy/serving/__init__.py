@@ -1,5 +1,4 @@
-"""The data port: where clients connect.
+"""Owns the data port, where clients connect, and for each agent what relays its traffic and captures its turns.
 
-It relays requests and captures turns, which it reports to be stored and scored. Of several proxies on one store, one
-owns each task and folds what all of them observe of it (`replicas`).
+It is given settings, agents and the store. It hands on requests to the relay, and closed turns to be scored.
 """

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from ..body_memory import BodyMemory
 from ..capture.failures import log_failure
-from ..capture.forwarding import ForwardingBook
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..grpc_relay.agent import GrpcAgent, card_of
@@ -21,7 +20,7 @@ from ..net.file_watcher import FileWatch
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
-from ..push.capture import NotificationCapture, NotifiedTasks
+from ..push.capture import NotificationCapture
 from ..push.listener import PushListener
 from ..push.registry import WebhookRegistry
 from ..relay.card_relay import CardRelay
@@ -51,8 +50,7 @@ class AgentRelay:
         files: FileWatch,
         metrics: Metrics,
         requests: RequestTelemetry | None,
-        book: TurnBook | ForwardingBook,
-        notified: NotifiedTasks,
+        book: TurnBook,
         webhooks: WebhookRegistry | None,
         bodies: BodyMemory,
         *,
@@ -60,11 +58,8 @@ class AgentRelay:
         opted_in: OptedInTasks,
         callers: Callers,
     ) -> None:
-        """`book` receives what is captured, `notified` the tasks of which notifications may come. `webhooks` None: they
-        are not relayed. `bodies` is that of all agents; `wire_bytes`: what is kept of exchanges, at most. An earlier
-        relay of this agent may share `opted_in` and `callers`.
-
-        Reads the files of TLS. Raises ConfigError.
+        """`book` receives what is captured. `webhooks` None: they are not relayed. `bodies` is that of all agents;
+        `wire_bytes`: what is kept of exchanges, at most. Reads the files of TLS. Raises ConfigError.
         """
         self.agent = agent
         self.settings = settings = agent.settings
@@ -78,7 +73,7 @@ class AgentRelay:
         """Takes the agent's notifications, where webhooks are relayed."""
         if webhooks is not None:
             keep = NotificationWire(self._wire_log, webhooks.push_url).keep if self._wire_log else lambda record: None
-            capture = NotificationCapture(book, notified, CLOCK.now)
+            capture = NotificationCapture(book, CLOCK.now)
             self.notifications = PushListener(webhooks, capture, bodies, settings.max_body_bytes, keep)
         upstream = Upstream(settings, files)
         self._negotiation = Negotiation(

@@ -21,11 +21,9 @@ from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
 from ..settings import Settings
 from ..telemetry.counters import Metrics
-from ..turn import Turn
+from .agent_relay import AgentRelay
 from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedNotifications, RoutedRequests
-from .local_serving import RelayedHere
 from .refusals import GrpcRefusal
-from .turn_capture import TurnCapture
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ class DataPort:
         files: FileWatch,
         metrics: Metrics,
         capacity: Capacity,
-        agents: Sequence[RelayedHere],
+        agents: Sequence[AgentRelay],
     ) -> None:
         """`capacity`: for the clients of all ports. Reads the files of TLS. Raises ConfigError."""
         self.files = files
@@ -75,20 +73,16 @@ class DataPort:
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """See `AgentRelay.wire`."""
-        return [one for agent in self._agents for one in await agent.relay.wire(turn_id, tasks, began, ended)]
+        return [one for agent in self._agents for one in await agent.wire(turn_id, tasks, began, ended)]
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
         for agent in self._agents:
-            stack.push_async_callback(agent.captured.close)
-            await agent.captured.open()
-        for agent in self._agents:
-            stack.push_async_callback(agent.relay.close)
-            agent.relay.open()
-        relays = [agent.relay for agent in self._agents]
+            stack.push_async_callback(agent.close)
+            agent.open()
         routes = AgentRoutes(
-            [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in relays], self.metrics
+            [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in self._agents], self.metrics
         )
         if settings.push_mode == "relay":
             notifications = HttpServer(
@@ -136,28 +130,10 @@ class DataPort:
             tls=self._tls,
         )
         await self._server.open(stack)
-        for relay in relays:
-            relay.reached_at(reachable(self.url), self.grpc_address)
+        for agent in self._agents:
+            agent.reached_at(reachable(self.url), self.grpc_address)
         if self._grpc_server is not None:
             stack.callback(self._grpc_server.close)  # both ports wait for open responses at the same time
-
-    def watch(self, live: bool) -> None:
-        """Start or stop to report changes of open turns."""
-        for capture in self._captures():
-            capture.watch(live)
-
-    async def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
-        """Copies of the latest open turns, at most `most` of each agent, or of the one with this id, as far as they are
-        known."""
-        return [turn for capture in self._captures() for turn in capture.book.latest_open(most, turn_id)]
-
-    async def settled(self) -> None:
-        """See `CapturedHere.settled`."""
-        for agent in self._agents:
-            await agent.captured.settled()
-
-    def _captures(self) -> list[TurnCapture]:
-        return [capture for agent in self._agents for capture in agent.captured.captures]
 
     def _limits(self) -> ClientLimits:
         settings = self._settings
@@ -179,6 +155,6 @@ class DataPort:
             due = now() + _EXPIRE_EVERY_S
             await asyncio.sleep(_EXPIRE_EVERY_S)
             self.metrics.loop_delay_s.observe(max(0.0, now() - due))
-            CLOCK.align(busy=any(agent.relay.book.open_turns for agent in self._agents))
+            CLOCK.align(busy=any(agent.book.open_turns for agent in self._agents))
             for agent in self._agents:
-                agent.relay.expire(CLOCK.now())
+                agent.expire(CLOCK.now())

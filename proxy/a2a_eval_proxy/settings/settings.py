@@ -26,29 +26,6 @@ if TYPE_CHECKING:
     from ..privacy.policy import Privacy
 
 
-class TurnTimeouts(NamedTuple):
-    """All in seconds."""
-
-    silent_s: float
-    """After this time without activity, the process that captures a turn closes it as incomplete (`turn_timeout`)."""
-
-    @property
-    def abandoned_s(self) -> float:
-        """After this time without activity, another process closes a turn that the store has as open: later than its
-        own process would have, which must have ended."""
-        return 1.5 * self.silent_s + 1.0
-
-    @property
-    def look_for_abandoned_s(self) -> float:
-        """Time between two searches for abandoned turns."""
-        return max(1.0, self.abandoned_s / 6)
-
-    @property
-    def look_for_ended_webhooks_s(self) -> float:
-        """Time between two searches for webhooks that have ended: their turns are not to wait much longer for them."""
-        return self.silent_s / 4
-
-
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
 DEFAULT_OTLP = "127.0.0.1:4318"
@@ -364,10 +341,6 @@ class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSetting
     shutdown_timeout: float = _limit(
         types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
     )
-
-    @property
-    def turn_timeouts(self) -> TurnTimeouts:
-        return TurnTimeouts(self.turn_timeout)
 
     @property
     def names_turns(self) -> bool:

@@ -33,8 +33,6 @@ class SqlDialect:
     """The number of tool calls in the body of a turn."""
     card: str
     """`agent_card` in the body of a turn, as JSON text."""
-    skip_locked: str
-    """Ends a selection of rows to be changed: leaves out those that another transaction changes."""
     append_lock: str | None
     """Taken by who adds turns, so that they become visible in the order of their numbers: a page that ends with a turn
     would else hide an earlier one that was committed later."""
@@ -74,7 +72,6 @@ SQLITE = SqlDialect(
     joined="group_concat",
     calls="json_array_length(body, '$.tool_calls')",
     card="json_extract(body, '$.agent_card')",
-    skip_locked="",
     append_lock=None,
     used="SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
@@ -97,7 +94,6 @@ POSTGRES = SqlDialect(
     joined="string_agg",
     calls=f"json_array_length({_BODY} -> 'tool_calls')",
     card=f"{_BODY} ->> 'agent_card'",
-    skip_locked=" FOR UPDATE SKIP LOCKED",
     append_lock="SELECT pg_advisory_xact_lock(7003688416812600321)",
     used="SELECT coalesce(sum(size), 0) FROM turns",
     answer_type="TEXT NOT NULL",

@@ -34,8 +34,8 @@ from .base import (
 )
 from .dialects import SqlDialect
 from .encoding import json_text, stored_text
+from .observations import ObservationTable
 from .schema import OUTCOMES
-from .shared_tasks import SharedTasks
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import WebhookTable
 from .writes import prunable, used_bytes
@@ -238,29 +238,6 @@ class StoreReads(ABC):
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         """Run a statement with parameters `:name` in a transaction; returns the number of changed rows."""
 
-    @abstractmethod
-    async def _taken(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        """As `_change`; returns the rows that the statement returns."""
-
-    async def take_over(self, silent_s: float, most: int, agent_name: str | None, agent: str) -> list[TurnJson]:
-        """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close:
-        those of the agent with this name, or (None) of that without a name at the URL `agent`.
-
-        Each is given to one caller only; to another one where it is still open as many seconds later.
-        """
-        values = {"silent_s": silent_s, "most": most, "agent": stored_text(agent_name or agent)}
-        silent = (
-            f"SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < {self._dialect.now} - :silent_s"  # noqa: S608  # fixed texts
-            f" AND {self._dialect.has('agent')} ORDER BY heard_at LIMIT :most"
-        )
-        if not await self._read(silent, values, list):
-            return []  # without the lock that a write needs
-        statement = (
-            f"UPDATE turns SET heard_at = {self._dialect.now} WHERE turn_id IN"  # noqa: S608  # fixed texts
-            f" ({silent}{self._dialect.skip_locked}) RETURNING body"
-        )
-        return [turn_json("open", body, "[]") for (body,) in await self._taken(statement, values)]
-
     def _has_status(self, status: str) -> str:
         """Returns the condition that a turn has this status. A few turns are open or pending: their indexes have the
         condition as it is here."""
@@ -307,10 +284,9 @@ class StoreReads(ABC):
         """The webhooks of clients that the proxy relays."""
         return WebhookTable(self._read, self._change)
 
-    @property
-    def shared_tasks(self) -> SharedTasks:
-        """The owners of tasks, where the store is `shared`."""
-        return SharedTasks(self._read, self._change)
+    def observations(self, agent: str) -> ObservationTable:
+        """What was observed of the tasks of an agent (`Agent.key`)."""
+        return ObservationTable(self._read, self._change, stored_text(agent))
 
     async def turns(self, query: TurnQuery) -> Page:
         order: Order = "DESC" if query.newest_first else "ASC"

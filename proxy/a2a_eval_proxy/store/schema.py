@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .base import StoreError
 from .dialects import SqlDialect
-from .shared_tasks import INDEXES as SHARED_INDEXES
-from .shared_tasks import TABLES as SHARED_TABLES
+from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
 VERSION = 1
@@ -71,12 +70,11 @@ _MAY_EXIST = {"judge_answers": "IF NOT EXISTS judge_answers"}
 """A judge cache may have created its table before."""
 
 
-def _tables(dialect: SqlDialect, *, shared: bool) -> dict[str, Columns]:
+def _tables(dialect: SqlDialect) -> dict[str, Columns]:
     return {
         "turns": {
             "seq": f"{dialect.number} PRIMARY KEY",
             "stored_at": f"DOUBLE PRECISION NOT NULL DEFAULT ({dialect.now})",
-            "heard_at": f"DOUBLE PRECISION NOT NULL DEFAULT ({dialect.now})",  # when a process last had news of it
             **TURNS,
         },
         # What is named and its id, see `encoding.name_key`.
@@ -92,15 +90,13 @@ def _tables(dialect: SqlDialect, *, shared: bool) -> dict[str, Columns]:
         "verdicts": VERDICTS,
         "wires": {"turn_id": _OF_TURN.replace("NOT NULL", "PRIMARY KEY"), "body": "TEXT NOT NULL"},
         "webhooks": WEBHOOKS,
-        **(SHARED_TABLES if shared else {}),
+        "observations": {"number": f"{dialect.number} PRIMARY KEY", **OBSERVATIONS},
     }
 
 
-def statements(dialect: SqlDialect, *, shared: bool) -> list[str]:
-    """Creates the tables and indexes; `shared`: those for what proxies share, too."""
-    tables = {
-        table: ", ".join(map(" ".join, columns.items())) for table, columns in _tables(dialect, shared=shared).items()
-    }
+def statements(dialect: SqlDialect) -> list[str]:
+    """Creates the tables and indexes."""
+    tables = {table: ", ".join(map(" ".join, columns.items())) for table, columns in _tables(dialect).items()}
     by = {column: dialect.indexed.format(column) for column in (*TURNS, *CONVERSATIONS)}
     return [
         *(f"CREATE TABLE {_MAY_EXIST.get(table, table)} ({columns})" for table, columns in tables.items()),
@@ -111,11 +107,11 @@ def statements(dialect: SqlDialect, *, shared: bool) -> list[str]:
         f"CREATE INDEX turns_trace ON turns ({by['trace_id']})",
         f"CREATE INDEX turns_agent ON turns ({by['agent']}, seq, size)",
         "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
-        "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
+        "CREATE INDEX turns_open ON turns (seq) WHERE status = 'open'",
         "CREATE INDEX turn_names_name ON turn_names (name)",
         "CREATE INDEX annotations_turn ON annotations (turn_id)",
         f"CREATE INDEX conversations_id ON conversations ({by['conversation_id']})",
         f"CREATE INDEX conversations_run ON conversations ({by['run']})",
         WEBHOOKS_INDEX,
-        *(SHARED_INDEXES if shared else ()),
+        *OBSERVATIONS_INDEXES,
     ]

@@ -48,7 +48,6 @@ _SET_CONFIG = "UPDATE webhooks SET config_key = :config_key WHERE webhook_id = :
 _END = "UPDATE webhooks SET ended_at = :at WHERE task_key = :task_key AND ended_at = 0"
 _END_ONE = "UPDATE webhooks SET ended_at = :at WHERE webhook_id = :webhook_id AND ended_at = 0"
 _ACTIVE = "SELECT count(*) FROM webhooks WHERE task_key = :task_key AND ended_at = 0"
-_ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND ended_at = 0"
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
 _EXPIRE = (
     "DELETE FROM webhooks WHERE registered_at < :longest OR (registered_at < :registered AND agent_name = :agent_name)"
@@ -95,10 +94,6 @@ class WebhookTable(StoreTable):
     async def has_active(self, task_key: str) -> bool:
         """Whether a task that has not ended has a webhook."""
         return bool((await self._read(_ACTIVE, {"task_key": task_key}, list))[0][0])
-
-    async def active_tasks(self) -> set[str]:
-        """The tasks that have not ended and have a webhook."""
-        return {row[0] for row in await self._read(_ACTIVE_TASKS, {}, list)}
 
     async def remove(self, task_key: str, config_key: str) -> None:
         await self._change(_REMOVE, {"task_key": task_key, "config_key": config_key})

@@ -127,7 +127,7 @@ _REPLACED = ", ".join(
 def _insert(dialect: SqlDialect, rows: int) -> str:
     return (
         f"INSERT INTO turns ({', '.join(TURNS)}) VALUES {_values(len(TURNS), rows)}"  # noqa: S608  # fixed texts
-        f" ON CONFLICT (turn_id) DO UPDATE SET {_REPLACED}, stored_at = {dialect.now}, heard_at = {dialect.now}"
+        f" ON CONFLICT (turn_id) DO UPDATE SET {_REPLACED}, stored_at = {dialect.now}"
         " WHERE turns.status = 'open'"
     )
 

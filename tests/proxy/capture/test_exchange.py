@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, RequestFacts
-from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import NamedIn, Turn, TurnLinks
@@ -18,18 +18,18 @@ from a2a_tool_capture.wire import received_event
 from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
+from support.folded import Folded
 from support.junk import almost_events, json_objects, json_values
 from support.read_exchange import ReadExchange
 from support.recordings import Recording, names
 from tool_call_evaluators.visibility import turn_failure_of
 
 
-class Proxied:
+class Proxied(Folded):
     """What passes a proxy, as capture sees it; a second goes by with every step."""
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
-        self.book = TurnBook(self.turns.append)
+        super().__init__()
         self.now = 0.0
         self._numbers = itertools.count(1)
 
@@ -85,6 +85,10 @@ class Proxied:
             status = json.loads(recording.text)["response"]["status_line"].split()[1]
             self.answer(exchange, recording.response_body, int(status))
         return exchange
+
+    @property
+    def turns(self) -> list[Turn]:
+        return self.closed
 
     @property
     def turn(self) -> Turn:
@@ -167,13 +171,13 @@ def test_recorded_exchanges_are_the_golden_turns(name: str, scenario: str, proxi
 def test_recorded_exchanges_that_are_no_turns(name: str, proxied: Proxied) -> None:
     proxied.replay(name)
     assert proxied.turns == []
-    assert proxied.book.open_turns == []
+    assert proxied.open_turns == []
 
 
 @pytest.mark.parametrize("name", [*names("jsonrpc-error-*"), *names("rest-error-*")])
 def test_recorded_errors_close_the_turn_if_there_was_one(name: str, proxied: Proxied) -> None:
     proxied.replay(name)
-    assert proxied.book.open_turns == []
+    assert proxied.open_turns == []
     assert all(finding.code == "agent_error" for turn in proxied.turns for finding in turn.findings)
     assert all(turn.findings or turn.response_text for turn in proxied.turns)
 
@@ -183,7 +187,7 @@ def test_a_recorded_subscription_completes_a_recorded_non_blocking_send(variant:
     proxied.replay(f"{variant}-send-nonblocking")
     proxied.replay(f"{variant}-get")  # of another task
     assert proxied.turns == []
-    assert len(proxied.book.open_turns) == 1
+    assert len(proxied.open_turns) == 1
     proxied.replay(f"{variant}-subscribe-until-cancel")
     assert (proxied.turn.state, proxied.turn.response_text) == ("TASK_STATE_CANCELED", "canceled by client")
 
@@ -193,8 +197,8 @@ def test_a_recorded_subscription_completes_a_recorded_non_blocking_send(variant:
 
 def test_facts_of_a_turn(proxied: Proxied) -> None:
     exchange = proxied.request(send(contextId="c-7", taskId="t-7"), case_id="refund")
-    assert exchange.turn is proxied.book.open_turns[0]
     turn = exchange.turn
+    assert turn is not None
     assert (turn.turn_id, turn.run, turn.agent, turn.trace_id) == ("turn-1", "nightly", "http://agent", "0af7")
     assert (turn.case_id, turn.conversation_id, turn.task_id, turn.user_text) == ("refund", "c-7", "t-7", "hi")
     assert (turn.status, turn.started_at) == ("open", 1.0)
@@ -434,7 +438,7 @@ def test_an_agent_that_never_answered_leaves_nothing_open(proxied: Proxied) -> N
     exchange = proxied.request(send(taskId="t"))
     exchange.end(proxied.tick(), problem=Finding("upstream_unreachable", "no connection"), lost=True)
     assert len(proxied.turns) == 2
-    assert proxied.book.open_turns == []
+    assert proxied.open_turns == []
 
 
 # ── watching ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -574,8 +578,8 @@ def test_junk_never_raises_and_every_turn_closes_once(script: list[tuple[str, An
         else:
             proxied.answer(exchange, answers[0] if answers else b"", 500 if way == "error" else 200)
         proxied.book.expire(proxied.now)
-    proxied.book.close_all(proxied.now)
-    assert proxied.book.open_turns == []
+    proxied.stops()
+    assert proxied.open_turns == []
     assert Counter(turn.turn_id for turn in proxied.turns) == Counter(opened)
     for turn in proxied.turns:
         assert Turn.from_dict({**turn.to_dict(), "evaluations": []}).turn_id == turn.turn_id
@@ -622,7 +626,8 @@ def test_a_dialect_that_is_not_read_is_named(kind: str, option: str, proxied: Pr
 
 
 def test_a_dialect_that_is_read_is_no_finding(proxied: Proxied) -> None:
-    proxied.book = TurnBook(proxied.turns.append, dialects=["adk"])
+    proxied.rules = FoldRules(dialects=["adk"])
+    proxied.begins("with the dialect")
     proxied.answer(proxied.request(send()), adk_task("adk_type"))
     assert [call.name for call in proxied.turn.tool_calls] == ["search"]
     assert proxied.codes == []

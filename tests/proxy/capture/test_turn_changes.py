@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.capture.turn_changes import ChangeTracker, ShownTurn, TurnChanges
 from a2a_eval_proxy.turn import Turn
@@ -70,7 +71,7 @@ def chunk(task: str, number: int, text: str) -> dict[str, Any]:
 def test_turns_of_a_book_are_reported_once_each_and_a_few_at_a_time() -> None:
     woken: list[None] = []
     closed: list[Turn] = []
-    book = TurnBook(closed.append)
+    book = TurnBook(FoldRules(), "proxy", lambda task_id, observation, size: None, closed.append)
     watchers = [book.open(Turn(f"t{number}", "r", "agent", "JSONRPC", "1.0", 0.0), 0.0) for number in range(3)]
     book.feed(watchers[0], chunk("task0", 1, "before "), 1.0, live=True, size=100)  # before anybody watches
     book.live = live = ChangeTracker(lambda: woken.append(None))
@@ -85,9 +86,11 @@ def test_turns_of_a_book_are_reported_once_each_and_a_few_at_a_time() -> None:
     assert ([new.turn.turn_id for new in second], more) == (["t2"], False)
     book.feed(watchers[0], chunk("task0", 3, "3"), 3.0, live=True, size=100)
     assert len(woken) == 2
-    book.end(watchers[0], 4.0)
-    book.close_all(5.0)
+    for number, watcher in enumerate(watchers):
+        status = {"state": "TASK_STATE_COMPLETED"}
+        over = {"statusUpdate": {"taskId": f"task{number}", "contextId": "c", "status": status}}
+        book.feed(watcher, over, 3.0, live=True, size=100)
+        book.end(watcher, 4.0)
     ends = [live.closed(turn) for turn in closed]
-    assert [(end.changed, end.text) for end in ends if end is not None] == [([2], "3")]
+    assert [(end.changed, end.text) for end in ends if end is not None and end.text] == [([2], "3")]
     assert live.changes(10) == ([], False)
-    assert live._shown == {}

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 from a2a_eval_proxy.capture.exchange import RequestFacts
+from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
@@ -157,8 +158,12 @@ class Exchanged:
         pass_on(self.facts, self.request, self.answer, pipeline)
 
 
+def nothing_observed(task_id: str, observation: Any, size: int) -> None:
+    raise AssertionError("one exchange is all there is of the task")
+
+
 def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
-    exchange = ReadExchange(TurnBook(pipeline.take), facts, new_turn_id())
+    exchange = ReadExchange(TurnBook(FoldRules(), "proxy", nothing_observed, pipeline.take), facts, new_turn_id())
     exchange.request(None, request, 1.0)
     exchange.answer(200, answer, 2.0)
     exchange.end(3.0)

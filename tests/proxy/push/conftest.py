@@ -18,7 +18,7 @@ import httpx
 import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.capture import turn_book
+from a2a_eval_proxy.capture import task_fold
 from a2a_eval_proxy.settings import Settings
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
@@ -80,7 +80,7 @@ class Endpoint:
 @pytest.fixture(autouse=True)
 def _brief_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing comes after the end of a task here, so that its turn need not wait for it."""
-    monkeypatch.setattr(turn_book, "LINGER_S", 0.2)
+    monkeypatch.setattr(task_fold, "LINGER_S", 0.2)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import grpc.aio
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.capture import turn_book
+from a2a_eval_proxy.capture import task_fold
 from a2a_eval_proxy.capture.exchange import Exchange
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.grpc_relay.messages import METHODS
@@ -180,7 +180,7 @@ async def test_the_turn_says_that_its_calls_are_unknown(
     def broken(*_: object, **__: object) -> Any:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(turn_book, "LINGER_S", 0.1)
+    monkeypatch.setattr(task_fold, "LINGER_S", 0.1)
     async with proxied(tmp_path, negotiate="always") as setup:
         with monkeypatch.context() as patch:
             patch.setattr(TurnBook, entry, broken)

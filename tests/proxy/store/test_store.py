@@ -718,30 +718,6 @@ async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -
     assert await kept.store.positions(2, "orders") == {}
 
 
-async def test_a_silent_turn_is_taken_over_by_one(kept: Kept) -> None:
-    await kept.add(*(is_open(n) for n in range(5)), turn(5))
-    assert await kept.store.take_over(3600, 10, None, AGENT) == []
-    first, second = await asyncio.gather(
-        kept.store.take_over(-5, 2, None, AGENT), kept.store.take_over(-5, 2, None, AGENT)
-    )
-    assert [len(first), len(second)] == [2, 2]
-    assert all(item["status"] == "open" for item in first + second)
-
-
-async def test_what_was_taken_over_is_not_given_to_another(kept: Kept) -> None:
-    await kept.add(*(is_open(n) for n in range(3)))
-    taken = await kept.store.take_over(-5, 10, None, AGENT)
-    assert sorted(item["turn_id"] for item in taken) == ["turn-0000", "turn-0001", "turn-0002"]
-    assert await kept.store.take_over(30, 10, None, AGENT) == []
-
-
-async def test_turns_are_taken_over_for_their_agent_alone(kept: Kept) -> None:
-    await kept.add(is_open(0), replace(is_open(1), agent_name="orders"), replace(is_open(2), agent="http://other"))
-    owners: list[tuple[str | None, str]] = [("refunds", AGENT), (None, "http://other"), ("orders", ""), (None, AGENT)]
-    taken = [[item["turn_id"] for item in await kept.store.take_over(-5, 10, *owner)] for owner in owners]
-    assert taken == [[], ["turn-0002"], ["turn-0001"], ["turn-0000"]]
-
-
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
 
 

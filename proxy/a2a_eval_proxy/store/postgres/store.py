@@ -112,7 +112,7 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
         return
     if must_exist:
         raise StoreError(_NO_STORE)
-    for statement in (*statements(POSTGRES, shared=True), SchemaManager.get_schema()):
+    for statement in (*statements(POSTGRES), SchemaManager.get_schema()):
         connection.execute(statement.encode())
     connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
     connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
@@ -171,9 +171,6 @@ class PostgresStore(Store):
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         return await self._database.run(partial(_rowcount, statement, values))
-
-    async def _taken(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return list(await self._database.rows(named(statement), values))
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 

@@ -213,7 +213,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     with transaction(connection):
         if _number(connection, "user_version") == VERSION:  # another process was first
             return
-        for statement in statements(SQLITE, shared=False):
+        for statement in statements(SQLITE):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -110,9 +110,6 @@ class SqliteStore(Store):
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         return await self._changed(statement, values, lambda cursor: cursor.rowcount)
 
-    async def _taken(self, statement: str, values: dict[str, Any]) -> list[Any]:
-        return await self._changed(statement, values, sqlite3.Cursor.fetchall)
-
     async def _changed(self, statement: str, values: dict[str, Any], result: Callable[[sqlite3.Cursor], T]) -> T:
         def change(begin: Begin) -> T:
             with self._connected("rw") as connection, connection:

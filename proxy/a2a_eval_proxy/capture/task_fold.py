@@ -1,0 +1,813 @@
+"""The turns of one task, folded from what exchanges show of it. Sans-io, and the same for the same observations.
+
+A turn is not an exchange: a non-blocking send is completed by later polling, a dropped stream by a subscription, and a
+task may span several turns. Observations come in the order of their times. Whatever comes later, such as a notification
+or what another proxy has seen, is one more observation: the task is folded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from a2a_tool_capture import Finding, Severity, TaskMerger, ToolCall
+from a2a_tool_capture.dialects import DIALECT_MARKS, DialectMark
+from a2a_tool_capture.merge import MISSED_EVENTS
+from a2a_tool_capture.wire import (
+    INTERRUPTED_STATES,
+    SETTLED_STATES,
+    TERMINAL_STATES,
+    UNREAD_KEY,
+    generation_of,
+)
+
+from ..protocol.answers import task_id_of
+from ..turn import Turn
+from .phases import TRANSITIONS, TurnEvent, TurnPhase
+from .task_events import ASKED_KEY, NO_STATUS, StatusMark, messages_in, shows_end
+
+LINGER_S = 2.0
+"""Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
+evidence of its own whose answer repeats the end of the turn before."""
+
+_ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
+_WITHOUT_NEWS = (TurnPhase.RESUMED, TurnPhase.REPEATED)
+_NEXT_CAME = "the next message came before the task ended or asked its user"
+_STOPPED = "the proxy stopped before the agent answered"
+
+INCOMPLETE = "incomplete"
+"""The code of `incomplete_because`."""
+
+
+def incomplete_because(why: str) -> Finding:
+    return Finding(INCOMPLETE, f"the turn was closed before it was complete: {why}", Severity.WARNING)
+
+
+def _missed(message: str, code: str = "calls_missed") -> Finding:
+    return Finding(code, message, Severity.WARNING, "capture")
+
+
+EARLIER_UNKNOWN = _missed(
+    "not all calls of earlier turns of this task are known; they may be among these", "earlier_calls_unknown"
+)
+PROXY_ENDED = _missed("the proxy that had followed this turn ended, and nothing shows what it saw last")
+EXCHANGE_CUT = _missed("the proxy that relayed the exchange ended before it was complete", "process_ended")
+END_REPEATED = _missed(
+    "the answer repeats the status with which the turn before ended: nothing shows what the agent did with the message"
+)
+TAKEN_EARLIER = _missed(
+    "the task continued before the agent was seen to take the message: what it did meanwhile is not in this turn"
+)
+SHOWN_LATE = _missed(
+    "the task has shown, after its end, more calls than were captured: send them before the status that ends it"
+)
+CONTINUED_ALONE = _missed(
+    "the task continued after this turn was closed, without a message that was seen: what it did then is in no turn"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRules:
+    """What the settings say of turns. `timeout_s`: a turn that was silent for so long is closed; the others are
+    `TaskMerger`'s."""
+
+    timeout_s: float = 300.0
+    require_artifact_uri: bool = True
+    dialects: Collection[str] = ()
+
+    def new_merger(self) -> TaskMerger:
+        return TaskMerger(require_artifact_uri=self.require_artifact_uri, dialects=self.dialects)
+
+    @property
+    def unread(self) -> tuple[DialectMark, ...]:
+        """Marks of dialects that are not read."""
+        return tuple(mark for mark in DIALECT_MARKS if mark.dialect not in self.dialects)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHistory:
+    """The turns of the task of which no observations are left, oldest first: as they are stored.
+
+    `known` is False where the store could not be read.
+    """
+
+    turns: Sequence[Turn] = ()
+    known: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class OpenTurn:
+    """A turn with its phase."""
+
+    turn: Turn
+    phase: TurnPhase = TurnPhase.WAITING
+    since: float = 0.0
+    """When the phase began, or the last answer came; seconds."""
+    finished_elsewhere: TaskMerger | None = None
+    """The whole task as shown by a stream that joined later and finished first."""
+    gap: bool = False
+    """Whether a proxy that followed it ended, and no Task has shown since what that one may have seen last."""
+
+    def step(self, event: TurnEvent, now: float) -> TurnPhase:
+        """Take an event; returns the phase it leads to. Raises KeyError for an event the phase does not allow."""
+        before = self.phase
+        self.phase = after = TRANSITIONS[before][event]
+        if after is not before or event in _ANSWERS:
+            self.since = now
+        return after
+
+
+class Queue(list[Callable[[], object]]):
+    """What waits for the end of a turn: the next messages of the task, which came before it, and all they show."""
+
+    is_over = False
+
+
+@dataclass(slots=True, eq=False)
+class Watcher:
+    """One exchange that reports on the task, with a view of its own: two streams of a task repeat each other."""
+
+    view: TaskMerger
+    heard_at: float
+    joined: bool = False
+    """Whether it reports on the task: its first event has named it."""
+    opens: OpenTurn | None = None
+    """The turn of its message, as long as nothing shows that the agent works on it."""
+    findings: list[Finding] = field(default_factory=list)
+    notified: bool = False
+    """Whether it is the notifications of a webhook: they may lag behind what a client of the task is shown."""
+    settled: bool = False
+    """Whether the latest status of which this webhook was notified is the end of the turn."""
+    returns_at_once: bool = False
+    """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
+    if_generation: int = 0
+    """The generation of the task when the agent took the message of this exchange (A2A 1.1); 0: not known."""
+    behind: Queue | None = None
+    """What it reports waits here for the end of the turn before, which another exchange is about to show."""
+
+    def concludes(self, mark: StatusMark | None) -> bool:
+        """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
+        return not self.returns_at_once and (mark is None or mark.state in SETTLED_STATES)
+
+
+class TaskFold:
+    """What is known of one task: the merged view, the open turn, and the exchanges that report on it.
+
+    `closed` has the turns that have ended, in that order; `late` what the last turn of the history gets as findings,
+    with the calls that it may lack.
+    """
+
+    def __init__(self, rules: FoldRules, history: TaskHistory | None = None) -> None:
+        """`history` None: whatever is known of the task is observed."""
+        self._rules = rules
+        self._history = history
+        self.closed: list[Turn] = []
+        self.late: list[tuple[Finding, Sequence[ToolCall]]] = []
+        self._watchers: dict[str, Watcher] = {}
+        self._unclaimed: list[Callable[[], object]] = []
+        """What exchanges without a message showed of a task before the first turn of it was known."""
+        self._begin()
+        if history is not None and history.turns:
+            self._learn(history)
+
+    def _begin(self) -> None:
+        """Nothing is known of the task."""
+        self.task_id = ""
+        self.merger = self._rules.new_merger()
+        self.touched_at = 0.0
+        self.open: OpenTurn | None = None
+        self._opener: Watcher | None = None
+        """The exchange that opened the latest turn, until it ends."""
+        self._streams: list[Watcher] = []
+        """Of clients. The first one leads: its events are merged into `merger`."""
+        self._notified: list[Watcher] = []
+        """Webhooks notified in this turn, each with a view of its own. While no client follows, the first one leads: at
+        first the one notified first, then the one that was notified of the end."""
+        self._followed = False
+        """Whether a client has asked about the task since the message of the open turn."""
+        self._status = self._status_before = NO_STATUS
+        """The latest status of the task, and the latest before the message of the open turn."""
+        self._moved_on = False
+        """Whether another status was shown since."""
+        self._next: Queue | None = None
+        self._turns = 0
+        """Number of turns whose calls `merger` knows."""
+        self._rested: tuple[str, int] | None = None
+        """State and number of calls with which the last turn ended, if the task then had ended or waited for its
+        user."""
+        self._foreign_messages: int | None = None
+        """Of the user's messages in the history of the task, those without a turn of ours; None before any was seen."""
+        self._earlier_unknown = False
+        """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
+
+    def _learn(self, history: TaskHistory) -> None:
+        """Take over what is stored of the task."""
+        last = history.turns[-1]
+        self.task_id, self.touched_at = last.task_id, last.ended_at or last.started_at
+        calls = [call for turn in history.turns for call in turn.tool_calls]
+        self.merger.know_earlier(calls, [turn.response_text for turn in history.turns])
+        self._turns = len(history.turns)
+        if last.state in TERMINAL_STATES:
+            self._rested = last.state or "", 0
+        for turn in history.turns:
+            self._earlier_unknown = _leaves_unknown(turn, self._earlier_unknown)
+        self._foreign_messages = 0  # the store may lack a turn
+
+    # ── what exchanges report ───────────────────────────────────────────────────────────────────────────
+
+    def sent(
+        self, exchange: str, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0
+    ) -> None:
+        """A user message was sent. If it continues the task (`turn.task_id`), calls so far belong to earlier turns.
+
+        `returns_at_once` and `if_generation`: see `Watcher`.
+        """
+        watcher = Watcher(self._rules.new_merger(), now, returns_at_once=returns_at_once, if_generation=if_generation)
+        watcher.opens = OpenTurn(turn, since=now)
+        self._watchers[exchange] = watcher
+        if turn.task_id and not self.task_id:
+            self._unclaimed.clear()  # it came before the message
+            if self._history is not None:  # nobody knows what was before
+                turn.findings.append(EARLIER_UNKNOWN)
+        self._continue(watcher, now)
+
+    def event(self, exchange: str, event: Mapping[str, Any], now: float, *, live: bool, notified: bool = False) -> None:
+        """An exchange shows a v1.0 event. `live` says that more may come (a stream), as opposed to a single answer.
+
+        `notified`: it is a notification, and `exchange` its webhook.
+        """
+        watcher = self._watchers.get(exchange)
+        if watcher is None:
+            watcher = self._watchers[exchange] = Watcher(self._rules.new_merger(), now, notified=notified)
+        is_whole = not live and not notified and watcher is not self._opener and watcher.opens is None
+        self._feed(watcher, event, now, live)
+        if is_whole:  # a single answer to a question: no end of it is awaited
+            self._watchers.pop(exchange, None)
+            if self.open is not None and self.open.phase is TurnPhase.ANSWERED and not self._streams:
+                self._advance(TurnEvent.LAST_STREAM_ENDED, now)
+
+    def alive(self, exchange: str, now: float, *, touched_at: float) -> None:
+        """The proxy of an exchange is there at `now`; the exchange was alive at `touched_at`."""
+        watcher = self._watchers.get(exchange)
+        if watcher is not None:
+            watcher.heard_at = now
+            self.touched_at = max(self.touched_at, touched_at)
+
+    def ended(
+        self,
+        exchange: str,
+        now: float,
+        *,
+        problem: Finding | None = None,
+        final: bool = False,
+        findings: Iterable[Finding] = (),
+    ) -> None:
+        """An exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
+        watcher = self._watchers.get(exchange)
+        if watcher is None:
+            watcher = Watcher(self._rules.new_merger(), now, joined=bool(self.task_id))
+        watcher.findings += findings
+        self._end(exchange, watcher, now, problem, final)
+
+    def found(self, finding: Finding) -> None:
+        """Add a finding, once, to the open turn, or else to the last one."""
+        opens = self.open or next((one.opens for one in self._watchers.values() if one.opens is not None), None)
+        if opens is None:
+            self._add_late(finding)
+        elif finding not in opens.turn.findings:
+            opens.turn.findings.append(finding)
+
+    # ── what time brings ────────────────────────────────────────────────────────────────────────────────
+
+    def cut(self, now: float, *, but: str = "", silent_s: float = 0.0) -> None:
+        """End the exchanges, whose ids begin with another text than `but`, of which nothing was heard for `silent_s`:
+        their proxy has ended. It may have received notifications as well."""
+        if self.open is not None and not self.answered and self._notified and not silent_s:
+            self.open.gap = True
+        for exchange, watcher in list(self._watchers.items()):
+            if watcher.notified or (but and exchange.startswith(but)) or watcher.heard_at + silent_s > now:
+                continue
+            if self.open is not None and not self.answered and (watcher is self._opener or watcher in self._streams):
+                self.open.gap = True
+            self.ended(exchange, watcher.heard_at + silent_s, problem=EXCHANGE_CUT)
+
+    def expire(self, now: float, *, awaited: bool = False) -> float | None:
+        """Close turns that were silent for the time of the rules, unless notifications are `awaited`, and answered ones
+        whose stream lingers. Returns when that has to be looked at again; None while nothing is open."""
+        while (due := self._due(awaited)) is not None and due[0] < now:
+            due[1]()
+        return None if due is None else due[0]
+
+    def stop(self, now: float, why: str = _STOPPED) -> None:
+        """No more comes: close what is open, as incomplete for this reason where it has no answer."""
+        while self._next is not None:
+            self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
+        for watcher in self._watchers.values():
+            if watcher.opens is not None:
+                answered = watcher.opens.phase is TurnPhase.ANSWERED
+                self._close_unjoined(watcher, TurnEvent.STOPPED, now, None if answered else why)
+        self._advance(TurnEvent.STOPPED, now, None if self.answered else why)
+
+    def _due(self, awaited: bool) -> tuple[float, Callable[[], object]] | None:
+        """What time brings next, and when."""
+        found: list[tuple[float, Callable[[], object]]] = []
+        for watcher in self._watchers.values():
+            if watcher.opens is not None and watcher.behind is None:
+                lingers = watcher.opens.phase is TurnPhase.ANSWERED
+                at = watcher.opens.since + LINGER_S if lingers else watcher.heard_at + self._rules.timeout_s
+                step, why = (TurnEvent.LINGERED, None) if lingers else (TurnEvent.TIMED_OUT, self._silence)
+                found.append((at, partial(self._close_unjoined, watcher, step, at, why)))
+        open_turn = self.open
+        if open_turn is not None:
+            row = TRANSITIONS[open_turn.phase]
+            if TurnEvent.LINGERED in row:
+                view = open_turn.finished_elsewhere if open_turn.phase is TurnPhase.FINISHED_ELSEWHERE else None
+                at = (open_turn.since if view is None else self.touched_at) + LINGER_S
+                found.append((at, partial(self._linger, view, at)))
+            elif TurnEvent.TIMED_OUT in row and not awaited:
+                at = self.touched_at + self._rules.timeout_s
+                found.append((at, partial(self._advance, TurnEvent.TIMED_OUT, at, self._silence)))
+        return min(found, key=lambda one: one[0], default=None)
+
+    def _linger(self, view: TaskMerger | None, now: float) -> None:
+        if view is not None:
+            self._adopt_view(view)
+        self._advance(TurnEvent.LINGERED, now)
+
+    @property
+    def _silence(self) -> str:
+        return f"no event arrived for {self._rules.timeout_s:g} s"
+
+    # ── views ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def answered(self) -> bool:
+        """Whether the open turn, or else the last one, has its answer."""
+        return self.merger.state in SETTLED_STATES if self.open is None else self.open.phase is TurnPhase.ANSWERED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended."""
+        return self.merger.state in TERMINAL_STATES
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no turn is open."""
+        return self.open is None and all(watcher.opens is None for watcher in self._watchers.values())
+
+    def open_turns(self) -> list[Turn]:
+        """Copies of the open turns, as far as they are known."""
+        opens = [(one.opens, one.view) for one in self._watchers.values() if one.opens is not None]
+        if self.open is not None:
+            opens.append((self.open, self.merger))
+        copies = []
+        for open_turn, view in opens:
+            turn = open_turn.turn
+            copy = replace(turn, findings=list(turn.findings), capture=replace(turn.capture))
+            _fill(copy, view)
+            copies.append(copy)
+        return copies
+
+    # ── an exchange before it reports on the task ───────────────────────────────────────────────────────
+
+    def _continue(self, watcher: Watcher, now: float) -> None:
+        """Continue the task that the message of a new turn names, if it is known; after the turn before, if that goes
+        on."""
+        if watcher.opens is not None and watcher.opens.turn.task_id and watcher.opens.phase is TurnPhase.WAITING:
+            self._resume(watcher, now)
+            if watcher.behind is not None:
+                self._waits(watcher, partial(self._continue, watcher, now))
+
+    def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> bool:
+        """An event names the task; returns whether it is to be taken now."""
+        if watcher.opens is None:
+            if not self.task_id:
+                self._unclaimed.append(partial(self._feed, watcher, event, now, live))
+            watcher.joined = bool(self.task_id)
+            return watcher.joined
+        if self.task_id and self._resume(watcher, now):
+            return True
+        if watcher.behind is not None and not watcher.behind.is_over:
+            self._feed(watcher, event, now, live)
+            return False
+        self.task_id = task_id
+        self.open, self._opener, self.merger = watcher.opens, watcher, watcher.view
+        watcher.opens, watcher.joined = None, True
+        self._turns += 1
+        self.open.turn.task_id = task_id
+        self.open.step(TurnEvent.TASK_STARTED, now)
+        unclaimed, self._unclaimed = self._unclaimed, []
+        for report in unclaimed:
+            report()
+        return watcher.joined
+
+    def _resume(self, watcher: Watcher, now: float) -> bool:
+        """Continue the known task with the turn of this exchange; False for one that is not known, or whose turn goes
+        on: then the exchange is `behind`."""
+        open_turn = watcher.opens
+        if not self.task_id or open_turn is None:
+            return False
+        if self.open is not None and self._opener is not None and not self.answered:
+            self._next = self._next or Queue()
+            watcher.behind = self._next
+            return False
+        if self.open is not None:
+            self._advance(TurnEvent.NEXT_MESSAGE, now, None if self.answered else _NEXT_CAME)
+        is_over = self.merger.state in TERMINAL_STATES and open_turn.turn.started_at > self.touched_at
+        if is_over and not open_turn.turn.task_id:  # its id is used again, for a new task
+            for other in (*self._streams, *self._notified):
+                self._let_go(other)
+            self._begin()
+            return False
+        if self._opener is not None and self._opener not in self._streams:
+            self._let_go(self._opener)
+        if 0 < watcher.if_generation < self.merger.generation - 1:  # the message itself is one change
+            open_turn.turn.findings.append(TAKEN_EARLIER)
+        self.merger.begin_turn()
+        self.open, self._opener, self.touched_at = open_turn, watcher, now
+        watcher.opens, watcher.joined = None, True
+        self._turns += 1
+        self._status_before, self._moved_on, self._followed, self._rested = self._status, False, False, None
+        watcher.view = deepcopy(self.merger) if self._streams else self.merger
+        if self._earlier_unknown:
+            self._miss(open_turn.turn)
+        self._notified.clear()  # they join again, with what is known by then
+        for stream in self._streams:
+            stream.view = self.merger if stream is self._streams[0] else deepcopy(self.merger)
+        open_turn.turn.task_id = self.task_id
+        open_turn.step(TurnEvent.TASK_RESUMED, now)
+        return True
+
+    def _let_go(self, watcher: Watcher) -> None:
+        """Its turn was closed while it goes on: it only watches from now on."""
+        watcher.joined = False
+        watcher.view = self._rules.new_merger()
+
+    def _waits(self, watcher: Watcher, report: Callable[[], object]) -> bool:
+        """Keep what an exchange reports for the end of the turn before, if its own turn begins then."""
+        if watcher.behind is None or watcher.behind.is_over:
+            return False
+        watcher.behind.append(report)
+        return True
+
+    def _close_unjoined(self, watcher: Watcher, event: TurnEvent, now: float, incomplete: str | None = None) -> None:
+        """Close the turn of a message to which the agent named no task."""
+        open_turn = watcher.opens
+        if open_turn is not None and open_turn.step(event, now) is TurnPhase.CLOSED:
+            watcher.opens = None
+            open_turn.turn.findings += watcher.findings
+            self._complete(open_turn.turn, watcher.view, incomplete)
+            self._close(open_turn.turn, now)
+            self._let_go(watcher)
+
+    # ── an event ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _feed(self, watcher: Watcher, event: Mapping[str, Any], now: float, live: bool) -> None:
+        if self._waits(watcher, partial(self._feed, watcher, event, now, live)):
+            return
+        watcher.heard_at = max(watcher.heard_at, now)
+        task_id = task_id_of(event)
+        begun = watcher.opens or (self.open if watcher is self._opener else None)
+        if begun is not None:
+            begun.turn.first_event_at = begun.turn.first_event_at or max(now, begun.turn.started_at)
+        if task_id and not watcher.joined and not self._join(watcher, event, task_id, now, live):
+            return
+        open_turn = self.open if watcher.joined else watcher.opens
+        if ASKED_KEY in event and open_turn is not None:
+            turn = open_turn.turn
+            turn.links = turn.links and turn.links.with_children(event[ASKED_KEY])
+        if not watcher.joined:  # a Message: it concerns this turn alone
+            if watcher.opens is not None:
+                watcher.view.feed(event, now)
+                if "message" in event:
+                    watcher.opens.step(TurnEvent.ANSWER, now)
+            return
+        self.touched_at = max(self.touched_at, now)
+        view = watcher.view if watcher in self._streams else self.merger
+        if UNREAD_KEY in event or (task_id != self.task_id and view.concerns_other(event)):
+            view.feed(event, now)  # it says nothing of the state, and only its stream shows which task it concerns
+            return
+        mark = StatusMark.of(event)
+        if watcher.notified:
+            self._notice(watcher, event, mark, now)
+        elif not live:
+            own = watcher is self._opener and watcher.concludes(mark)
+            if self._take_answer(event, mark, now, own=own):
+                conclusive = own and (mark is None or not mark.repeats(self._status_before))
+                self._update_answered(event, mark, now, conclusive=conclusive)
+            self._followed = self._followed or watcher is not self._opener
+        else:
+            if watcher not in self._streams:
+                self._attach(watcher)
+            if watcher is not self._opener and "task" not in event and self._is_past(event, mark):
+                watcher.view.skip(event)
+                return
+            self._merge(watcher.view, event, mark, now)
+            if self._streams[0] is watcher:
+                self._update_answered(event, mark, now, conclusive=False)
+            else:
+                self._finished_by(watcher.view, now)
+        if self.open is None:
+            self._find_late(event, mark)
+        elif self._next is not None and self.answered:
+            self._advance(TurnEvent.NEXT_MESSAGE, now)
+
+    def _is_past(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
+        """Whether an event shows a status from before the message of the open turn, or before the latest status.
+
+        `mark` is that of the event. Such an answer or notification was overtaken, or came before the agent has begun.
+        The agent's generations decide, or its times.
+        """
+        if mark is None:
+            return False
+        repeated = mark.repeats(self._status_before) and mark.state in INTERRUPTED_STATES
+        known = self.merger.generation
+        generation = generation_of(event.get("task") or event["statusUpdate"]) if known else 0
+        if generation not in (0, known):
+            return repeated or generation < known
+        return repeated or mark.is_before(self._status)
+
+    def _merge(self, view: TaskMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
+        """Merge an event into a view of the task, and remember its status."""
+        view.feed(event, now)
+        if "task" in event and self.open is not None:
+            self.open.gap = False
+            if self._foreign_messages is not None or view.state not in TERMINAL_STATES:  # else it was the only turn
+                messages = messages_in(event)
+                if self._foreign_messages is None and messages:
+                    self._foreign_messages = messages - self._turns
+                if messages - (self._foreign_messages or 0) > self._turns:
+                    self._miss(self.open.turn)
+        if mark is not None and (self._status is NO_STATUS or not mark.is_before(self._status)):
+            self._status = mark
+            before = self._status_before
+            if self._moved_on or not before.state:
+                return
+            over = before.state in TERMINAL_STATES and not mark.timestamp  # what is over can only be repeated
+            self._moved_on = not (over or mark.repeats(before) or mark.is_before(before))
+
+    def _notice(self, watcher: Watcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
+        """Take a notification. It decides nothing as long as a stream of a client does."""
+        view = watcher.view if watcher in self._notified else self.merger
+        if self.open is None or view.has_seen(event):
+            return
+        if self._is_past(event, mark):
+            view.skip(event)
+            return
+        if watcher not in self._notified:
+            self._notified.append(watcher)
+            watcher.view, watcher.settled = deepcopy(self.merger), False
+        self._merge(watcher.view, event, mark, now)
+        if mark is not None:
+            watcher.settled = mark.state in SETTLED_STATES
+        if self._streams or not (watcher.settled or (watcher is self._notified[0] and not self._followed)):
+            return
+        self._notified.remove(watcher)
+        self._notified.insert(0, watcher)
+        if watcher.view is not self.merger:
+            self._adopt(watcher.view)
+        self._update_answered(event, mark, now, conclusive=False)
+
+    def _separate(self) -> None:
+        """Have the task's view be no webhook's: a client is about to report to it."""
+        if any(watcher.view is self.merger for watcher in self._notified):
+            self.merger = deepcopy(self.merger)
+
+    def _attach(self, watcher: Watcher) -> None:
+        """Add a client's stream. The first leads; a later one has a view of its own, since both show the same. That of
+        the open turn takes the lead from those of earlier turns: it decides what the turn is, and when it ends."""
+        if watcher is self._opener and self._streams and watcher.view is not self.merger:
+            self._streams.insert(0, watcher)
+            self.merger = watcher.view
+            return
+        self._streams.append(watcher)
+        if len(self._streams) == 1:
+            self._separate()
+            watcher.view = self.merger
+        elif watcher.view is self.merger:
+            watcher.view = self._rules.new_merger()
+
+    def _take_answer(self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, own: bool) -> bool:
+        """Merge a single answer (send result, GetTask, CancelTask); False where more is known.
+
+        That is so while a stream leads, until the task has ended, and for an answer that shows the past, unless it is
+        the turn's `own`, and nothing more recent is known. What a stream still delivers after the end is in the task
+        already: it continues with a view of its own.
+        """
+        if isinstance(event.get("task"), dict):
+            latest = own and mark is not None and (not self._moved_on or not mark.repeats(self._status_before))
+            if (self._streams and not shows_end(event)) or (not latest and self._is_past(event, mark)):
+                return False
+            if self._streams:
+                self.merger = deepcopy(self.merger)
+        if self._notified:
+            self._separate()
+        self._merge(self.merger, event, mark, now)
+        return True
+
+    def _update_answered(
+        self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, conclusive: bool
+    ) -> None:
+        """Step the phase after `event` was merged. `conclusive`: it is the whole answer to the message."""
+        open_turn, state = self.open, self.merger.state
+        if open_turn is None:
+            return
+        if "artifactUpdate" in event:  # which does not change the state
+            open_turn.step(TurnEvent.CONTENT, now)
+        elif not conclusive and self._may_repeat(event, mark):
+            if open_turn.phase in _WITHOUT_NEWS or not self._is_past(event, mark):
+                open_turn.step(TurnEvent.QUESTION_REPEATED, now)
+        elif state in SETTLED_STATES or "message" in event:
+            open_turn.step(TurnEvent.ANSWER, now)
+        else:
+            open_turn.step(TurnEvent.PROGRESS, now)
+            if open_turn.finished_elsewhere is not None:
+                open_turn.step(TurnEvent.OTHER_STREAM_FINISHED, now)
+
+    def _may_repeat(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
+        """Whether the event shows the question that the message of the open turn answers, as far as is known."""
+        if mark is None or mark.state not in INTERRUPTED_STATES:
+            return False
+        before = self._status_before
+        told_apart = (mark.timestamp and before.timestamp) or mark.message_id != before.message_id
+        return mark.repeats(before) if told_apart else "task" in event
+
+    def _finished_by(self, view: TaskMerger, now: float) -> None:
+        """Take note that a stream that does not lead shows the end of the task, if it does."""
+        if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
+            self.open.finished_elsewhere = view
+            self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
+
+    def _find_late(self, event: Mapping[str, Any], mark: StatusMark | None) -> None:
+        """Note, once, that the task of the last turn, which waited for its user, has continued without, or that it
+        shows calls that the turn lacks.
+
+        `event`, with its `mark`, was merged, or comes from a webhook. Only settled statuses count: others may come
+        late.
+        """
+        if self._rested is None:
+            return
+        state, calls = self._rested
+        asks = state in INTERRUPTED_STATES
+        settled = asks and mark is not None and mark.state in SETTLED_STATES and mark.state != state
+        if settled and not self._is_past(event, mark):
+            self._add_late(CONTINUED_ALONE)
+        elif len(self.merger.turn_tool_calls) > calls:
+            self._add_late(CONTINUED_ALONE if asks else SHOWN_LATE, () if asks else self.merger.turn_tool_calls)
+        else:
+            return
+        self._rested = None
+
+    def _add_late(self, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
+        if not self.closed:
+            self.late.append((finding, calls))
+        elif finding not in self.closed[-1].findings:
+            self.closed[-1].findings.append(finding)
+
+    # ── the end of an exchange, and of a turn ───────────────────────────────────────────────────────────
+
+    def _end(self, exchange: str, watcher: Watcher, now: float, problem: Finding | None, final: bool) -> None:
+        if self._waits(watcher, partial(self._end, exchange, watcher, now, problem, final)):
+            return
+        self._watchers.pop(exchange, None)
+        if problem is not None:
+            watcher.findings.append(problem)
+        if watcher.opens is not None:
+            answered = watcher.opens.phase is TurnPhase.ANSWERED
+            step = TurnEvent.FAILED if final and not answered else TurnEvent.EXCHANGE_ENDED
+            self._close_unjoined(watcher, TurnEvent.LAST_STREAM_ENDED if answered else step, now)
+        if not watcher.joined:
+            return
+        if watcher in self._notified:
+            self._notified.remove(watcher)
+        elif watcher in self._streams:
+            self._detach(watcher)
+        ours = watcher is self._opener
+        if ours:
+            self._opener = None
+        open_turn = self.open
+        if open_turn is None:
+            return
+        found = open_turn.turn.findings
+        found += [finding for finding in watcher.findings if finding not in found]  # polls repeat them
+        repeated = open_turn.phase is TurnPhase.RESUMED and self.merger.state in INTERRUPTED_STATES
+        if repeated and ours and not watcher.returns_at_once and not self._streams and problem is None:
+            step = TurnEvent.END_REPEATED if self._end_is_repeated else TurnEvent.ANSWER
+            open_turn.step(step, now)  # the task repeated its question, and nothing followed
+        if open_turn.phase is TurnPhase.ANSWERED and not self._streams:
+            self._advance(TurnEvent.LAST_STREAM_ENDED, now)
+        elif ours:
+            self._advance(TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now)
+            if self._next is not None:
+                self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
+
+    def _detach(self, watcher: Watcher) -> None:
+        """Remove a stream that ended. Where the leading one was cut, the turn continues with another view."""
+        self._streams.remove(watcher)
+        if watcher.view is self.merger and not self.answered:
+            if self.open is not None and self.open.finished_elsewhere is not None:
+                self._adopt_view(self.open.finished_elsewhere)
+            elif self._streams:
+                self._adopt_view(self._streams[0].view)
+            elif self._notified and self._notified[0].settled:
+                self._adopt_view(self._notified[0].view)
+
+    def _adopt(self, view: TaskMerger) -> None:
+        """Continue with another view of the task."""
+        view.continue_turn_of(self.merger)
+        self.merger = view
+
+    def _adopt_view(self, view: TaskMerger) -> None:
+        """Continue the open turn with what another stream has shown."""
+        self._adopt(view)
+        if self.open is not None and view.state in SETTLED_STATES:
+            self.open.step(TurnEvent.ANSWER, self.touched_at)
+
+    def _miss(self, turn: Turn) -> None:
+        """Calls of earlier turns, which are not known, may be among those of this one."""
+        if EARLIER_UNKNOWN not in turn.findings:
+            turn.findings.append(EARLIER_UNKNOWN)
+
+    @property
+    def _end_is_repeated(self) -> bool:
+        """Whether all that the open turn has shown of the task's state is the end of the turn before."""
+        return not self._moved_on and bool(self._status_before.state) and self.merger.turn_state is not None
+
+    def _advance(self, event: TurnEvent, now: float, incomplete: str | None = None) -> bool:
+        """Step the phase, and close the turn where that is its end: as incomplete, if there is a reason.
+
+        Returns whether the turn is still open.
+        """
+        open_turn = self.open
+        if open_turn is None:
+            return False
+        ended_at = min(now, open_turn.since + LINGER_S) if open_turn.phase is TurnPhase.ANSWERED else now
+        if open_turn.step(event, now) is not TurnPhase.CLOSED:
+            return True
+        self.open, turn = None, open_turn.turn
+        if incomplete is None and open_turn.gap and PROXY_ENDED not in turn.findings:
+            turn.findings.append(PROXY_ENDED)
+        self._complete(turn, self.merger, incomplete)
+        if self._status_before.state and self._end_is_repeated and not self._shows_news(turn):
+            turn.findings.append(END_REPEATED)
+        if turn.state in SETTLED_STATES:
+            self._rested = turn.state or "", len(turn.tool_calls)
+        unknown = EARLIER_UNKNOWN in turn.findings
+        self._earlier_unknown = _leaves_unknown(turn, unknown)
+        if unknown and turn.capture.snapshot_seen:
+            self._foreign_messages = None  # whatever was missing is in that Task
+        self._close(turn, ended_at)
+        if self._next is not None:
+            queue, self._next = self._next, None
+            queue.is_over = True
+            for report in queue:
+                report()
+        return False
+
+    def _complete(self, turn: Turn, view: TaskMerger, incomplete: str | None) -> None:
+        """Complete a turn with what is known, and with the reason where it is incomplete."""
+        if incomplete is not None:
+            turn.findings.append(incomplete_because(incomplete))
+        _fill(turn, view)
+
+    def _close(self, turn: Turn, now: float) -> None:
+        irrelevant = [mark.finding for mark in self._rules.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+        turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
+        turn.ended_at = max(now, turn.started_at)  # a clock may have been set back
+        turn.status = "pending"
+        self.closed.append(turn)
+
+    def _shows_news(self, turn: Turn) -> bool:
+        """Whether a turn is complete that has shown no other status than the one before it: of a task that was over."""
+        told_apart = self._status_before.timestamp or self._status_before.message_id
+        news = turn.tool_calls or (turn.response_text and not told_apart)
+        return turn.state not in INTERRUPTED_STATES and bool(news)
+
+
+def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
+    """Whether calls up to the end of a turn are not known, given whether those before it are `unknown`.
+
+    A Task shows those of before, and is the only thing that does; a turn without its end may have made more, and one
+    that missed events after the last Task.
+    """
+    codes = {finding.code for finding in turn.findings if finding.severity is not Severity.INFO}
+    unknown = unknown or not codes.isdisjoint((EARLIER_UNKNOWN.code, PROXY_ENDED.code))
+    if END_REPEATED in turn.findings:
+        return True
+    return not codes.isdisjoint((INCOMPLETE, MISSED_EVENTS)) or (unknown and not turn.capture.snapshot_seen)
+
+
+def _fill(turn: Turn, merger: TaskMerger) -> None:
+    """Set what the merged view shows: task, conversation, state, text, calls and findings."""
+    turn.task_id = merger.task_id or turn.task_id
+    turn.conversation_id = merger.context_id or turn.conversation_id
+    turn.state = merger.turn_state or turn.state
+    turn.response_text = merger.response_text
+    turn.tool_calls = calls = merger.turn_tool_calls
+    turn.capture.snapshot_seen = merger.turn_snapshot_seen
+    turn.capture.protocol_only = len(calls)
+    turn.usage = None if merger.tokens is None else merger.tokens.of_turn(called_tools=bool(calls))
+    turn.findings += merger.findings_with(calls)

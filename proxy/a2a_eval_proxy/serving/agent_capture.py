@@ -1,0 +1,177 @@
+"""The turns of one agent: folded from what its exchanges show, and passed on to be stored and scored."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from ..capture.task_fold import FoldRules
+from ..capture.turn_book import TurnBook
+from ..capture.turn_changes import ChangeTracker, TurnChanges
+from ..capture.visibility import CallVisibility
+from ..clock import CLOCK
+from ..privacy.policy import Privacy
+from ..scoring.pipeline import Pipeline
+from ..settings.settings import Agent
+from ..store import Store
+from ..store.observations import ObservationMemory
+from ..telemetry.counters import Metrics
+from ..telemetry.problem_log import ProblemLog
+from ..telemetry.turn_listener import TurnListeners
+from ..turn import Turn
+from .task_log import TaskLog
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.1
+
+_PAUSE_S = 0.05
+"""Least time between two live reports: an agent may send thousands of chunks per second."""
+
+_MOST_TURNS = 10
+"""Maximum number of turns in one live report: the others follow in the next, traffic goes first."""
+
+
+class AgentCapture:
+    """What exchanges report to is `book`; what is more than one exchange goes through the log (`TaskLog`).
+
+    Belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: Store,
+        pipeline: Pipeline,
+        listeners: TurnListeners,
+        visibility: CallVisibility,
+        privacy: Privacy,
+        metrics: Metrics,
+        *,
+        awaits: Callable[[str], Awaitable[bool]] | None,
+        keeps_open_turns: bool,
+    ) -> None:
+        """`awaits`: see `TaskLog`. `keeps_open_turns`: a later process may continue them."""
+        settings, source = agent.settings, secrets.token_hex(8)
+        rules = FoldRules(settings.turn_timeout, settings.require_artifact_uri, settings.dialects)
+        self._pipeline = pipeline
+        self._listeners = listeners
+        self._visibility = visibility
+        self._metrics = metrics
+        self._keeps_open_turns = keeps_open_turns and not privacy.changes_turns
+        self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
+        self._loop = asyncio.get_running_loop()
+        self._next_report_at = 0.0
+        self._running: asyncio.Task[None] | None = None
+        self._log = TaskLog(
+            ObservationMemory() if privacy.changes_turns else store.observations(agent.key),
+            store,
+            pipeline,
+            agent,
+            rules,
+            privacy,
+            source,
+            on_closed=self._closed,
+            on_changed=self._may_have_changed,
+            awaits=awaits,
+        )
+        self.book = TurnBook(
+            rules,
+            source,
+            self._log.put,
+            self._closed_here,
+            on_opened=listeners.opened,
+            on_evicted=self._evicted,
+        )
+
+    @property
+    def open_turns(self) -> list[Turn]:
+        """The open turns, as far as they are known here."""
+        return list({turn.turn_id: turn for turn in (*self.book.open_turns, *self._log.open_turns)}.values())
+
+    @property
+    def answered(self) -> int:
+        """Number of open turns that have their answer."""
+        return self.book.answered + self._log.answered
+
+    def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
+        """Copies of the latest open turns, at most `most`, or of the one with this id, as far as they are known."""
+        logged = [turn for turn in self._log.open_turns if turn_id in (None, turn.turn_id)]
+        found = [*self.book.latest_open(most, turn_id), *logged]
+        return heapq.nlargest(most, found, key=lambda turn: turn.started_at)
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to report what changes in open turns."""
+        self.book.live = ChangeTracker(self._schedule) if live else None
+        self._log.live = live
+
+    def start(self) -> None:
+        """Requests may come."""
+        self._running = self._loop.create_task(self._log.run())
+
+    async def settled(self) -> None:
+        """Returns when what was captured so far is folded, and no turn that has its answer is open."""
+        while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
+            await asyncio.sleep(_LOOK_EVERY_S)
+        await self._log.settled()
+
+    async def close(self, timeout_s: float) -> None:
+        """No more requests come: fold what is left, and leave open turns to a later process, or close them."""
+        if self._running is not None:
+            self._running.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._running
+        self.book.close_all(CLOCK.now())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._log.close(continues=self._keeps_open_turns)
+        except TimeoutError:
+            logger.error("what was observed last of tasks is not in their turns: the store takes too long")
+        self._no_room.close()
+
+    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _closed_here(self, turn: Turn) -> None:
+        self._log.passed_on(turn)
+        self._closed(turn)
+
+    def _closed(self, turn: Turn) -> None:
+        if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
+            self._changed(new)
+        self._listeners.ended(turn)
+        self._visibility.judge(turn)
+        self._pipeline.take(turn)
+
+    def _evicted(self, turns: int) -> None:
+        """Turns were closed before their time, because there was no room for them."""
+        self._metrics.turns_evicted += turns
+        self._no_room.seen(turns)
+
+    # ── live ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _may_have_changed(self, turn: Turn) -> None:
+        if self.book.live is not None:
+            self.book.live.changed(turn.turn_id, lambda: [turn])
+
+    def _schedule(self) -> None:
+        self._loop.call_at(self._next_report_at, self._report)
+
+    def _report(self) -> None:
+        if self.book.live is None:
+            return
+        self._next_report_at = self._loop.time() + _PAUSE_S
+        found, more = self.book.live.changes(_MOST_TURNS)
+        for new in found:
+            self._changed(new)
+        if more:
+            self._schedule()
+
+    def _changed(self, new: TurnChanges) -> None:
+        try:
+            self._listeners.changed(new)
+        except Exception:
+            logger.exception("a live event could not be published; the turn itself is captured")

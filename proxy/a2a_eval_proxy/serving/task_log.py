@@ -1,0 +1,402 @@
+"""The tasks that are more than one exchange: what is observed of them is kept in the store, and folded into turns.
+
+Whoever observes something of a task, or finds that nobody else does any more, folds all that is known of it. A fold
+that another proxy has overtaken is made again: so the turns show everything in the end, whoever folds last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from a2a_tool_capture import Finding, Severity, ToolCall
+from a2a_tool_capture.recent import Recent
+from a2a_tool_capture.same_call import new_calls
+from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
+
+from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task
+from ..capture.task_fold import LINGER_S, FoldRules, TaskHistory
+from ..clock import CLOCK
+from ..memory import share
+from ..privacy.policy import Privacy
+from ..protocol.answers import state_of
+from ..scoring.pipeline import Pipeline
+from ..settings.settings import Agent
+from ..store import Store, StoreError
+from ..store.base import TurnJson
+from ..store.observations import ObservationLog, Observed, task_key
+from ..telemetry.problem_log import ProblemLog
+from ..turn import Turn
+
+logger = logging.getLogger(__name__)
+
+MAX_UNSENT_BYTES = share(16)
+"""Of observations that the store has not taken; further events are left out."""
+
+MAX_TASK_BYTES = 16 * 1024 * 1024
+"""Of the observations of one task by this proxy; further events are left out."""
+
+_PAUSE_S, _RETRY_S = 0.05, 1.0
+SWEEP_S = 20.0
+"""Time between two searches for tasks that nobody follows any more."""
+
+SILENT_S = 30.0
+"""An exchange of another proxy, which gives a sign of life every ten seconds, has ended after this time without."""
+
+_MAX_TURNS = 200
+"""Maximum number of stored turns of a task that are read, the newest ones."""
+
+_KEEP_S, _KEEP_WAITING_S = 60.0, 3600.0
+"""How long observations stay after the turns that show them are closed; and where the task waits for its user."""
+
+_PATIENCE_S = 30.0
+"""How long a finding of a task waits for a turn of it to be stored."""
+
+EVENTS_LEFT_OUT = Finding(
+    "calls_missed",
+    "the store was away for too long, or the task too large: not all that was observed of it was kept",
+    Severity.WARNING,
+    "capture",
+)
+
+
+class TaskLog:
+    """Belongs to one event loop. `close` folds what is there; nothing comes after it."""
+
+    def __init__(
+        self,
+        log: ObservationLog,
+        store: Store,
+        pipeline: Pipeline,
+        agent: Agent,
+        rules: FoldRules,
+        privacy: Privacy,
+        source: str,
+        *,
+        on_closed: Callable[[Turn], None],
+        on_changed: Callable[[Turn], None],
+        awaits: Callable[[str], Awaitable[bool]] | None,
+    ) -> None:
+        """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
+        `on_changed` open ones. `awaits` says whether notifications of a task, whose id is as in the store, may come;
+        None: never."""
+        self._log = log
+        self._store = store
+        self._pipeline = pipeline
+        self._agent = agent
+        self._rules = rules
+        self._privacy = privacy
+        self._source = source
+        self._on_closed = on_closed
+        self._on_changed = on_changed
+        self._awaits = awaits
+        self._unsent: dict[str, list[Observation]] = {}
+        """By task id."""
+        self._unsent_bytes = 0
+        self._bytes: Recent[str, int] = Recent(10_000)
+        self._left_out: set[str] = set()
+        self._task_ids: Recent[str, str] = Recent(100_000)
+        """By key."""
+        self._dirty: dict[str, float] = {}
+        """The tasks that are to be folded, and when, by key."""
+        self._folding = False
+        self._open: dict[str, list[Turn]] = {}
+        self._answered: set[str] = set()
+        """Tasks whose open turn has its answer: it closes soon."""
+        self._passed_on: Recent[str, bytes] = Recent(100_000)
+        """What `on_closed` has received last, as digests by turn id."""
+        self._came = asyncio.Event()
+        self._trouble = ProblemLog(logger, "the store could not be asked about tasks {count} time(s)")
+        self.live = False
+        """Whether somebody looks at open turns."""
+
+    # ── what is observed ────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, task_id: str, observation: Observation, size: int) -> None:
+        """Keep an observation that takes at most `size` bytes. Neither waits nor raises."""
+        known = self._bytes.get(task_id, 0) + size
+        if observation["kind"] == "event" and size:
+            if known > MAX_TASK_BYTES or self._unsent_bytes + size > MAX_UNSENT_BYTES:
+                if task_id in self._left_out:
+                    return
+                self._left_out.add(task_id)
+                finding = EVENTS_LEFT_OUT.to_dict()
+                observation, size = {**observation, "kind": "finding", "finding": finding, "event": None}, 0
+            else:
+                self._bytes[task_id] = known
+        self._unsent_bytes += size
+        self._unsent.setdefault(task_id, []).append({**observation, "size": size})
+        self._came.set()
+
+    def passed_on(self, turn: Turn) -> None:
+        """A turn was folded from one exchange."""
+        self._passed_on[turn.turn_id] = _brief(turn)
+
+    @property
+    def open_turns(self) -> list[Turn]:
+        """Copies of open turns, as they were folded last."""
+        return [turn for turns in self._open.values() for turn in turns]
+
+    @property
+    def answered(self) -> int:
+        return len(self._answered)
+
+    async def settled(self) -> None:
+        """Returns when all that was observed is folded, and no open turn has its answer."""
+        while self._unsent or self._folding or self._answered or self._due():  # noqa: ASYNC110  # `run` works on it
+            await asyncio.sleep(_PAUSE_S)
+
+    def _due(self) -> list[str]:
+        return [key for key, at in self._dirty.items() if at <= CLOCK.now()]
+
+    # ── work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Keep and fold what comes. Ends by being cancelled."""
+        swept_at = restarted_at = 0.0 if self._store.shared else CLOCK.now()
+        while True:
+            due = min(self._dirty.values(), default=float("inf")) - CLOCK.now()
+            if not self._unsent and due > 0:
+                self._came.clear()
+                try:
+                    await asyncio.wait_for(self._came.wait(), min(due, SWEEP_S))
+                except TimeoutError:
+                    pass
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                if restarted_at:
+                    await self._restart(restarted_at)
+                    restarted_at = 0.0
+                await self._work()
+                if CLOCK.now() - swept_at > SWEEP_S:
+                    swept_at = CLOCK.now()
+                    for key in await self._log.open_tasks(swept_at - SILENT_S):
+                        self._dirty.setdefault(key, 0.0)
+                    await self._log.expire(swept_at)
+            except (StoreError, TimeoutError) as error:
+                logger.debug("observations could not be kept or folded: %r", error)
+                self._trouble.seen()
+                await asyncio.sleep(_RETRY_S)
+            except Exception:
+                logger.exception("observations could not be folded; they stay in the store")
+                await asyncio.sleep(_RETRY_S)
+
+    async def close(self, *, continues: bool) -> None:
+        """Keep and fold what is left. `continues`: open turns are left to a later process; else they are closed, as
+        incomplete where they have no answer."""
+        try:
+            await self._work()
+            for key in [] if continues else list(self._open):
+                await self._fold(key, stops=True)
+        except StoreError as error:
+            logger.error("what was observed last of tasks is not in their turns: %s", error)
+        self._trouble.close()
+
+    async def _restart(self, at: float) -> None:
+        """Only this process uses the store: the exchanges of the one before have ended, and what notifications came
+        meanwhile is not known."""
+        ended = encoded({"kind": "restarted", "exchange": "", "at": at})
+        keys = await self._log.open_tasks(at)
+        await self._log.add([Observed(key, at, f"[{ended}]") for key in keys])
+        self._dirty |= dict.fromkeys(keys, 0.0)
+
+    async def _work(self) -> None:
+        await self._send()
+        for key in self._due():
+            await self._fold(key)
+
+    async def _send(self) -> None:
+        unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
+        rows = []
+        for task_id, observations in unsent.items():
+            key = task_key(self._agent.key, task_id, self._agent.name)
+            self._task_ids[key] = task_id
+            texts = [encoded({**one, "task": task_id}) for one in observations]
+            rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
+        if not rows:
+            return
+        await self._log.add(rows)
+        for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
+            del self._unsent[task_id][: len(observations)]
+            if not self._unsent[task_id]:
+                del self._unsent[task_id]
+            self._unsent_bytes -= sum(one["size"] for one in observations)
+            if any(map(self._is_news, observations)):
+                self._dirty[row.task] = 0.0
+
+    def _is_news(self, observation: Observation) -> bool:
+        """Whether an observation may change a turn otherwise than by making its open one longer."""
+        if observation["kind"] == "event" and observation["live"] and not self.live:
+            event: dict[str, Any] = observation["event"]
+            return "message" in event or state_of(event) in SETTLED_STATES
+        return bool(observation["kind"] != "alive")
+
+    # ── folding ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _fold(self, key: str, *, stops: bool = False) -> None:
+        """Fold a task, and pass on what is new, until nothing came meanwhile."""
+        self._folding = True
+        try:
+            rows: list[tuple[int, str]] = []
+            is_new = True
+            while is_new and (not rows or await self._log.count(key) > len(rows)):
+                self._dirty.pop(key, None)
+                rows = await self._log.of_task(key)
+                is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
+                if is_new:
+                    await self._pipeline.written()  # another proxy may have written its turns since, having seen more
+        except BaseException:
+            self._dirty[key] = 0.0  # it is tried again
+            raise
+        finally:
+            self._folding = False
+
+    async def _fold_rows(self, key: str, rows: Sequence[tuple[int, str]], *, stops: bool) -> bool:
+        """Returns whether turns were passed on."""
+        observations = await asyncio.to_thread(_read, rows)
+        task_id = next((one["task"] for one in observations if one.get("task")), self._task_ids.get(key, ""))
+        if not task_id:
+            return False
+        stored = await self._stored(task_id)
+        sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
+        history = TaskHistory([self._seen(item) for item in stored if item["turn_id"] not in sent])
+        awaited = self._awaits is not None and await self._awaits(self._privacy.identifier(task_id))
+        now, silent_s = CLOCK.now(), SILENT_S if self._store.shared else None
+        folded: FoldedTask = await asyncio.to_thread(
+            fold_task,
+            observations,
+            history,
+            self._rules,
+            now,
+            awaited=awaited,
+            here=f"{self._source} ",
+            silent_s=silent_s,
+        )
+        fold = folded.fold
+        if stops:
+            fold.stop(now)
+        news = [turn for turn in fold.closed if self._is_new(turn, stored)]
+        for turn in news:
+            before = next((one for one in stored if one["turn_id"] == turn.turn_id and one["status"] != "open"), None)
+            if before is None:
+                self._on_closed(turn)
+            elif not await self._pass_on_again(turn, before):
+                self._dirty[key] = now + _RETRY_S
+        late = await self._add_late(fold.late, stored, history) if fold.late else True
+        if fold.is_closed:
+            self._open.pop(key, None)
+            self._answered.discard(key)
+            waits = fold.merger.state is not None and fold.merger.state not in TERMINAL_STATES
+            seen_at = max((one["at"] for one in observations), default=now)
+            if late or now - seen_at > _PATIENCE_S:
+                if rows and (fold.closed or history.turns or now - seen_at > _PATIENCE_S):
+                    await self._log.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
+                else:
+                    self._dirty.setdefault(key, now + _PATIENCE_S)
+            else:
+                self._dirty.setdefault(key, now + _RETRY_S)
+            return bool(news)
+        self._open[key] = turns = fold.open_turns()
+        if fold.answered and folded.due_at is not None and folded.due_at <= now + LINGER_S:
+            self._answered.add(key)
+        else:
+            self._answered.discard(key)
+        for turn in turns:
+            self._on_changed(turn)
+            if not self._privacy.changes_turns and self._is_new(turn, stored):
+                self._pipeline.keep_open(turn)
+        if folded.due_at is not None:
+            self._dirty.setdefault(key, folded.due_at + 0.001)
+        elif awaited:
+            self._dirty.setdefault(key, now + self._rules.timeout_s / 4)
+        return bool(news)
+
+    async def _pass_on_again(self, turn: Turn, item: TurnJson) -> bool:
+        """More is known of a closed turn than is stored; returns whether that is passed on."""
+        known = Turn.from_dict(item).findings
+        findings = [finding for finding in turn.findings if finding not in known]
+        if not findings or await self._pipeline.found_late(item, findings):
+            return True
+        item = next(one for one in await self._stored(turn.task_id) if one["turn_id"] == turn.turn_id)
+        if all(finding in Turn.from_dict(item).findings for finding in findings):
+            return True
+        self._passed_on.pop(turn.turn_id, None)
+        return False
+
+    async def _stored(self, task_id: str) -> list[TurnJson]:
+        """The last turns of a task in the store, oldest first."""
+        await self._pipeline.written()
+        found = await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, _MAX_TURNS)
+        return [item for item in found if self._agent.owns(item)]
+
+    def _seen(self, item: TurnJson) -> Turn:
+        """A turn of the store, with nothing that cannot be compared with what agents show: that is not redacted."""
+        turn = Turn.from_dict(item)
+        if not self._privacy.changes_turns:
+            return turn
+        calls = [replace(call, arguments=None, result=None, error=None) for call in turn.tool_calls]
+        return replace(turn, tool_calls=calls, response_text="")
+
+    def _is_new(self, turn: Turn, stored: Sequence[TurnJson]) -> bool:
+        """Whether a closed turn is another one than was passed on last, here or elsewhere."""
+        digest, known = _digest(turn), self._passed_on.get(turn.turn_id)
+        self._passed_on[turn.turn_id] = digest
+        if known in (digest, _brief(turn)):
+            return False
+        as_stored = next((item for item in stored if item["turn_id"] == turn.turn_id), None)
+        return as_stored is None or not _shows(as_stored, turn.to_dict())
+
+    async def _add_late(
+        self, late: Sequence[tuple[Finding, Sequence[ToolCall]]], stored: Sequence[TurnJson], history: TaskHistory
+    ) -> bool:
+        """Add what the last turn of the history gets; returns whether that is done."""
+        if not history.turns:
+            return False
+        last = history.turns[-1]
+        known = [call for turn in history.turns for call in turn.tool_calls]
+        news = dict.fromkeys(finding for finding, calls in late if not calls or new_calls(calls, known))
+        findings = [finding for finding in news if finding not in last.findings]
+        item = next(item for item in stored if item["turn_id"] == last.turn_id)
+        if findings and await self._pipeline.found_late(item, findings):
+            said = await self._store.kept_verdict(last.run)
+            if said is not None and not said.of and said.status == "passed":  # what a command said of the run
+                await self._store.keep_verdict(last.run, replace(said, status="incomplete", verdict=None))
+        return True
+
+
+def _read(rows: Sequence[tuple[int, str]]) -> list[Observation]:
+    """The observations in the order of their times; those of one time as they were added."""
+    found: list[Observation] = []
+    for _, content in rows:
+        found += decoded(content)
+    return sorted(found, key=lambda one: one["at"])
+
+
+def _digest(turn: Turn) -> bytes:
+    """Differs where a turn does that was folded from observations."""
+    shown = [call.to_dict() for call in turn.tool_calls]
+    findings = [finding.to_dict() for finding in turn.findings]
+    whole: list[Any] = [turn.state, turn.response_text, turn.ended_at, turn.conversation_id, shown, findings]
+    return blake2b(orjson.dumps(repr(whole)), digest_size=16).digest()
+
+
+def _brief(turn: Turn) -> bytes:
+    """Differs where a turn of one exchange gets more: calls, text or findings."""
+    sizes = len(turn.tool_calls), len(turn.response_text), len(turn.findings)
+    return f"{turn.state} {sizes}".encode()
+
+
+def _shows(item: TurnJson, turn: TurnJson) -> bool:
+    """Whether a stored turn, which may have more from traces, shows what was folded."""
+    same = all(item[name] == turn[name] for name in ("state", "ended_at", "response_text"))
+    calls = [(call["id"], call["name"], call["arguments"]) for call in item["tool_calls"]]
+    return (
+        same
+        and all((call["id"], call["name"], call["arguments"]) in calls for call in turn["tool_calls"])
+        and all(finding in item["findings"] for finding in turn["findings"])
+    )
