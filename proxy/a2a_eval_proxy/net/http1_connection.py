@@ -56,6 +56,10 @@ class Http1Connection(ClientConnection):
         if exchange is not None:
             exchange.disconnect()
 
+    def close(self) -> None:
+        super().close()
+        self._parser.close()  # what it holds must not wait for the client to close
+
     def shutdown(self) -> None:
         self._hurried = True
         exchange = self._exchange

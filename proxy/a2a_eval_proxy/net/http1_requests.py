@@ -107,7 +107,8 @@ class RequestParser:
     def close(self) -> None:
         """Stop parsing. httptools' parser and this one reference each other, and the scope what uses this one."""
         self._http = self.scope = None  # type: ignore[assignment]  # nothing is fed any more
-        self.ahead = b""
+        self.ahead = self._url = b""
+        self._headers, self._body = [], []
 
     # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────
 
