@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from typing import Any
 
 from a2a_tool_capture import Severity
@@ -67,7 +66,7 @@ class RuleStatus(StrEnum):
 
 
 class NoResult(Exception):  # noqa: N818  # an outcome
-    """Raised by a test without a result; the message is the reason. Does not count after a problem."""
+    """Raised by a test without a result; the message is the reason. Counts only if the test has yielded nothing."""
 
     status: RuleStatus
 
@@ -96,20 +95,24 @@ class Rule:
     id: str
     severity: Severity
     title: str
-    test: Callable[[Any], Iterable[Problem]]
-    """Yields the problems of a `CardSeen`, or of a `Subject`; may raise Unseen or Skipped."""
+    test: Callable[[Any], Iterable[Problem | None]]
+    """Yields the problems of a `CardSeen` or of a `Subject`, and None for what it found right; may raise Unseen, which
+    counts if it yielded nothing, or Skipped."""
     why: str
     fix: str
 
     def judge(self, subject: CardSeen | Subject, interface: Interface | None = None) -> RuleResult:
         """Returns the result with the first MAX_PROBLEMS problems; passed without any."""
         problems: list[Problem] = []
-        status, reason = RuleStatus.PASSED, ""
+        status, reason, judged = RuleStatus.PASSED, "", False
         try:
-            for found in islice(self.test(subject), MAX_PROBLEMS):
-                problems.append(found)  # noqa: PERF402  # keeps those before an exception
+            for found in self.test(subject):
+                judged = True
+                problems += [found] if found is not None else []
+                if len(problems) == MAX_PROBLEMS:
+                    break
         except NoResult as error:
-            status, reason = error.status, str(error)
+            status, reason = (RuleStatus.PASSED, "") if judged else (error.status, str(error))
         if problems:
             status, reason = RuleStatus.FAILED if self.severity is Severity.ERROR else RuleStatus.WARNING, ""
         return RuleResult(self, interface, status, reason, tuple(problems))

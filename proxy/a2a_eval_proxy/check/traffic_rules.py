@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import islice
@@ -14,7 +13,7 @@ from a2a_tool_capture import METADATA_KEY, URI, Severity
 from a2a_tool_capture.artifact_calls import listed_uris
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.spec import NOT_RECORDED_KEY
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from tool_call_evaluators.grouping import grouped
 
 from ..protocol.operations import Operation
@@ -126,10 +125,9 @@ def _shows_calls_in_time(turn: ProbeTurn) -> bool:
     return not settled(turn.opening) and has_calls(turn)
 
 
-def calls_shown_on_reread(operation: Operation, subject: Subject) -> Iterator[Problem]:
+def calls_shown_on_reread(operation: Operation, subject: Subject) -> Iterator[Problem | None]:
     """Reads of a task that activate version 1 show the calls of its opening answer."""
     skip_unless_offered(subject, operation)
-    judged = False
     refusals = []
     for turn in turns_by(subject, Operation.SEND, Activation.V1):
         if not entries(turn.opening):
@@ -139,34 +137,30 @@ def calls_shown_on_reread(operation: Operation, subject: Subject) -> Iterator[Pr
             if exchange.problem or event is None:
                 refusals.append(exchange.problem or "the answer does not contain the task")
                 continue
-            judged = True
+            yield None
             if not entries_in(event):
                 yield problem(exchange, "the task's tool calls are missing", event.where, task_artifacts(event))
             elif lost := calls_lost(turn.opening, event):
                 message = f"{lost} of the task's tool calls are missing"
                 yield problem(exchange, message, event.where, task_artifacts(event))
-    if not judged:
-        raise Unseen(refusals[0] if refusals else "no task with tool calls to read")
+    raise Unseen(refusals[0] if refusals else "no task with tool calls to read")
 
 
-def calls_shown_to_subscribers(subject: Subject) -> Iterator[Problem]:
+def calls_shown_to_subscribers(subject: Subject) -> Iterator[Problem | None]:
     """Subscribers that activate version 1 get calls.
 
     Applies only if the subscriber received the artifacts from their start to the end of the task.
     """
     skip_unless_offered(subject, Operation.SUBSCRIBE)
-    judged = tried = False
+    tried = False
     for turn in subject.conversation.turns:
         for exchange in turn.later_by(Operation.SUBSCRIBE, Activation.V1):
             tried = True
             if exchange.problem or not settled(exchange):
                 continue
             if _artifacts_with_calls(turn.opening) & _seen_whole(exchange):
-                judged = True
-                if not entries(exchange):
-                    yield problem(exchange, "the subscription activates version 1 but shows no tool calls")
-    if not judged:
-        raise Unseen(TOO_QUICK if tried else NO_TASK)
+                yield None if entries(exchange) else problem(exchange, "a subscription that asks shows no tool calls")
+    raise Unseen(TOO_QUICK if tried else NO_TASK)
 
 
 def _artifacts_with_calls(exchange: ProbeExchange) -> set[str]:
@@ -287,36 +281,22 @@ def entries_match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
     """Entries against the schema; `texts` takes the violations that readers mend without loss, else the others."""
     for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
         for number, entry in enumerate(occurrence.entries):
-            for violation in violations(entry):
-                if violation.of_text is texts:
-                    yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
+            for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
+                field = str(error.path[0]) if error.path else ""
+                if (field in ("result", "error")) is texts:
+                    yield problem(exchange, _violation(field, error), f"{occurrence.where}[{number}]", entry)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaViolation:
-    """One violation of the extension's JSON Schema; `field` is "" for the entry as a whole."""
-
-    field: str
-    message: str
-
-    @property
-    def of_text(self) -> bool:
-        """Whether readers convert the value without loss: a result or an error that is not a string."""
-        return self.field in ("result", "error")
-
-
-def violations(entry: Any) -> Iterator[SchemaViolation]:
-    for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
-        field = str(error.path[0]) if error.path else ""
-        where = f"`{field}`" if field else "the entry"
-        if error.validator == "required":
-            yield SchemaViolation("", f"{where} has no {error.message.partition(' is ')[0]}")
-        elif error.validator == "type":
-            expected = error.validator_value
-            wanted = " or ".join(expected) if isinstance(expected, list) else expected
-            yield SchemaViolation(field, f"{where} has the wrong type, expected {wanted}")
-        else:
-            yield SchemaViolation(field, f"{where}: {error.message[:200]}")
+def _violation(field: str, error: ValidationError) -> str:
+    where = f"`{field}`" if field else "the entry"
+    if error.validator == "required":
+        return f"{where} has no {error.message.partition(' is ')[0]}"
+    if error.validator == "type":
+        expected = error.validator_value
+        return (
+            f"{where} has the wrong type, expected {' or '.join(expected) if isinstance(expected, list) else expected}"
+        )
+    return f"{where}: {error.message[:200]}"
 
 
 @cache
@@ -390,13 +370,12 @@ def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(canonical(a) != canonical(b) for a, b in both) or (all(ends) and ends[0] != ends[1])
 
 
-def snapshot_complete(subject: Subject) -> Iterator[Problem]:
+def snapshot_complete(subject: Subject) -> Iterator[Problem | None]:
     """A Task later in the stream, and GetTask, show every call that the stream showed before."""
     skip_unless_offered(subject, Operation.STREAM)
-    judged = False
     for turn in turns_by(subject, Operation.STREAM, Activation.V1):
         for shown, calls, lost in tasks_after_calls(turn.opening):
-            judged = True
+            yield None
             if lost:
                 message = f"{lost} of {calls} streamed tool calls are missing on the Task later in the stream"
                 yield problem(turn.opening, message, shown.where, task_artifacts(shown))
@@ -405,13 +384,12 @@ def snapshot_complete(subject: Subject) -> Iterator[Problem]:
             event = whole_task(exchange, first_task_id(turn.opening))
             if event is None or not streamed:
                 continue
-            judged = True
+            yield None
             if lost := calls_lost(turn.opening, event):
                 names = ", ".join(call.name for call in calls_of(exchange)) or "none"
                 message = f"{lost} of {len(streamed)} streamed tool calls are missing on the task (it has: {names})"
                 yield problem(exchange, message, event.where, task_artifacts(event))
-    if not judged:
-        raise Unseen("no stream with tool calls has a task to compare with")
+    raise Unseen("no stream with tool calls has a task to compare with")
 
 
 _of_calls = partial(partial, where_calls_are_seen)

@@ -27,7 +27,6 @@ from a2a_eval_proxy.check.record import (
 from a2a_eval_proxy.check.report import apply_rules
 from a2a_eval_proxy.check.responses import Kind, occurrences, read_response
 from a2a_eval_proxy.check.rules import RuleStatus
-from a2a_eval_proxy.check.traffic_rules import violations
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
@@ -356,25 +355,26 @@ TYPE = "has the wrong type, expected"
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    ("entry", "schema", "texts"),
     [
-        ({"name": "f"}, []),
-        ({"id": "", "name": "f", "arguments": {}, "result": None, "error": "x", "source": "a", "more": 1}, []),
-        ({}, ["the entry has no 'name'"]),
-        (7, [f"the entry {TYPE} object"]),
-        ({"name": 7, "arguments": []}, [f"`arguments` {TYPE} object", f"`name` {TYPE} string"]),
-        ({"name": "f", "result": 7}, [f"`result` {TYPE} string or null"]),
+        ({"name": "f"}, [], []),
+        ({"id": "", "name": "f", "arguments": {}, "result": None, "error": "x", "source": "a", "more": 1}, [], []),
+        ({}, ["the entry has no 'name'"], []),
+        (7, [f"the entry {TYPE} object"], []),
+        ({"name": 7, "arguments": []}, [f"`arguments` {TYPE} object", f"`name` {TYPE} string"], []),
+        ({"name": "f", "id": 7}, [f"`id` {TYPE} string"], []),
+        ({"name": "f", "result": 7}, [], [f"`result` {TYPE} string or null"]),
+        ({"name": "f", "error": {"code": 7}}, [], [f"`error` {TYPE} string or null"]),
     ],
 )
-def test_entries_against_the_schema(entry: Any, expected: list[str]) -> None:
-    assert sorted(violation.message for violation in violations(entry)) == sorted(expected)
-
-
-def test_which_violations_readers_convert() -> None:
-    (violation,) = violations({"name": "f", "error": {"code": 7}})
-    assert violation.of_text
-    (violation,) = violations({"name": "f", "id": 7})
-    assert not violation.of_text
+def test_entries_against_the_schema(entry: Any, schema: list[str], texts: list[str]) -> None:
+    """What readers convert without loss is a rule of its own."""
+    artifact = {"artifactId": "a", "extensions": [URI], "metadata": {METADATA_KEY: [entry]}}
+    answer = {"result": {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}}}
+    turn = ProbeTurn("hello", read(RPC, Operation.SEND, Activation.V1, answer))
+    report = apply_rules(ProbeRecord(CardSeen(CARD_REQUEST, {}), (ProbeConversation(RPC, (turn,), False),), ()))
+    found = {one.rule.id: sorted(problem.message for problem in one.problems) for one in report.results}
+    assert (found["entry-schema"], found["entry-texts"]) == (schema, texts)
 
 
 # ── a Task in a stream ──────────────────────────────────────────────────────────────────────────────────────
