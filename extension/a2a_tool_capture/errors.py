@@ -60,7 +60,7 @@ _PROBLEMS = (
     ),
     (
         r"CERTIFICATE_VERIFY_FAILED[\]:] (?:certificate verify failed: )?([\w -]+\w)",
-        r"its certificate is not trusted (\1); name its authority with --agent-ca, for serve --upstream-ca",
+        r"its certificate is not trusted (\1); name its authority with --agent-ca, for serve --upstream-tls",
     ),
 )
 """What Python, OpenSSL and gRPC say of a connection, as a pattern; and what it means, and what to do."""

@@ -83,7 +83,7 @@ async def run_proxy(
     privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        capacity = Capacity(connections_possible(settings.max_client_connections))
+        capacity = Capacity(connections_possible(settings.limits.client_connections))
 
         # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
         tracing = _tracing(settings, metrics)
@@ -297,14 +297,14 @@ class RunningProxy(Control):
         self._problems = ["the proxy is shutting down"]
 
     async def drain(self) -> None:
-        """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
+        """Be not ready for `timeouts.drain` s, and serve all the same: whoever sends traffic here is to notice."""
         self.not_ready_any_more()
         self.serving.retire()
-        await asyncio.sleep(self.settings.drain_delay)
+        await asyncio.sleep(self.settings.timeouts.drain)
 
     async def finish(self) -> None:
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
-        timeout_s = self.settings.shutdown_timeout
+        timeout_s = self.settings.timeouts.shutdown
         self._finish_by = asyncio.get_running_loop().time() + timeout_s
         await asyncio.gather(*(line.capture.close(timeout_s) for line in self.lines.values()))
         await self.flush(timeout_s)
@@ -331,7 +331,7 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
 
 def _bodies(settings: Settings, capacity: Capacity) -> BodyMemory:
     """The memory for bodies, of all agents."""
-    largest = max(agent.settings.max_body_bytes for agent in settings.each_agent.values())
+    largest = max(agent.settings.limits.body_bytes for agent in settings.each_agent.values())
     bodies = BodyMemory(max(share(8), 2 * largest))
     capacity.waits_for_memory.append(bodies.is_waited_for)
     return bodies
@@ -361,7 +361,7 @@ async def _open_to_operators(
         run_in(stack, backlog.watch())
     registry = process_registry(*sources, histograms=metrics.histograms)
     admin = admin_app(proxy, registry, tokens, names, proxy.site.routes, proxy.site.access)
-    tls = server_tls(TlsFiles.of(settings, "admin_tls"), files, "TLS of the admin port")
+    tls = server_tls(TlsFiles.of(*settings.tls_of("admin")), files, "TLS of the admin port")
     limits = operator_limits()
     server = HttpServer(admin, settings.admin, setting="--admin", limits=limits, capacity=capacity, tls=tls)
     await server.open(stack)

@@ -190,7 +190,7 @@ def test_the_settings_are_those_of_serve(name: str, tmp_path: Path, monkeypatch:
     assert settings.suite == "/etc/a2a-eval-proxy/suite.yaml"
     assert parse_suite(files["suite.yaml"]).evaluators
     grace = pod_of(manifests)["terminationGracePeriodSeconds"]
-    assert grace >= settings.drain_delay + 2 * settings.shutdown_timeout + 15
+    assert grace >= settings.timeouts.drain + 2 * settings.timeouts.shutdown + 15
     ports = {port["name"]: port["containerPort"] for port in proxy["ports"]}
     assert settings.listen == f"0.0.0.0:{ports['a2a']}"
     assert settings.admin == f"0.0.0.0:{ports['a2a-admin']}"
@@ -249,10 +249,10 @@ def test_native_and_classic_differ_in_order_only() -> None:
     assert first.pop("restartPolicy") == "Always"
     beside = proxy_in(classic)
     delays = [
-        next(variable for variable in one["env"] if variable["name"].endswith("DRAIN_DELAY")).pop("value")
+        next(variable for variable in one["env"] if variable["name"].endswith("_TIMEOUTS")).pop("value")
         for one in (first, beside)
     ]
-    assert delays == ["0", "5"]
+    assert delays == ["drain=0,shutdown=20", "drain=5,shutdown=20"]
     assert first == beside
     assert [one["name"] for one in native["containers"]] == ["agent"]
     assert {one["name"] for one in classic["containers"]} == {"agent", "a2a-eval-proxy"}
@@ -444,7 +444,8 @@ def test_the_grace_period_of_a_workload_stays_its_own(component: str, tmp_path: 
         pod = only(manifests, kind, theirs["metadata"]["name"])["spec"]["template"]["spec"]
         assert pod.get("terminationGracePeriodSeconds") == grace, kind
         env = {one["name"]: one["value"] for one in proxy_in(pod)["env"]}
-        needed = int(env["A2A_EVAL_PROXY_DRAIN_DELAY"]) + 2 * int(env["A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT"])
+        timeouts = dict(one.split("=") for one in env["A2A_EVAL_PROXY_TIMEOUTS"].split(","))
+        needed = int(timeouts["drain"]) + 2 * int(timeouts["shutdown"])
         assert needed + 5 <= 30, "the default grace period, with time to spare"
         assert "A2A_EVAL_PROXY_OTLP" not in env, "config.yaml may name another port, where a collector has the default"
     assert complaints(manifests, VERSIONS[NATIVE]) == []
@@ -657,7 +658,7 @@ def test_values_that_do_not_go_together(values: str, message: str) -> None:
         ({"admin-token": "x" * 20}, "admin-token"),
         ({"metrics_token": "x" * 20}, "metrics_token"),
         ({"tls_key_password": "x"}, "tls_key_password"),
-        ({"upstream-key-password": "x"}, "upstream-key-password"),
+        ({"upstream_tls": {"key_password": "x"}}, "upstream_tls.key_password"),
         ({"redact_key": "x"}, "redact_key"),
         ({"upstream_header": "Authorization: Bearer abc"}, "upstream_header"),
         ({"upstream_header": ["X-Tenant: a", "x-api-key: abc"]}, "upstream_header"),
@@ -729,9 +730,7 @@ def test_egress_is_dns_and_what_the_values_say() -> None:
 
 
 def test_probes_and_prometheus_speak_https_where_the_admin_port_does() -> None:
-    tls = (
-        '{"admin_tls_cert":"/run/secrets/a2a-eval-proxy/tls.crt","admin_tls_key":"/run/secrets/a2a-eval-proxy/tls.key"}'
-    )
+    tls = '{"tls_ports":{"admin":{"cert":"/run/secrets/a2a-eval-proxy/tls.crt","key":"/run/secrets/key"}}}'
     given = ("--set-json", f"settings={tls}", "--set", "podMonitor.enabled=true,podMonitor.tlsConfig.serverName=shop")
     manifests = chart(*RELEASES["helm-workers"], *given)
     assert complaints(manifests, VERSIONS[GATEWAY]) == []

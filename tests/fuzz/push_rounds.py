@@ -39,7 +39,7 @@ async def run_push_round(plan: PushRound, command: Sequence[str | Path]) -> Resu
     with TemporaryDirectory() as folder, held_ports(1) as (port,):
         async with peers:
             push = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
-            limits = ("--max-body-bytes", f"{MAX_BODY_BYTES}", "--turn-timeout", "2", "--log-level", "warning")
+            limits = ("--limits", f"body_bytes={MAX_BODY_BYTES}", "--turn-timeout", "2", "--log-level", "warning")
             options = ("--no-evaluate", *push, "--push-allow", "127.0.0.1", *limits)
             proxy = Proxy(f"http://127.0.0.1:{peers.port}", Path(folder) / "turns.db", *options, command=command)
             await asyncio.to_thread(proxy.__enter__)

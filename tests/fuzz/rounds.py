@@ -80,9 +80,9 @@ async def run_round(plan: Round, command: Sequence[str | Path], *, patience_s: f
 
 
 def _arguments(plan: Round) -> list[str]:
-    arguments = ["--no-evaluate", "--max-body-bytes", "1000000", "--turn-timeout", "2", "--log-level", "warning"]
+    arguments = ["--no-evaluate", "--limits", "body_bytes=1000000", "--turn-timeout", "2", "--log-level", "warning"]
     if plan.timed:
-        arguments += ["--response-timeout", str(_RESPONSE_TIMEOUT_S)]
+        arguments += ["--timeouts", f"response={_RESPONSE_TIMEOUT_S}"]
     return arguments
 
 

@@ -105,7 +105,13 @@ async def forty(good: str, folder: Path, behaviour: Behaviour, **others: Any) ->
         agents = {name: {"upstream": good, "negotiate": "always"} for name in GOOD}
         agents["bad"] = {"upstream": bad, "negotiate": "always"}
         ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False}
-        given = {**ports, "store": str(folder / "turns.db"), "agents": agents, "shutdown_timeout": 1, **others}
+        given = {
+            **ports,
+            "store": str(folder / "turns.db"),
+            "agents": agents,
+            "timeouts": {"shutdown": 1},
+            **others,
+        }
         proxy = await stack.enter_async_context(run_proxy(load(Settings, given)))
         limits = httpx.Limits(max_keepalive_connections=0)
         timeout = httpx.Timeout(PATIENCE_S)
@@ -133,7 +139,7 @@ async def test_an_agent_that_breaks_off_costs_the_others_nothing(
 
 
 async def test_an_agent_that_floods_leaves_the_others_memory(good: str, tmp_path: Path) -> None:
-    async with forty(good, tmp_path, partial(flood, megabytes=80), max_body_bytes=8 * MB) as agents:
+    async with forty(good, tmp_path, partial(flood, megabytes=80), limits={"body_bytes": 8 * MB}) as agents:
         flooded = [asyncio.create_task(agents.ask("bad")) for _ in range(1)]
         await agents.all_good_answer()
         await asyncio.gather(*flooded, return_exceptions=True)

@@ -22,8 +22,8 @@ from ..settings.settings import (
     RedactionOptions,
     RetentionOptions,
     StoreOption,
+    TlsFilesOptions,
     TraceUrlOption,
-    check_pair,
 )
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class AgentClientOptions(Options):
     agent_key_password: str | None = _tls(types.TEXT, "Password of --agent-key, if encrypted.", secret=True)
 
     def __post_init__(self) -> None:
-        check_pair("agent", self.agent_cert, self.agent_key)
+        TlsFilesOptions(cert=self.agent_cert, key=self.agent_key).check("agent_")
 
     def tls(self) -> ssl.SSLContext | None:
         """TLS with the configured files; None: the system's default. Raises ConfigError."""
@@ -146,7 +146,7 @@ class AgentClientOptions(Options):
             return None
         from ..net.tls import TlsFiles
 
-        return TlsFiles.of(self, "agent", ca_setting="agent_ca").client_context()
+        return TlsFiles.of(self, "agent_", prefix="agent_").client_context()
 
 
 class SimulatedUserOptions(Options):
@@ -240,6 +240,7 @@ class RunOptions(
     ReportOptions,
     PrivacyOptions,
     StoreOption,
+    TlsFilesOptions,
 ):
     suite: tuple[str, ...] = _suites()
     concurrency: int | None = _agent(

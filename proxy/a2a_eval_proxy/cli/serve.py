@@ -69,7 +69,7 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
         await stop.wait()
         for watch in watches:
             watch.cancel()
-        limit = f"{settings.shutdown_timeout:g} s"
+        limit = f"{settings.timeouts.shutdown:g} s"
         click.echo(
             f"a2a-eval-proxy stopping: waiting up to {limit} for open responses, then up to {limit} for scoring",
             err=True,

@@ -27,10 +27,12 @@ class GrpcAgent:
     def __init__(self, settings: AgentSettings, files: FileWatch) -> None:
         """Reads the files of TLS. Raises ConfigError."""
         self._address = settings.grpc_upstream
-        self._http = Http2Client(connect_timeout_s=settings.connect_timeout, max_header_bytes=settings.max_header_bytes)
+        self._http = Http2Client(
+            connect_timeout_s=settings.timeouts.connect, max_header_bytes=settings.limits.header_bytes
+        )
         self._tls: ssl.SSLContext | None = None
         if settings.upstream_is_secure:
-            self._files = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca", alpn=HTTP_2)
+            self._files = TlsFiles.of(settings.upstream_tls, "upstream_tls.", alpn=HTTP_2)
             files.add("TLS to the agent over gRPC", self._files.paths, self._load)
 
     def _load(self) -> None:

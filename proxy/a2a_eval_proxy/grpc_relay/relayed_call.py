@@ -59,7 +59,7 @@ _TRAILERS = (b"te", b"trailers")
 
 _NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 _NOT_READ = "the client did not read a message in time"
-_NOT_SENT = "the client did not send its message in time (client_body_timeout)"
+_NOT_SENT = "the client did not send its message in time (timeouts.client_body)"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
@@ -154,8 +154,8 @@ class RelayedCall:
         except UpstreamError as error:
             self._agent_failed(f"the agent cannot be reached: {error}")
         except MessageTooLargeError:
-            limit = self._relay.settings.max_body_bytes
-            self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (max_body_bytes)"))
+            limit = self._relay.settings.limits.body_bytes
+            self._end(ending(GrpcStatus.RESOURCE_EXHAUSTED, f"a message exceeds {limit} bytes (limits.body_bytes)"))
         except asyncio.CancelledError:
             if self._exchange is not None:
                 self._exchange.client_gone(self._gone_for)
@@ -188,7 +188,7 @@ class RelayedCall:
         """
         if self._method is None:
             return b"", False
-        reader = MessageReader(self._relay.settings.max_body_bytes)
+        reader = MessageReader(self._relay.settings.limits.body_bytes)
         self._client.on_silent = partial(self._give_up, GrpcStatus.DEADLINE_EXCEEDED, _NOT_SENT)
         while True:
             event = await self._client.next()
@@ -211,7 +211,7 @@ class RelayedCall:
         exchange, self._traceparent, trace_state = relay.begin(head, partial(relay.caller, head, b"", self._peer))
         self._exchange = exchange
         try:
-            content = message.content(head.forward, relay.settings.max_body_bytes)
+            content = message.content(head.forward, relay.settings.limits.body_bytes)
             request_message = decoded(method.request_type, content)
             fields = as_json(request_message)
         except ValueError as error:
@@ -314,7 +314,7 @@ class RelayedCall:
                 reports = self._exchange.reports
                 reports.answered(200, regular(event.fields), CLOCK.now(), is_stream=self._method.streams)
         messages = self._reader(event)
-        reader = None if messages is None else MessageReader(self._relay.settings.max_body_bytes)
+        reader = None if messages is None else MessageReader(self._relay.settings.limits.body_bytes)
         while not isinstance(event, Reset):
             if isinstance(event, Headers):
                 self._pass_fields(event)

@@ -41,7 +41,7 @@ class GrpcPort(StreamHandler):
         most = self.limits.max_header_bytes
         if size_of(head.fields) > most:
             self.limits.broken("header_too_large")
-            stream.send_headers(self.refusal(head, f"the header exceeds {most} bytes (max_header_bytes)"), end=True)
+            stream.send_headers(self.refusal(head, f"the header exceeds {most} bytes (limits.header_bytes)"), end=True)
             return
         client: tuple[str, int] = ends["client"] or ("", 0)
         record = CallRecord(self._relay.metrics, self._telemetry, path.decode("latin-1"), regular(head.fields), client)

@@ -90,7 +90,7 @@ class Http2Connection(ClientConnection):
         elif not isinstance(head, Headers) or not are_valid(head.fields):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
         elif most is not None and len(tasks) >= most:
-            message = "the proxy has too many open requests (max_client_connections)"
+            message = "the proxy has too many open requests (limits.client_connections)"
             stream.send_headers(self._handler.refusal(head, message), end=True)
             stream.reset(ErrorCodes.NO_ERROR)
         else:

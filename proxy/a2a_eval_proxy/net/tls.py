@@ -23,7 +23,7 @@ _MAX_PEM_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """PEM files and the settings that name them: `setting` is how `_cert`, `_key` and `_key_password` begin.
+    """PEM files and the settings that name them: `setting` is how those of `cert`, `key` and `key_password` begin.
 
     `cert` holds our certificate and the chain below its root, `ca` the certificates of the authorities whose
     signature is accepted (in place of the system's), from the setting `ca_setting`.
@@ -38,16 +38,21 @@ class TlsFiles:
     alpn: tuple[str, ...] = HTTP_1
 
     @classmethod
-    def of(cls, options: object, setting: str, *, ca_setting: str = "", alpn: tuple[str, ...] = HTTP_1) -> Self:
-        """The files that the fields of `options` with the names of these settings give; `ca_setting` may be none."""
-        names = {
-            "cert": f"{setting}_cert",
-            "key": f"{setting}_key",
-            "key_password": f"{setting}_key_password",
-            "ca": ca_setting,
-        }
-        given = {field: getattr(options, name) for field, name in names.items() if name}
-        return cls(setting=setting, ca_setting=ca_setting, alpn=alpn, **given)
+    def of(
+        cls,
+        options: object,
+        setting: str,
+        *,
+        prefix: str = "",
+        ca: str | None = None,
+        ca_setting: str = "",
+        alpn: tuple[str, ...] = HTTP_1,
+    ) -> Self:
+        """The files in the fields `cert`, `key`, `key_password` and `ca` of `options`, whose names begin with `prefix`
+        there; a `ca` is in place of that one."""
+        given = {name: getattr(options, prefix + name, None) for name in ("cert", "key", "key_password", "ca")}
+        given["ca"] = ca or given["ca"]
+        return cls(setting=setting, ca_setting=ca_setting or f"{setting}ca", alpn=alpn, **given)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -86,7 +91,7 @@ class TlsFiles:
         return context
 
     def _show_certificate(self, context: ssl.SSLContext) -> None:
-        cert_setting, key_setting = f"{self.setting}_cert", f"{self.setting}_key"
+        cert_setting, key_setting = f"{self.setting}cert", f"{self.setting}key"
         cert, key = self.cert or "", self.key or ""
         _must_hold(cert, b"CERTIFICATE-----", cert_setting, "PEM certificate")
         _must_hold(key, b"PRIVATE KEY-----", key_setting, "PEM private key")
@@ -107,7 +112,7 @@ class TlsFiles:
 
     def _password(self) -> str:
         if self.key_password is None:
-            raise ConfigError(f"{self.setting}_key: {self.key} is encrypted; set {self.setting}_key_password")
+            raise ConfigError(f"{self.setting}key: {self.key} is encrypted; set {self.setting}key_password")
         return self.key_password
 
     def _load_ca(self, context: ssl.SSLContext) -> None:

@@ -71,7 +71,7 @@ async def receive_traces(
         stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     if otlp_grpc := settings.otlp_grpc:
-        grpc_tls = server_tls(TlsFiles.of(settings, "otlp_tls", alpn=HTTP_2), files, "TLS for traces over gRPC")
+        grpc_tls = server_tls(TlsFiles.of(*settings.tls_of("otlp"), alpn=HTTP_2), files, "TLS for traces over gRPC")
         calls = HttpServer(
             None,
             otlp_grpc,
@@ -84,7 +84,7 @@ async def receive_traces(
         await calls.open(stack)
     if not (otlp := settings.otlp):
         return None
-    tls = server_tls(TlsFiles.of(settings, "otlp_tls"), files, "TLS for traces")
+    tls = server_tls(TlsFiles.of(*settings.tls_of("otlp")), files, "TLS for traces")
     try:
         server = HttpServer(
             HttpReceiver(intake),

@@ -256,7 +256,7 @@ class PushListener:
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max_body_bytes:
-                raise UnsentError(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
+                raise UnsentError(413, f"the notification exceeds {self._max_body_bytes} bytes (limits.body_bytes)")
             if not held.take(len(chunk)):
                 raise UnsentError(503, _TOO_MANY)
             chunks.append(chunk)

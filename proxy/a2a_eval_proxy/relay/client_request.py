@@ -116,7 +116,7 @@ class RelayContext:
         if head.client_span_id:
             is_named = self.settings.names_turns or self.agent_name is not None or KEY in known
         reports = Reports(Exchange(self.book, facts, turn_id), self.wire_log, facts.started_at)
-        limit = self.settings.max_body_bytes
+        limit = self.settings.limits.body_bytes
         exchange = RelayedExchange(reports, self.opted_in, caller, limit, requested=head.requested)
         return exchange, traceparent, naming_turn(turn_id, known) if is_named else ""
 

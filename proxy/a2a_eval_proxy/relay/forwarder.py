@@ -94,8 +94,8 @@ class _RequestRelay:
     def handle(self) -> Awaitable[None]:
         """Respond to the request, with the agent's response where there is one."""
         settings, client = self._context.settings, self._client
-        if client.head.size > settings.max_header_bytes:
-            message = f"the request's headers exceed {settings.max_header_bytes} bytes"
+        if client.head.size > settings.limits.header_bytes:
+            message = f"the request's headers exceed {settings.limits.header_bytes} bytes"
             return client.refuse(431, "HEADERS_TOO_LARGE", message)
         if client.method == "TRACE":  # the response would show the client the headers that are added for the agent
             return client.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
@@ -250,9 +250,9 @@ class _RequestRelay:
 
     async def _refuse_unread(self, size: int) -> None:
         """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
-        limit = self._context.settings.max_body_bytes
+        limit = self._context.settings.limits.body_bytes
         if size > limit:
-            message = f"the request may set a webhook, and exceeds {limit} bytes (max_body_bytes)"
+            message = f"the request may set a webhook, and exceeds {limit} bytes (limits.body_bytes)"
             await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
         else:
             message = "the request may set a webhook, and there is no memory to read it; try again later"
@@ -268,9 +268,9 @@ class _RequestRelay:
         return client.method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(client.head.content_encoding))
 
     async def _collect_body(self, message: Message) -> Message:
-        """The body as one message, up to `max_body_bytes`: the proxy can ask only in a request that it has read."""
+        """The body as one message, up to `limits.body_bytes`: the proxy can ask only in a request that it has read."""
         client = self._client
-        limit = self._context.settings.max_body_bytes
+        limit = self._context.settings.limits.body_bytes
         chunks: list[bytes] = [message["body"]]
         held = client.held.take(len(chunks[0]))
         while message.get("more_body") and client.held.size <= limit and held:
@@ -306,7 +306,7 @@ class _RequestRelay:
     async def _upload(self, message: Message, exchange: RelayedExchange) -> AsyncIterator[bytes]:
         """The chunks of the request's body as they arrive; a copy is kept for capture, or its beginning where it is too
         large."""
-        client, limit = self._client, self._context.settings.max_body_bytes
+        client, limit = self._client, self._context.settings.limits.body_bytes
         kept: list[bytes] = []
         complete = True
         while True:

@@ -44,17 +44,17 @@ class Upstream:
         self.http = HttpClient(
             parts.hostname or "",
             parts.port or (443 if secure else 80),
-            connect_timeout_s=settings.connect_timeout,
-            response_timeout_s=settings.response_timeout,
-            max_connections=settings.max_connections,
-            max_header_bytes=settings.max_header_bytes,
+            connect_timeout_s=settings.timeouts.connect,
+            response_timeout_s=settings.timeouts.response,
+            max_connections=settings.limits.agent_connections,
+            max_header_bytes=settings.limits.header_bytes,
         )
         self._configured = settings.upstream_header
         self._replaced = frozenset(name.lower().encode() for name, _ in self._configured)
         references = [path for _, value in self._configured for path in referenced_files(value)]
         files.add("the headers for the agent", references, self._load_headers)
         if secure:
-            self._tls = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
+            self._tls = TlsFiles.of(settings.upstream_tls, "upstream_tls.")
             files.add("TLS to the agent", self._tls.paths, self._load_tls)
 
     def _load_headers(self) -> None:

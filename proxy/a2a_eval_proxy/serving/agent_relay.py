@@ -74,7 +74,7 @@ class AgentRelay:
         if webhooks is not None:
             keep = NotificationWire(self._wire_log, webhooks.push_url).keep if self._wire_log else lambda record: None
             capture = NotificationCapture(book, CLOCK.now)
-            self.notifications = PushListener(webhooks, capture, bodies, settings.max_body_bytes, keep)
+            self.notifications = PushListener(webhooks, capture, bodies, settings.limits.body_bytes, keep)
         upstream = Upstream(settings, files)
         self._negotiation = Negotiation(
             settings.negotiate,

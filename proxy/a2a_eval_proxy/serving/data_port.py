@@ -54,7 +54,7 @@ class DataPort:
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
         self._push_tls = None
         if settings.push_mode == "relay":
-            self._push_tls = server_tls(TlsFiles.of(settings, "push_tls"), files, "TLS for notifications")
+            self._push_tls = server_tls(TlsFiles.of(*settings.tls_of("push")), files, "TLS for notifications")
         self._server: HttpServer
         self._grpc_server: HttpServer | None = None
         self.grpc_address: str | None = None
@@ -89,7 +89,7 @@ class DataPort:
                 RoutedNotifications(routes),
                 settings.push_listen,
                 setting="--push-listen",
-                shutdown_timeout_s=settings.shutdown_timeout,
+                shutdown_timeout_s=settings.timeouts.shutdown,
                 limits=limits,
                 capacity=self._capacity,
                 tls=self._push_tls,
@@ -109,7 +109,7 @@ class DataPort:
                 None,
                 settings.grpc,
                 setting="--grpc",
-                shutdown_timeout_s=settings.shutdown_timeout,
+                shutdown_timeout_s=settings.timeouts.shutdown,
                 streams=calls,
                 limits=limits,
                 capacity=self._capacity,
@@ -122,7 +122,7 @@ class DataPort:
             data,
             settings.listen,
             setting="--listen",
-            shutdown_timeout_s=settings.shutdown_timeout,
+            shutdown_timeout_s=settings.timeouts.shutdown,
             streams=HttpStreams(data, calls, limits),
             limits=limits,
             capacity=self._capacity,
@@ -138,16 +138,18 @@ class DataPort:
     def _limits(self) -> ClientLimits:
         settings = self._settings
         return ClientLimits(
-            header_timeout_s=settings.client_header_timeout,
-            body_timeout_s=settings.client_body_timeout,
-            send_timeout_s=settings.client_send_timeout,
-            max_header_bytes=settings.max_header_bytes,
-            max_connections=connections_possible(settings.max_client_connections),
+            header_timeout_s=settings.timeouts.client_header,
+            body_timeout_s=settings.timeouts.client_body,
+            send_timeout_s=settings.timeouts.client_send,
+            max_header_bytes=settings.limits.header_bytes,
+            max_connections=connections_possible(settings.limits.client_connections),
             broken_limits=self.metrics.client_errors,
         )
 
     def _client_tls(self, name: str, alpn: tuple[str, ...]) -> ssl.SSLContext | None:
-        return server_tls(TlsFiles.of(self._settings, "tls", ca_setting="tls_client_ca", alpn=alpn), self.files, name)
+        own = self._settings.tls_of("listen")
+        files = TlsFiles.of(*own, ca=self._settings.tls_client_ca, ca_setting="tls_client_ca", alpn=alpn)
+        return server_tls(files, self.files, name)
 
     async def _expire(self) -> None:
         now = asyncio.get_running_loop().time

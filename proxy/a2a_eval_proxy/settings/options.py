@@ -6,7 +6,7 @@ The value of each is from a flag, else an environment variable, else the config 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -51,6 +51,8 @@ class Option:
     """Whether it is an argument of the command line, which no variable or file sets."""
     alias: str | None = None
     """A second flag."""
+    parts: Callable[..., Options] | None = None
+    """The class of an object, whose fields flag, variable and file set one by one."""
     no_flag: str | None = None
     """Help of a flag `--no-NAME` that means `off`."""
 
@@ -109,7 +111,9 @@ class Options:
     def __repr__(self) -> str:
         values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))  # type: ignore[arg-type]
         given = (
-            f"{spec.name}={spec.metadata['option'].masked(value)}" for spec, value in values if value != spec.default
+            f"{spec.name}={spec.metadata['option'].masked(value)}"
+            for spec, value in values
+            if value != (spec.metadata["option"].parts or (lambda default=spec.default: default))()
         )
         return f"{type(self).__name__}({', '.join(given)})"
 
@@ -127,6 +131,46 @@ def flag_name(name: str) -> str:
 def environment_name(name: str) -> str:
     """The environment variable of an option: `A2A_EVAL_PROXY_LISTEN` for `listen`."""
     return ENV_PREFIX + name.upper()
+
+
+def object_option(parts: type[Options], help: str, **details: Any) -> Any:  # noqa: A002
+    """A dataclass field for an object with the options that `parts` declares. It is repeatable."""
+    return option(object_type(parts), help, parts, parts=parts, repeatable=True, **details)
+
+
+def object_type(parts: type[Options]) -> ValueType:
+    """Reads what is given of such an object: a mapping, or text as NAME=VALUE,NAME=VALUE. Returns its values by
+    name."""
+    known = options_of(parts)
+
+    def parse(value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, one in _pairs(value):
+            name = key.replace("-", "_")
+            if name not in known:
+                from tool_call_evaluators.options import or_known  # slow to import
+
+                raise ValueError(f"unknown name {key!r}{or_known(name, sorted(known))}")
+            try:
+                found[name] = known[name].type.parse(one)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return found
+
+    return ValueType(parse, "NAME=VALUE,...")
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    """Raises ValueError for what is neither a mapping nor text."""
+    if isinstance(value, Mapping):
+        pairs = [(str(key), one) for key, one in value.items() if one is not None]
+    else:
+        texts = ",".join(value) if isinstance(value, list | tuple) and all(isinstance(o, str) for o in value) else value
+        split = [one.partition("=") for one in texts.split(",") if one.strip()] if isinstance(texts, str) else []
+        pairs = [(name.strip(), text.strip()) for name, mark, text in split if mark]
+        if not split or len(pairs) < len(split):
+            raise ValueError("expected NAME=VALUE,NAME=VALUE, or in a config file a mapping")
+    return pairs
 
 
 T = TypeVar("T", bound=Options)
@@ -155,19 +199,23 @@ def load(
     for spec in fields(options):  # type: ignore[arg-type]  # of a dataclass
         name = spec.name
         item: Option = spec.metadata["option"]
+        given: list[tuple[str, Any]] = []  # where it is given, and what; the last one wins
+        if not item.positional and name in file.values:
+            given.append((f"{file.places[name]}: {name}", file.values[name]))
+        if not item.positional and environment_name(name) in environment:
+            given.append((environment_name(name), environment[environment_name(name)]))
         if flags.get(name) not in (None, ()):
-            source, value = item.type.metavar if item.positional else flag_name(name), flags[name]
-        elif not item.positional and environment_name(name) in environment:
-            source, value = environment_name(name), environment[environment_name(name)]
-        elif not item.positional and name in file.values:
-            source, value = f"{file.places[name]}: {name}", file.values[name]
-            if item.references and (unset := unset_variables(str(value))):
+            given.append((item.type.metavar if item.positional else flag_name(name), flags[name]))
+        if item.parts is not None:
+            parsed = [item.parse(source, value) for source, value in given]
+            values[name] = item.parts(**{part: one for found in parsed for part, one in found.items()})
+        elif given:
+            source, value = given[-1]
+            if item.references and name in file.values and (unset := unset_variables(str(value))):
                 raise ConfigError(f"{source}: needs the environment variable {unset[0]}, which is not set")
+            values[name] = item.parse(source, value)
         elif spec.default is MISSING and spec.default_factory is MISSING:
             raise missing(name, item)
-        else:
-            continue
-        values[name] = item.parse(source, value)
     return options(**values)
 
 

@@ -18,8 +18,8 @@ from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .agents import own_settings
-from .options import OptionGroup, Options, missing, option, options_of
-from .parsing import is_loopback, split_address
+from .options import OptionGroup, Options, missing, object_option, object_type, option, options_of
+from .parsing import ValueType, is_loopback, split_address
 from .store_url import is_postgres
 
 if TYPE_CHECKING:
@@ -38,6 +38,133 @@ _admin = partial(option, group=OptionGroup.ADMIN)
 _tls = partial(option, group=OptionGroup.TLS)
 _privacy = partial(option, group=OptionGroup.PRIVACY)
 _limit = partial(option, group=OptionGroup.LIMITS)
+
+
+class TrafficLimits(Options):
+    """Numbers beyond which nothing is taken, or is relayed unread."""
+
+    body_bytes: int = option(
+        types.COUNT, "Maximum size of a body or event to capture; larger ones are relayed unread.", 32 * 1024 * 1024
+    )
+    header_bytes: int = option(
+        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
+    )
+    client_connections: int = option(
+        types.COUNT,
+        "Maximum number of open connections of all ports; fewer if the limit on open files requires it.",
+        10_000,
+    )
+    agent_connections: int = option(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
+
+
+class Timeouts(Options):
+    """All in seconds."""
+
+    connect: float = option(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
+    response: float | None = option(
+        types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
+    )
+    client_header: float = option(types.SECONDS, "Maximum time for a client to send the header of a request.", 60.0)
+    client_body: float = option(
+        types.SECONDS, "Maximum time without data from a client that is sending a request body.", 60.0
+    )
+    client_send: float = option(
+        types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
+    )
+    drain: float = option(
+        types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0
+    )
+    shutdown: float = option(
+        types.SECONDS_OR_0,
+        "Maximum time after `drain` to finish open responses, and again to score turns; of a worker, to finish jobs.",
+        20.0,
+    )
+
+
+class TlsFilesOptions(Options):
+    """A certificate of ours, and whom we trust, in PEM files."""
+
+    cert: str | None = option(types.FILE, "Certificate chain. Reloaded when the file changes.")
+    key: str | None = option(types.FILE, "Private key of `cert`.")
+    key_password: str | None = option(types.TEXT, "Password of `key`, if encrypted.", secret=True)
+    ca: str | None = option(types.FILE, "Authorities whose certificates are accepted, instead of the system's.")
+
+    def check(self, setting: str) -> None:
+        """Raises ConfigError if only one of certificate and key is given."""
+        if bool(self.cert) != bool(self.key):
+            given, missing = ("cert", "key") if self.cert else ("key", "cert")
+            raise ConfigError(f"{setting}{given}: requires {setting}{missing} (the same file, if it contains both)")
+
+
+def _of_port(value: Any) -> TlsFilesOptions:
+    """Raises ValueError."""
+    if value in (False, "off"):
+        return TlsFilesOptions()
+    if isinstance(value, str):
+        return TlsFilesOptions(cert=value, key=value)
+    found = TlsFilesOptions(**_FILES.parse(value))
+    if not found.cert:
+        raise ValueError("expected off, a PEM file with certificate and key, or a mapping with cert and key")
+    return found
+
+
+_FILES = object_type(TlsFilesOptions)
+_of_a_port = partial(option, ValueType(_of_port, "off|FILE"))
+
+
+class TlsPorts(Options):
+    """Ports with another certificate than the others, or (off) in plain text."""
+
+    listen: TlsFilesOptions | None = _of_a_port(help="For clients on --listen and --grpc.")
+    admin: TlsFilesOptions | None = _of_a_port(help="For operators on --admin.")
+    otlp: TlsFilesOptions | None = _of_a_port(help="For traces on --otlp and --otlp-grpc.")
+    push: TlsFilesOptions | None = _of_a_port(help="For notifications on --push-listen.")
+
+
+class TlsOptions(Options):
+    """The certificate of all ports, unless one has its own."""
+
+    tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for TLS on all ports. Reloaded when the file changes."
+    )
+    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.")
+    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", secret=True)
+    tls_ports: TlsPorts = object_option(
+        TlsPorts,
+        "TLS of listen, admin, otlp or push that is not that of --tls-cert: off, or a PEM file with certificate and "
+        "key; in a config file also a mapping with cert, key, key_password and ca.",
+        group=OptionGroup.TLS,
+        secret=True,
+    )
+
+    def tls_of(self, port: str) -> tuple[TlsFilesOptions, str]:
+        """The files for a port, and how the names of their settings begin."""
+        own: TlsFilesOptions | None = getattr(self.tls_ports, port)
+        if own is not None:
+            return own, f"tls_ports.{port}."
+        return TlsFilesOptions(cert=self.tls_cert, key=self.tls_key, key_password=self.tls_key_password), "tls_"
+
+    def check_tls(self) -> None:
+        """Raises ConfigError."""
+        for port in options_of(TlsPorts):
+            files, setting = self.tls_of(port)
+            files.check(setting)
+
+
+class LimitsOption(Options):
+    """What may be open, and for how long."""
+
+    limits: TrafficLimits = object_option(
+        TrafficLimits, f"Limits: {', '.join(options_of(TrafficLimits))}.", group=OptionGroup.LIMITS
+    )
+
+
+class TimeoutsOption(Options):
+    """How long what may take."""
+
+    timeouts: Timeouts = object_option(
+        Timeouts, f"Times in seconds: {', '.join(options_of(Timeouts))}.", group=OptionGroup.LIMITS
+    )
 
 
 class StoreOption(Options):
@@ -139,7 +266,7 @@ class RetentionOptions(Options):
     )
 
 
-class AgentSettings(Options):
+class AgentSettings(LimitsOption, TimeoutsOption):
     """Who the agent is, how it is reached, and what it is asked for."""
 
     upstream: str = _agent(
@@ -160,31 +287,19 @@ class AgentSettings(Options):
     dialects: tuple[str, ...] = _agent(
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
     )
-    upstream_ca: str | None = _tls(
-        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
+    upstream_tls: TlsFilesOptions = object_option(
+        TlsFilesOptions,
+        "PEM files for TLS with the agent: ca (authorities to trust, instead of the system's), cert and key "
+        "to present to it, key_password.",
+        group=OptionGroup.TLS,
+        secret=True,
     )
-    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.")
-    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.")
-    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", secret=True)
     upstream_header: tuple[tuple[str, str], ...] = _tls(
         types.UPSTREAM_HEADERS,
         "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
         secret=True,
         references=True,
         repeatable=True,
-    )
-    connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
-    response_timeout: float | None = _limit(
-        types.SECONDS, "Maximum time without data from the agent, except for long polls. Default: no limit."
-    )
-    max_connections: int = _limit(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
-    max_body_bytes: int = _limit(
-        types.COUNT,
-        "Maximum size of a body or event to capture; larger ones are relayed unread.",
-        32 * 1024 * 1024,
-    )
-    max_header_bytes: int = _limit(
-        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
     )
 
     @property
@@ -200,7 +315,7 @@ class AgentSettings(Options):
     @property
     def adds_credentials(self) -> bool:
         """Whether the proxy adds credentials of its own to requests for the agent."""
-        return bool(self.upstream_header or self.upstream_cert)
+        return bool(self.upstream_header or self.upstream_tls.cert)
 
     @property
     def card_paths(self) -> tuple[str, ...]:
@@ -215,7 +330,7 @@ class AgentSettings(Options):
         return path == self.card_path or path.endswith(tuple(WELL_KNOWN_PATHS))
 
 
-class PushSettings(Options):
+class PushSettings(TlsOptions):
     """What happens to webhooks."""
 
     push: str | None = _agent(
@@ -232,11 +347,6 @@ class PushSettings(Options):
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
         "below it), addresses, networks. Default: public.",
     )
-    push_tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for HTTPS on --push-listen. Reloaded when the file changes."
-    )
-    push_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --push-tls-cert.")
-    push_tls_key_password: str | None = _tls(types.TEXT, "Password of --push-tls-key, if encrypted.", secret=True)
 
     @cached_property
     def push_mode(self) -> str:
@@ -244,7 +354,7 @@ class PushSettings(Options):
         return self.push or ("relay" if self.push_url else "pass")
 
 
-class TraceSettings(Options):
+class TraceSettings(TlsOptions):
     """Where traces are received, and how long a turn waits for them."""
 
     otlp: str | None = _traces(
@@ -254,11 +364,6 @@ class TraceSettings(Options):
         no_flag="Do not receive OpenTelemetry traces over HTTP.",
     )
     otlp_grpc: str | None = _traces(types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC.")
-    otlp_tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for TLS on --otlp and --otlp-grpc. Reloaded when the file changes."
-    )
-    otlp_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --otlp-tls-cert.")
-    otlp_tls_key_password: str | None = _tls(types.TEXT, "Password of --otlp-tls-key, if encrypted.", secret=True)
     otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.")
     otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
         types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", secret=True, references=True
@@ -275,7 +380,7 @@ class TraceSettings(Options):
 _token = partial(_admin, types.TOKEN, secret=True, references=True)
 
 
-class AdminPortOptions(Options):
+class AdminPortOptions(TlsOptions):
     """Who may use the admin port of a proxy or a worker, and its certificate."""
 
     admin_token: str | None = _token(
@@ -283,46 +388,24 @@ class AdminPortOptions(Options):
         "${VARIABLE} and ${file:PATH} are expanded."
     )
     metrics_token: str | None = _token(help="Bearer token that may read /metrics and nothing else.")
-    admin_tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for HTTPS on --admin. Reloaded when the file changes."
-    )
-    admin_tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --admin-tls-cert.")
-    admin_tls_key_password: str | None = _tls(types.TEXT, "Password of --admin-tls-key, if encrypted.", secret=True)
 
     def check_admin(self) -> None:
         """Raises ConfigError."""
-        check_pair("admin_tls", self.admin_tls_cert, self.admin_tls_key)
+        self.check_tls()
         if self.metrics_token and not self.admin_token:
             raise ConfigError("metrics_token: without admin_token, everybody may read the metrics; set both")
         if self.metrics_token and self.metrics_token == self.admin_token:
             raise ConfigError("metrics_token: is the admin_token, which may change cases; choose another")
 
 
-class ClientSettings(Options):
+class ClientSettings(TlsOptions):
     """Where clients connect, and within which limits."""
 
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
     public_url: str | None = _agent(
         types.URL, "URL at which clients reach the proxy. Default: derived from each request."
     )
-    tls_cert: str | None = _tls(
-        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes."
-    )
-    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.")
-    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", secret=True)
     tls_client_ca: str | None = _tls(types.FILE, "Accept only clients with a certificate from these authorities (PEM).")
-    client_header_timeout: float = _limit(
-        types.SECONDS, "Maximum time for a client to send the header of a request.", 60.0
-    )
-    client_body_timeout: float = _limit(
-        types.SECONDS, "Maximum time without data from a client that is sending a request body.", 60.0
-    )
-    client_send_timeout: float = _limit(
-        types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
-    )
-    max_client_connections: int = _limit(
-        types.COUNT, "Maximum number of open client connections; fewer if the limit on open files requires it.", 10_000
-    )
 
 
 class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSettings, AgentSettings):
@@ -337,9 +420,6 @@ class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSetting
     a2a_spans: bool = _traces(
         types.FLAG,
         "Name the proxy's own spans by A2A operation, with attributes of the coming semantic conventions (a2a.*).",
-    )
-    shutdown_timeout: float = _limit(
-        types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
     )
 
     @property
@@ -383,9 +463,6 @@ class Settings(
         types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
     )
     quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.")
-    drain_delay: float = _limit(
-        types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0
-    )
 
     def __post_init__(self) -> None:
         if self.upstream and self.agents:
@@ -425,9 +502,9 @@ class Settings(
     def _check_upstream(self) -> None:
         if any(address and _leads_to(self.upstream, address) for address in (self.listen, self.grpc)):
             raise ConfigError(f"upstream: {self.upstream} is where this proxy listens; expected the URL of the agent")
-        for name in ("upstream_ca", "upstream_cert"):
-            if getattr(self, name) and not self.upstream_is_secure:
-                raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
+        self.upstream_tls.check("upstream_tls.")
+        if self.upstream_tls != TlsFilesOptions() and not self.upstream_is_secure:
+            raise ConfigError(f"upstream_tls: requires an agent that uses HTTPS, but upstream is {self.upstream}")
         if self.grpc_upstream and not self.grpc:
             raise ConfigError(
                 f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it"
@@ -442,14 +519,12 @@ class Settings(
                 raise ConfigError(f"{name}: {address} is already the address of {other}; choose another")
 
     def _check_tls(self) -> None:
-        check_pair("tls", self.tls_cert, self.tls_key)
-        check_pair("push_tls", self.push_tls_cert, self.push_tls_key)
-        check_pair("otlp_tls", self.otlp_tls_cert, self.otlp_tls_key)
-        check_pair("upstream", self.upstream_cert, self.upstream_key)
-        if self.tls_client_ca and not self.tls_cert:
+        if self.tls_client_ca and not self.tls_of("listen")[0].cert:
             raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
-        if self.otlp_tls_cert and not self.otlp and not self.otlp_grpc:
-            raise ConfigError("otlp_tls_cert: no traces are received; leave it out, or set otlp or otlp_grpc")
+        for port, address in (("otlp", self.otlp or self.otlp_grpc), ("push", self.push_url)):
+            own: TlsFilesOptions | None = getattr(self.tls_ports, port)
+            if own is not None and own.cert and not address:
+                raise ConfigError(f"tls_ports.{port}: there is no such port; leave it out, or open it")
 
     def _check_push(self) -> None:
         if self.push == "relay" and not self.push_url:
@@ -461,8 +536,15 @@ class Settings(
                 f"push_listen: nothing is received on {self.push_listen} without push_url, the URL at which the agent "
                 "reaches it"
             )
-        if self.push_tls_cert and not (self.push_url or "").startswith("https://"):
-            raise ConfigError(f"push_tls_cert: requires a push_url that begins with https://, got {self.push_url}")
+        own = self.tls_ports.push
+        if own is not None and own.cert and not (self.push_url or "").startswith("https://"):
+            raise ConfigError(f"tls_ports.push: requires a push_url that begins with https://, got {self.push_url}")
+
+    def tls_of(self, port: str) -> tuple[TlsFilesOptions, str]:
+        """Notifications to an address with http:// come in plain text."""
+        if port == "push" and not (self.push_url or "").startswith("https://"):
+            return TlsFilesOptions(), ""
+        return super().tls_of(port)
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -512,18 +594,12 @@ def _agents_of(settings: Settings) -> dict[str, Agent]:
         for host in agent.hosts:
             if (other := taken.setdefault(host, name)) != name:
                 raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
-    megabytes = sum(agent.settings.retain_mb or 0 for agent in agents.values())
-    if settings.retain_mb is not None and megabytes > settings.retain_mb:
-        raise ConfigError(
-            f"agents: their own retain_mb add up to {megabytes}, more than {settings.retain_mb} for the whole store; "
-            "raise retain_mb, or lower theirs"
-        )
     return agents
 
 
 def agent_of(shared: Settings, name: str, own: str) -> Agent:
     """The agent with these settings of its own (JSON) over those of the proxy. Raises ConfigError."""
-    given, hosts = own_settings(name, json.loads(own), options_of(Settings))
+    given, hosts = own_settings(name, json.loads(own), options_of(Settings), shared)
     values: dict[str, Any] = {"agents": (), "run": f"{shared.run}-{name}"}
     values["retain_mb"] = None  # the proxy's is that of the whole store
     for url in ("public_url", "push_url"):
@@ -533,13 +609,6 @@ def agent_of(shared: Settings, name: str, own: str) -> Agent:
         return Agent(name, replace(shared, **(values | given)), own, hosts)
     except ConfigError as error:
         raise ConfigError(f"agents.{name}.{error}") from None
-
-
-def check_pair(setting: str, cert: str | None, key: str | None) -> None:
-    """Raise ConfigError if only one of `setting`_cert and `setting`_key is given."""
-    if bool(cert) != bool(key):
-        given, missing = ("cert", "key") if cert else ("key", "cert")
-        raise ConfigError(f"{setting}_{given}: requires {setting}_{missing} (the same file, if it contains both)")
 
 
 def _leads_to(url: str, address: str) -> bool:

@@ -11,11 +11,11 @@ from . import parsing as types
 from .agents import OWN, own_settings
 from .options import option, options_of
 from .parsing import is_loopback
-from .settings import AdminPortOptions, AgentsOptions, ScoringOptions, Settings
+from .settings import AdminPortOptions, AgentsOptions, ScoringOptions, Settings, TimeoutsOption
 from .store_url import is_postgres, masked_url
 
 
-class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions):
+class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOption):
     store: str = option(
         replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
     )
@@ -25,7 +25,6 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions):
     stalled_after: float = option(
         types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
     )
-    shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
     admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
 
     def __post_init__(self) -> None:
@@ -45,6 +44,6 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions):
         for name, own in self.agents:
             if name in found:
                 raise ConfigError(f"agents.{name}: there is another agent of this name")
-            values, _ = own_settings(name, json.loads(own), options_of(Settings), read)
+            values, _ = own_settings(name, json.loads(own), options_of(Settings), self, read)
             found[name] = replace(self, **({"agents": ()} | values))
         return found

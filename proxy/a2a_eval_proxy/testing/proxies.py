@@ -39,7 +39,7 @@ MESSAGE_TIMEOUT_S = 120.0
 MAX_IDLE = 4
 """Maximum number of unused proxies that are kept running for the next test."""
 
-_CHOSEN = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "shutdown_timeout": 5}
+_CHOSEN = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "timeouts": {"shutdown": 5}}
 _OWN = ("upstream", "store", "suite", "run")
 
 

@@ -38,7 +38,7 @@ class AgentCheck(InThread):
         """The check of the agent that a proxy with these settings serves."""
 
         def tls() -> ssl.SSLContext | None:
-            files = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
+            files = TlsFiles.of(settings.upstream_tls, "upstream_tls.")
             return files.client_context() if settings.upstream_is_secure else None
 
         return cls(settings.upstream, dict(settings.upstream_header), tls)

@@ -75,10 +75,10 @@ class Reruns:
             return named
         given = {
             "header": "\n".join(f"{name}: {value}" for name, value in settings.upstream_header),
-            "agent_ca": settings.upstream_ca,
-            "agent_cert": settings.upstream_cert,
-            "agent_key": settings.upstream_key,
-            "agent_key_password": settings.upstream_key_password,
+            "agent_ca": settings.upstream_tls.ca,
+            "agent_cert": settings.upstream_tls.cert,
+            "agent_key": settings.upstream_tls.key,
+            "agent_key_password": settings.upstream_tls.key_password,
         }
         return named | {environment_name(name): value for name, value in given.items() if value}
 

@@ -218,7 +218,7 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
     Raises SuiteError, StoreError, ConfigError or ListenError.
     """
     location = settings.store
-    options = EngineOptions(settings.concurrency, settings.stalled_after, settings.shutdown_timeout)
+    options = EngineOptions(settings.concurrency, settings.stalled_after, settings.timeouts.shutdown)
     every = (settings, *settings.each_agent.values())
     start_logging("info", LOG_LINE, together(one.privacy() for one in every))
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
@@ -288,7 +288,7 @@ async def _admin(
     registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
     tokens = AdminTokens(options.admin_token, options.metrics_token) if options.admin_token else None
     app = worker_app(registry, engine.problems, tokens)
-    tls = server_tls(TlsFiles.of(options, "admin_tls"), files, "TLS of the admin port")
+    tls = server_tls(TlsFiles.of(*options.tls_of("admin")), files, "TLS of the admin port")
     server = HttpServer(app, address, setting="--admin", limits=operator_limits(), tls=tls)
     await server.open(stack)
     return server.url

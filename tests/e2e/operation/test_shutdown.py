@@ -54,7 +54,7 @@ async def test_open_streams_finish_and_every_turn_is_scored(agent: GetAgent, tmp
 
 async def test_what_does_not_finish_is_cut_when_the_time_is_over(agent: GetAgent, tmp_path: Path) -> None:
     upstream, gate, store = agent("v1"), str(uuid.uuid4()), tmp_path / "turns.db"
-    with Proxy(upstream, store, "--shutdown-timeout", "1") as proxy:
+    with Proxy(upstream, store, "--timeouts", "shutdown=1") as proxy:
         async with open_streams(proxy.url, gate, 1) as (stream,):
             proxy.terminate()
             with pytest.raises(httpx.RemoteProtocolError):
@@ -69,7 +69,7 @@ async def test_what_does_not_finish_is_cut_when_the_time_is_over(agent: GetAgent
 
 async def test_it_serves_while_it_tells_that_it_is_not_ready(agent: GetAgent, tmp_path: Path) -> None:
     content = Wire("1.0", "JSONRPC").message("artifact").body
-    with Proxy(agent("v1"), tmp_path / "turns.db", "--drain-delay", "600") as proxy:
+    with Proxy(agent("v1"), tmp_path / "turns.db", "--timeouts", "drain=600") as proxy:
         async with httpx.AsyncClient(trust_env=False, headers=HEADERS) as http:
             before = await http.post(f"{proxy.url}/a2a/jsonrpc", content=content)
             proxy.terminate()
@@ -106,7 +106,7 @@ class Fleet:
 
     def _started(self, member: Behind) -> Proxy:
         addresses = [f"--listen=127.0.0.1:{member.port}", f"--admin=127.0.0.1:{member.admin_port}"]
-        return self._stack.enter_context(Proxy(self._upstream, self.store(member), *addresses, "--drain-delay", "1"))
+        return self._stack.enter_context(Proxy(self._upstream, self.store(member), *addresses, "--timeouts", "drain=1"))
 
 
 async def until_all_up(before: Balancer) -> None:

@@ -139,7 +139,7 @@ def test_who_sends_all_before_it_reads_gets_a_refusal(sent: bytes, status: int, 
 
 
 def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--client-body-timeout", "1") as proxy, connect(proxy) as client:
+    with Proxy(agent.url, tmp_path / "turns.db", "--timeouts", "client_body=1") as proxy, connect(proxy) as client:
         client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 20000000\r\n\r\nhalf")
         assert select.select([client], [], [], PATIENCE_S)[0]  # the refusal has come
         for _ in range(19):
@@ -157,7 +157,7 @@ def test_a_client_that_sends_without_end_is_cut_off(proxy: Proxy) -> None:
 
 
 def test_a_connection_that_is_being_closed_takes_a_place(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "1") as proxy:
+    with Proxy(agent.url, tmp_path / "turns.db", "--limits", "client_connections=1") as proxy:
         with connect(proxy) as first:
             first.sendall(b"GET /a HTTP/1.0\r\n\r\n")
             assert read_all(first).startswith(b"HTTP/1.1 200 ")
@@ -181,7 +181,7 @@ def until_served(proxy: Proxy) -> None:
 
 
 def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "1") as proxy, connect(proxy) as first:
+    with Proxy(agent.url, tmp_path / "turns.db", "--limits", "client_connections=1") as proxy, connect(proxy) as first:
         first.sendall(GET % b"a")
         assert first.recv(12) == b"HTTP/1.1 200"
         before = open_files(proxy)
@@ -194,7 +194,7 @@ def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path:
 
 def test_clients_that_do_not_close_do_not_hold_up_the_end(agent: H11Agent, tmp_path: Path) -> None:
     with (
-        Proxy(agent.url, tmp_path / "turns.db", "--shutdown-timeout", "600") as proxy,
+        Proxy(agent.url, tmp_path / "turns.db", "--timeouts", "shutdown=600") as proxy,
         connect(proxy) as idle,
         connect(proxy) as closing,
         connect(proxy) as half,

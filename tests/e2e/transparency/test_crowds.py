@@ -19,7 +19,7 @@ from support.prefork import COMMAND
 from support.proxy import Proxy
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$@"', "serve", COMMAND)
-PATIENT = (*("--client-header-timeout", "600"), *("--client-send-timeout", "600"))
+PATIENT = (*("--timeouts", "client_header=600"), *("--timeouts", "client_send=600"))
 LARGE = 9_000_000
 
 

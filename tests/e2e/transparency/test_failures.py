@@ -327,7 +327,7 @@ def test_the_proxy_survives_it_all(agent: GetAgent, proxy_of: GetProxy) -> None:
 def test_body_beyond_the_limit_passes_unread(agent: GetAgent, tmp_path: Path) -> None:
     upstream = agent("v1")
     text = f"big {uuid.uuid4()}"
-    with Proxy(upstream, tmp_path / "turns.db", "--max-body-bytes", "100000") as proxy:
+    with Proxy(upstream, tmp_path / "turns.db", "--limits", "body_bytes=100000") as proxy:
         response = Wire("1.0", "JSONRPC").message(text).plus((ASKING_HEADER["1.0"], URI)).to(proxy.url)
         assert response.complete
         assert len(response.body) > 3_000_000

@@ -65,7 +65,8 @@ def test_secrets_reach_the_agent_and_nothing_else(
     arguments = (
         *("--upstream-header", "Authorization: Bearer ${AGENT_TOKEN}"),
         *("--upstream-header", f"X-Api-Key: ${{file:{tmp_path / 'key'}}}"),
-        *("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--log-level", "debug"),
+        *("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-ports", "admin=off,otlp=off"),
+        *("--log-level", "debug"),
     )
     shown = ""
     with ServerThread(lambda url: collector) as collecting:
@@ -111,7 +112,7 @@ def test_secrets_reach_the_agent_and_nothing_else(
             ["--tls-client-ca", "ca.pem"],
             "tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key",
         ),
-        (["--upstream-ca", "."], "upstream_ca: cannot use .: it is not a file"),
+        (["--upstream-tls", "ca=."], "upstream_tls.ca: cannot use .: it is not a file"),
         (["--upstream-header", "Authorization t0ken-of-ours"], "--upstream-header: expected NAME:VALUE, such as"),
         (["--upstream-header", "Host: agent"], "--upstream-header: Host is set by the proxy itself"),
         (["--upstream-header", "X: ${NO_SUCH_VARIABLE}"], "needs the environment variable NO_SUCH_VARIABLE"),
@@ -133,9 +134,9 @@ def test_a_mistake_is_one_sentence(arguments: list[str], said: str, authority: A
 
 
 def test_an_agent_in_clear_text_needs_no_authority(tmp_path: Path) -> None:
-    result = run("serve", "--upstream", "http://agent", "--upstream-ca", "ca.pem", cwd=tmp_path)
+    result = run("serve", "--upstream", "http://agent", "--upstream-tls", "ca=ca.pem", cwd=tmp_path)
     assert result.returncode == 2
-    assert "upstream_ca: requires an agent that uses HTTPS, but upstream is http://agent" in result.stderr
+    assert "upstream_tls: requires an agent that uses HTTPS, but upstream is http://agent" in result.stderr
 
 
 def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_path: Path) -> None:

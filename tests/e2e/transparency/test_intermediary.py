@@ -14,6 +14,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Timeouts
 from agents.h11_agent import H11Agent, Request, Wire, echo
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenarios import METADATA_KEY, URI
@@ -228,7 +229,9 @@ async def test_an_agent_that_answers_too_late_is_a_504(agent: H11Agent, tmp_path
 
     agent.behave = silent
     addresses: dict[str, Any] = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None}
-    settings = Settings(upstream=agent.url, store=str(tmp_path / "turns.db"), response_timeout=0.1, **addresses)
+    settings = Settings(
+        upstream=agent.url, store=str(tmp_path / "turns.db"), timeouts=Timeouts(response=0.1), **addresses
+    )
     async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.url, trust_env=False) as client:
         rpc = await client.post("/rpc", json=SEND)
         rest = await client.get("/tasks/t")

@@ -131,7 +131,7 @@ def test_a_request_in_pieces_is_read_to_its_end_first(
 
 @pytest.mark.usefixtures("replay_proxy_url")  # for the card
 def test_a_request_too_large_to_read_is_not_asked_in(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    url = proxy_of(replay.url, "--max-body-bytes", "1000").url
+    url = proxy_of(replay.url, "--limits", "body_bytes=1000").url
     large = rpc("SendMessage", message=MESSAGE | {"parts": [{"text": "x" * 5_000_000}]})
     assert not asked(replay, url, "POST /", [], large)
     assert asked(replay, url, "POST /", [], SEND)

@@ -22,9 +22,9 @@ from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
 LIMITS = (
-    *("--client-header-timeout", "1"),
-    *("--client-body-timeout", "1"),
-    *("--client-send-timeout", "2"),
+    *("--timeouts", "client_header=1"),
+    *("--timeouts", "client_body=1"),
+    *("--timeouts", "client_send=2"),
 )
 GET = b"GET /%b HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -317,7 +317,7 @@ def open_files(proxy: Proxy) -> int:
 
 
 def test_connections_beyond_the_limit_are_refused(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "5") as proxy:
+    with Proxy(agent.url, tmp_path / "turns.db", "--limits", "client_connections=5") as proxy:
         crowd = [connect(proxy) for _ in range(5)]
         for one in crowd:
             one.sendall(GET % b"a")

@@ -42,7 +42,7 @@ def proxy(replay: ReplayAgent, tmp_path: Path) -> Iterator[Proxy]:
     """A proxy of its own: what it meets may make it ask no more."""
     card = Recording("card", Recording.load("card").text.replace(RECORDED_AT, replay.authority)).response_body
     replay.card = answer(card)
-    with Proxy(replay.url, tmp_path / "turns.db", "--max-body-bytes", "100000") as running:
+    with Proxy(replay.url, tmp_path / "turns.db", "--limits", "body_bytes=100000") as running:
         yield running
 
 

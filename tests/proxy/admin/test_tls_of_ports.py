@@ -12,6 +12,7 @@ from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.net import file_watcher
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
 from cryptography import x509
 from support.certificates import Authority, MountedSecret
 from support.patience import PATIENCE_S
@@ -21,13 +22,14 @@ TOKEN = "admin-0123456789abcdef"
 
 
 def settings(folder: Path, secret: MountedSecret, **given: object) -> Settings:
-    files = {f"{port}_tls_{part}": str(secret / f"tls.{end}") for port in ("admin", "otlp") for part, end in PARTS}
+    files = {f"tls_{part}": str(secret / f"tls.{end}") for part, end in PARTS}
     ports = dict.fromkeys(("listen", "admin", "otlp"), "127.0.0.1:0")
     store = str(folder / "turns.db")
     return Settings(upstream="http://127.0.0.1:9", store=store, admin_token=TOKEN, **{**ports, **files, **given})
 
 
 PARTS = (("cert", "crt"), ("key", "key"))
+OFF = TlsFilesOptions()
 
 
 async def serial_at(url: str) -> int:
@@ -91,9 +93,13 @@ async def test_admin_and_traces_over_tls_with_files_that_change(
 async def test_a_file_that_cannot_be_used_is_one_sentence_at_the_start(tmp_path: Path) -> None:
     secret = MountedSecret(tmp_path / "secret")
     secret.put(tls_crt=b"", tls_key=b"")
-    for port, given in (("admin", {"otlp_tls_cert": None, "otlp_tls_key": None}), ("otlp", {})):
-        with pytest.raises(ConfigError, match=f"^{port}_tls_cert: cannot use .*there is no PEM certificate in it"):
-            async with run_proxy(settings(tmp_path, secret, **given)):
+    own = TlsFilesOptions(cert=str(secret / "tls.crt"), key=str(secret / "tls.key"))
+    for ports, setting in (
+        (TlsPorts(), "tls_cert"),
+        (TlsPorts(listen=OFF, admin=own, otlp=OFF), "tls_ports.admin.cert"),
+    ):
+        with pytest.raises(ConfigError, match=rf"^{setting}: cannot use .*there is no PEM certificate in it"):
+            async with run_proxy(settings(tmp_path, secret, tls_ports=ports)):
                 pass
 
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule, parse_path
+from a2a_eval_proxy.settings.settings import TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
 from support.patience import PATIENCE_S
@@ -177,7 +178,7 @@ async def test_broken_bytes_are_shown_as_they_are(proxy: Proxied, body: bytes, s
 @pytest.mark.parametrize("max_body_bytes", [2**23, 2**22], ids=["read", "unread"])
 async def test_of_a_large_answer_the_beginning_is_shown(tmp_path: Path, max_body_bytes: int) -> None:
     body = b'{"jsonrpc": "2.0", "id": 1, "result": "' + b"x" * 6_000_000 + b'"}'
-    async with proxied(tmp_path, max_body_bytes=max_body_bytes) as proxy:
+    async with proxied(tmp_path, limits=TrafficLimits(body_bytes=max_body_bytes)) as proxy:
         turn_id = await sent(proxy, Answer([response(body)]), message())
         (one,) = await exchanges(proxy, turn_id)
         (turn,) = await proxy.turns()

@@ -21,6 +21,7 @@ from a2a.types import (
     Task,
     a2a_pb2_grpc,
 )
+from a2a_eval_proxy.settings.settings import Timeouts, TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.grpc_relay.test_calls import Caller
 from support.grpc_proxy import running_proxy
@@ -28,6 +29,8 @@ from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GET_TASK = "/lf.a2a.v1.A2AService/GetTask"
+
+SMALL, ONE = TrafficLimits(body_bytes=1000, header_bytes=1000), TrafficLimits(client_connections=1)
 
 
 @asynccontextmanager
@@ -70,22 +73,25 @@ async def test_a_client_may_compress(agent, proxy):
 
 async def test_a_message_of_a2a_beyond_the_limit_is_refused(agent, tmp_path):
     """Others pass, whatever their size."""
-    async with running_proxy(agent.url, tmp_path, max_body_bytes=1000) as proxy, calling(proxy) as caller:
+    async with (
+        running_proxy(agent.url, tmp_path, limits=SMALL) as proxy,
+        calling(proxy) as caller,
+    ):
         assert (await caller.call("UnaryUnary", b"x" * 2000))["messages"] == [b"x" * 2000]
         outcome = await caller.call(GET_TASK, GetTaskRequest(id="t" * 2000).SerializeToString())
     assert outcome["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "max_body_bytes" in outcome["details"]
+    assert "limits.body_bytes" in outcome["details"]
 
 
 async def test_a_message_of_a2a_that_does_not_come_is_not_waited_for(agent, tmp_path):
     """A stream of another service may be silent for as long as it likes."""
     async with (
-        running_proxy(agent.url, tmp_path, client_body_timeout=0.01) as proxy,
+        running_proxy(agent.url, tmp_path, timeouts=Timeouts(client_body=0.01)) as proxy,
         grpc.aio.insecure_channel(proxy.grpc_address) as channel,
     ):
         other = channel.stream_stream("/test.Service/StreamStream")()
         call = channel.stream_unary(GET_TASK)()
-        with pytest.raises(grpc.aio.AioRpcError, match="client_body_timeout") as refused:
+        with pytest.raises(grpc.aio.AioRpcError, match=r"timeouts\.client_body") as refused:
             await call
         assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         await other.write(b"x")
@@ -95,7 +101,7 @@ async def test_a_message_of_a2a_that_does_not_come_is_not_waited_for(agent, tmp_
 async def test_an_answer_of_a2a_beyond_the_limit_is_refused(tmp_path):
     async with (
         answering(Task(id="t" * 2000).SerializeToString()) as upstream,
-        running_proxy(upstream, tmp_path, max_body_bytes=1000) as proxy,
+        running_proxy(upstream, tmp_path, limits=SMALL) as proxy,
         calling(proxy) as caller,
     ):
         outcome = await caller.call(GET_TASK, b"\x0a\x01t")
@@ -117,7 +123,10 @@ async def test_metadata_up_to_the_limit_of_headers_passes_both_ways(agent, proxy
 
 
 async def test_metadata_beyond_the_limit_is_refused(agent, tmp_path):
-    async with running_proxy(agent.url, tmp_path, max_header_bytes=1000) as proxy, calling(proxy) as caller:
+    async with (
+        running_proxy(agent.url, tmp_path, limits=SMALL) as proxy,
+        calling(proxy) as caller,
+    ):
         assert (await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 300),)))["code"] is grpc.StatusCode.OK
         del agent.seen[:]
         outcome = await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 1000),))
@@ -137,7 +146,10 @@ async def test_metadata_that_http_2_forbids_is_removed(agent, proxy):
 
 async def test_calls_beyond_the_limit_are_refused(agent, tmp_path):
     agent.service.waiting.clear()
-    async with running_proxy(agent.url, tmp_path, max_client_connections=1) as proxy, calling(proxy) as caller:
+    async with (
+        running_proxy(agent.url, tmp_path, limits=ONE) as proxy,
+        calling(proxy) as caller,
+    ):
         first = caller.begin("UnaryUnary")
         await first.write(b"wait")
         await asyncio.wait_for(agent.service.waiting.wait(), PATIENCE_S)

@@ -21,6 +21,7 @@ from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http2_streams import Headers
+from a2a_eval_proxy.settings.settings import Timeouts
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
@@ -36,7 +37,7 @@ MB = 1024 * 1024
 async def quick(agent: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
     """A proxy that waits 0.2 s for clients to read."""
     folder = tmp_path_factory.mktemp("quick")
-    async with running_proxy(agent.url, folder, client_send_timeout=0.2) as proxy:
+    async with running_proxy(agent.url, folder, timeouts=Timeouts(client_send=0.2)) as proxy:
         yield proxy
 
 
@@ -111,7 +112,7 @@ async def test_clients_that_read_slowly_are_not_cut_off(agent, tmp_path):
 async def reads_slowly(agent: Any, folder: Path, limit_s: float) -> bool:
     """Whether a client that reads often within the limit, and for longer than that in all, is served."""
     async with (
-        running_proxy(agent.url, folder, client_send_timeout=limit_s) as proxy,
+        running_proxy(agent.url, folder, timeouts=Timeouts(client_send=limit_s)) as proxy,
         grpc.aio.insecure_channel(proxy.grpc_address, UNLIMITED) as channel,
     ):
         call = await flooded(channel, MB)

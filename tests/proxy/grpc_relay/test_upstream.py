@@ -12,6 +12,7 @@ from a2a.types import AgentCard, GetExtendedAgentCardRequest, a2a_pb2_grpc
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.parsing import parse_upstream
+from a2a_eval_proxy.settings.settings import TlsFilesOptions
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH
@@ -133,11 +134,9 @@ async def test_tls_with_certificates_of_both_sides(tmp_path: Path):
             "tls_cert": pair.cert,
             "tls_key": pair.key,
             "tls_client_ca": theirs.ca,
-            "upstream_ca": theirs.ca,
-            "upstream_cert": to_agent.cert,
-            "upstream_key": to_agent.key,
         }
-        settings = {name: str(path) for name, path in files.items()}
+        to_theirs = TlsFilesOptions(ca=str(theirs.ca), cert=str(to_agent.cert), key=str(to_agent.key))
+        settings: dict[str, Any] = {name: str(path) for name, path in files.items()} | {"upstream_tls": to_theirs}
         async with running_proxy(f"grpcs://{agent.address}", tmp_path, **settings) as proxy:
             address = proxy.grpc_address
             assert await echo(client(ours, theirs.issue("client"))(address)) == b"x"
@@ -160,7 +159,7 @@ async def test_the_certificate_of_the_agent_is_checked(tmp_path: Path):
     trusted.write_bytes(other.ca.read_bytes())
     async with (
         grpc_agent(credentials=server(theirs.issue("agent"))) as agent,
-        running_proxy(f"grpcs://{agent.address}", tmp_path, upstream_ca=str(trusted)) as proxy,
+        running_proxy(f"grpcs://{agent.address}", tmp_path, upstream_tls=TlsFilesOptions(ca=str(trusted))) as proxy,
     ):
         assert await echo(grpc.aio.insecure_channel(proxy.grpc_address)) is grpc.StatusCode.UNAVAILABLE
         trusted.write_bytes(theirs.ca.read_bytes())

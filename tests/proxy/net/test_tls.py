@@ -23,6 +23,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.server_exchange import CLIENT
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
 from support.certificates import Authority, MountedSecret, Pair
@@ -56,7 +57,8 @@ def agent() -> Iterator[str]:
 @asynccontextmanager
 async def proxy_before(upstream: str, folder: Path, **settings: Any) -> AsyncIterator[RunningProxy]:
     free = "127.0.0.1:0"
-    chosen: dict[str, Any] = {name: str(value) for name, value in settings.items()}
+    chosen = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+    chosen |= {"tls_ports": TlsPorts(admin=TlsFilesOptions())}
     async with run_proxy(
         Settings(upstream=upstream, listen=free, admin=free, otlp=None, store=str(folder / "turns.db"), **chosen)
     ) as proxy:
@@ -88,7 +90,7 @@ async def serial_shown(proxy: RunningProxy, tls: ssl.SSLContext) -> int:
 async def test_everything_over_https(binding: str, streaming: bool, authority: Authority, tmp_path: Path) -> None:
     with scenario_agent(tls=authority.server()) as agent:
         async with proxy_before(
-            agent.url, tmp_path, upstream_ca=authority.ca, **files(authority.issue("proxy"))
+            agent.url, tmp_path, upstream_tls=TlsFilesOptions(ca=str(authority.ca)), **files(authority.issue("proxy"))
         ) as proxy:
             url = proxy.url
             async with CaptureClient(proxy.url, tls=authority.client(), binding=binding, streaming=streaming) as client:
@@ -174,7 +176,10 @@ async def test_an_agent_whose_certificate_is_not_accepted(
     options, issuer, expected = UNACCEPTED[case]
     tls = request.getfixturevalue(issuer).server(**options)
     with scenario_agent(tls=tls) as agent:
-        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca) as proxy, http(proxy) as client:
+        async with (
+            proxy_before(agent.url, tmp_path, upstream_tls=TlsFilesOptions(ca=str(authority.ca))) as proxy,
+            http(proxy) as client,
+        ):
             rpc = await say(client, Wire("1.0", "JSONRPC", request_id="the id"), "message hello")
             rest = await say(client, Wire("1.0", "HTTP+JSON"), "message hello")
             card = await client.get(CARD)
@@ -194,11 +199,14 @@ async def test_an_agent_that_wants_a_certificate(
     authority: Authority, stranger: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = authority.issue("ours")
-    shown = {"upstream_cert": ours.cert, "upstream_key": ours.key}
+    files_of_both = TlsFilesOptions(ca=str(authority.ca), cert=str(ours.cert), key=str(ours.key))
     with scenario_agent(tls=authority.server(clients=authority)) as agent:
-        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca, **shown) as proxy, http(proxy) as client:
+        async with proxy_before(agent.url, tmp_path, upstream_tls=files_of_both) as proxy, http(proxy) as client:
             assert (await say(client, Wire("1.0", "JSONRPC"), "message hello")).status_code == 200
-        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca) as proxy, http(proxy) as client:
+        async with (
+            proxy_before(agent.url, tmp_path, upstream_tls=TlsFilesOptions(ca=str(authority.ca))) as proxy,
+            http(proxy) as client,
+        ):
             refused = await say(client, Wire("1.0", "JSONRPC"), "message hello")
 
     assert refused.status_code == 502
@@ -324,7 +332,10 @@ async def test_a_replaced_authority_of_the_agent(authority: Authority, stranger:
     ca = tmp_path / "agent.pem"
     ca.write_bytes(stranger.ca.read_bytes())
     with scenario_agent(tls=authority.server()) as agent:
-        async with proxy_before(agent.url, tmp_path, upstream_ca=ca) as proxy, http(proxy) as client:
+        async with (
+            proxy_before(agent.url, tmp_path, upstream_tls=TlsFilesOptions(ca=str(ca))) as proxy,
+            http(proxy) as client,
+        ):
             assert (await client.get(CARD)).status_code == 502
             ca.write_bytes(authority.ca.read_bytes())
             proxy.serving.files.check()

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def files(folder: Path, cert: str, key: str, password: str | None = None) -> TlsFiles:
     return TlsFiles(
-        setting="tls",
+        setting="tls_",
         ca_setting="tls_client_ca",
         cert=str(folder / cert),
         key=str(folder / key),
@@ -95,18 +95,20 @@ def test_good_ones(cert: str, key: str, password: str | None, folder: Path) -> N
 )
 def test_bad_authorities(ca: str, said: str, folder: Path) -> None:
     path = str(folder / ca)
-    client = TlsFiles(setting="upstream", ca_setting="upstream_ca", ca=path)
+    client = TlsFiles(setting="upstream_tls.", ca_setting="upstream_tls.ca", ca=path)
     server = TlsFiles(
-        setting="tls", ca_setting="tls_client_ca", cert=str(folder / "a.crt"), key=str(folder / "a.key"), ca=path
+        setting="tls_", ca_setting="tls_client_ca", cert=str(folder / "a.crt"), key=str(folder / "a.key"), ca=path
     )
-    for context, setting in ((client.client_context, "upstream_ca"), (server.server_context, "tls_client_ca")):
+    for context, setting in ((client.client_context, "upstream_tls.ca"), (server.server_context, "tls_client_ca")):
         with pytest.raises(ConfigError) as raised:
             context()
         assert str(raised.value).startswith(f"{setting}: {said.replace('{}', str(folder))}")
 
 
 def test_an_authority_of_ours_stands_in_place_of_the_systems(folder: Path) -> None:
-    trusting = TlsFiles(setting="upstream", ca_setting="upstream_ca", ca=str(folder / "ca.pem")).client_context()
+    trusting = TlsFiles(
+        setting="upstream_tls.", ca_setting="upstream_tls.ca", ca=str(folder / "ca.pem")
+    ).client_context()
     assert len(trusting.get_ca_certs()) == 1
     assert trusting.check_hostname
     assert trusting.verify_mode == ssl.CERT_REQUIRED

@@ -16,6 +16,7 @@ from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
 from a2a_eval_proxy.push import listener, registry
 from a2a_eval_proxy.push.registry import WebhookRegistry
 from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
+from a2a_eval_proxy.settings.settings import TrafficLimits
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.webhooks import Webhook
 from proxy.push.conftest import Endpoint, Relay, message, relaying
@@ -42,7 +43,7 @@ async def test_a_webhook_that_does_not_answer_is_a_504(relay: Relay, monkeypatch
 
 
 async def test_a_notification_beyond_the_limit_is_a_413(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    async with relaying(pushing_agent, tmp_path / "turns.db", max_body_bytes=2000) as relay:
+    async with relaying(pushing_agent, tmp_path / "turns.db", limits=TrafficLimits(body_bytes=2000)) as relay:
         _, _, address = await asking(relay, endpoint.url)
         answer = await relay.notify(address, {"padding": "x" * 3000})
     assert answer.status_code == 413
@@ -191,7 +192,9 @@ async def test_what_is_too_large_to_be_read_is_refused(
     push: str | None, code: int, pushing_agent: str, tmp_path: Path
 ) -> None:
     """It may set a webhook that is not allowed; other requests of this size pass."""
-    async with relaying(pushing_agent, tmp_path / "turns.db", push=push, max_body_bytes=2000) as relay:
+    async with relaying(
+        pushing_agent, tmp_path / "turns.db", push=push, limits=TrafficLimits(body_bytes=2000)
+    ) as relay:
         hook = with_hook("http://10.0.0.1/")
         answer = await relay.send(f"plain {'x' * 300_000}", hook)
         assert answer["error"]["data"][0]["reason"] == "REQUEST_TOO_LARGE"

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
 from support.certificates import Authority
@@ -282,11 +283,10 @@ async def test_the_agent_may_reach_the_proxy_over_https(pushing_agent: str, endp
     authority = Authority(tmp_path / "authority")
     pair = authority.issue("push")
     with held_ports(1) as (port,):
-        secure = {
+        secure: dict[str, Any] = {
             "push_url": f"https://127.0.0.1:{port}",
             "push_listen": f"127.0.0.1:{port}",
-            "push_tls_cert": str(pair.cert),
-            "push_tls_key": str(pair.key),
+            "tls_ports": TlsPorts(push=TlsFilesOptions(cert=str(pair.cert), key=str(pair.key))),
         }
         async with relaying(pushing_agent, tmp_path / "turns.db", **secure) as relay:
             _, task_id, address = await asking(replace(relay, push_url=secure["push_url"]), endpoint.url)

@@ -15,6 +15,7 @@ import grpc.aio
 import httpx
 import pytest
 from a2a_eval_proxy.grpc_relay.messages import METHODS
+from a2a_eval_proxy.settings.settings import Timeouts
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 from google.protobuf.json_format import ParseDict
@@ -235,7 +236,7 @@ async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, 
     body = json.dumps(in_envelope(DONE, rest)).encode()
     head, *rest_of_it = http(body, b"application/json").pieces[0].partition(b"\r\n")
     get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
-    async with proxied(tmp_path, response_timeout=0.5) as it:
+    async with proxied(tmp_path, timeouts=Timeouts(response=0.5)) as it:
         it.agent.prepare(Answer([b"", head + b"".join(rest_of_it)], paced=True))
         version = {"a2a-version": "1.0"}
         if rest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import a2a_eval_proxy
 import pytest
@@ -54,6 +54,14 @@ def test_flags_win_then_the_environment_then_the_file(config_file: Any) -> None:
     assert (settings.run, settings.store, settings.suite) == ("from-flag", "from-env.db", "from-file.yaml")
 
 
+def test_parts_of_an_object_are_set_one_by_one(config_file: Any) -> None:
+    file = config_file("timeouts: {connect: 1, response: 1, client-send: 1}")
+    env = {"A2A_EVAL_PROXY_TIMEOUTS": "response=2,client_send=2"}
+    timeouts = load({"timeouts": ("client_send=3", "drain=3,shutdown=3")}, env, file).timeouts
+    assert (timeouts.connect, timeouts.response, timeouts.client_send) == (1, 2, 3)
+    assert (timeouts.drain, timeouts.shutdown, timeouts.client_body) == (3, 3, 60)
+
+
 def test_flags_that_were_not_given_are_no_answer() -> None:
     assert load({"run": None}, {"A2A_EVAL_PROXY_RUN": "nightly"}).run == "nightly"
     assert load({"evaluate": False}, {"A2A_EVAL_PROXY_EVALUATE": "true"}).evaluate is False
@@ -70,12 +78,12 @@ def test_defaults() -> None:
 def test_everything_may_come_from_the_file(config_file: Any) -> None:
     file = config_file(
         "upstream: https://agent.example.com/base/\nlisten: 0.0.0.0:80\npublic-url: https://proxy.example.com\n"
-        "evaluate: off\nmax_connections: 5\nturn_timeout: 1.5\nadmin_token: s3cret-s3cret-s3cret\nsuite:\n"
+        "evaluate: off\nlimits: {agent-connections: 5}\nturn_timeout: 1.5\nadmin_token: s3cret-s3cret-s3cret\nsuite:\n"
     )
     settings = load({"upstream": None}, file=file)
     assert settings.upstream == "https://agent.example.com/base"
     assert (settings.listen, settings.public_url) == ("0.0.0.0:80", "https://proxy.example.com")
-    assert (settings.evaluate, settings.max_connections, settings.turn_timeout) == (False, 5, 1.5)
+    assert (settings.evaluate, settings.limits.agent_connections, settings.turn_timeout) == (False, 5, 1.5)
     assert (settings.admin_token, settings.suite) == ("s3cret-s3cret-s3cret", None)
 
 
@@ -85,7 +93,13 @@ def test_an_empty_file_says_nothing(config_file: Any, text: str) -> None:
 
 
 def test_one_set_of_settings_however_given(config_file: Any) -> None:
-    values = {"negotiate": "always", "max_connections": "7", "response_timeout": "2.5", "evaluate": "no", "run": "r"}
+    values = {
+        "negotiate": "always",
+        "limits": "agent_connections=7",
+        "judge_budget": "5/h",
+        "evaluate": "no",
+        "run": "r",
+    }
     by_flag = load({**values, "evaluate": False})
     by_env = load(env={environment_name(name): value for name, value in values.items()})
     by_file = load(file=config_file("\n".join(f"{name}: {value}" for name, value in values.items())))
@@ -142,11 +156,13 @@ MISTAKES = [
     ("turn_timeout", "0", "positive number of seconds"),
     ("turn_timeout", "-1", "positive number of seconds"),
     ("turn_timeout", "nan", "positive number of seconds"),
-    ("connect_timeout", "inf", "positive number of seconds"),
-    ("response_timeout", "soon", "positive number of seconds"),
-    ("max_connections", "0", "positive whole number"),
-    ("max_connections", "1.5", "positive whole number"),
-    ("max_body_bytes", "8MB", "positive whole number"),
+    ("timeouts", "connect=inf", "connect: expected a positive number of seconds"),
+    ("timeouts", "response=soon", "response: expected a positive number of seconds"),
+    ("timeouts", "conect=5", "unknown name 'conect' (did you mean connect?)"),
+    ("limits", "agent_connections=0", "agent_connections: expected a positive whole number"),
+    ("limits", "agent_connections=1.5", "agent_connections: expected a positive whole number"),
+    ("limits", "body_bytes=8MB", "body_bytes: expected a positive whole number"),
+    ("limits", "1000", "expected NAME=VALUE,NAME=VALUE"),
     ("evaluate", "perhaps", "expected true or false"),
 ]
 
@@ -180,8 +196,9 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("max_connections: true", "positive whole number"),
-        ("max_connections: 1.0", "positive whole number"),
+        ("limits: {body_bytes: true}", "positive whole number"),
+        ("limits: {body_bytes: 1.0}", "positive whole number"),
+        ("limits: [1]", "expected NAME=VALUE,NAME=VALUE"),
         ("turn_timeout: yes", "positive number of seconds"),
         ("turn_timeout: [1]", "positive number of seconds"),
         ("run: 2026", "non-empty string"),
@@ -230,7 +247,7 @@ def test_no_more_of_a_file_is_read_than_may_be_in_it() -> None:
 
 
 def test_an_unknown_setting_lists_those_there_are(config_file: Any) -> None:
-    message = problem(file=config_file("port: 1"))
+    message = problem(file=config_file("colour: 1"))
     assert all(name in message for name in FIELDS)
 
 
@@ -378,11 +395,19 @@ def test_every_setting_is_in_the_documents_as_it_is() -> None:
         _, _, flag, default, help_text, _ = (cell.strip() for cell in rows[0].split("|"))
         assert f"--{name.replace('_', '-')}" in flag
         assert help_text == options_of(Settings)[name].help
+        parts = cast("Any", options_of(Settings)[name].parts)
+        for part in dataclasses.fields(parts) if parts else ():
+            shown = "" if part.default is None else f"`{part.default}`"
+            assert f"| `{name}.{part.name}` |  | {shown} | {part.metadata['option'].help} |" in lines
         value = field.default
         if isinstance(value, bool):
             assert default == ("on" if value else "off"), name
         else:
             assert default == ("" if value in (None, (), "") or value is dataclasses.MISSING else f"`{value}`"), name
+
+
+def test_there_are_at_most_fifty_settings() -> None:
+    assert len(FIELDS) <= 50
 
 
 def test_the_page_knows_no_setting_that_is_gone() -> None:
@@ -417,9 +442,9 @@ ADMIN_TOKEN = {"admin_token": "0123456789abcdef"}
     [
         ({"metrics_token": "0123456789abcdef"}, "metrics_token: without admin_token"),
         ({**ADMIN_TOKEN, "metrics_token": "0123456789abcdef"}, "metrics_token: is the admin_token"),
-        ({"admin_tls_cert": "c"}, "admin_tls_cert: requires admin_tls_key"),
-        ({"otlp_tls_key": "c"}, "otlp_tls_key: requires otlp_tls_cert"),
-        ({"otlp": "off", "otlp_tls_cert": "c", "otlp_tls_key": "c"}, "otlp_tls_cert: no traces are received"),
+        ({"tls_ports": {"admin": {"cert": "c"}}}, "tls_ports.admin.cert: requires tls_ports.admin.key"),
+        ({"tls_ports": {"otlp": {"key": "c"}}}, "--tls-ports: otlp: expected off, a PEM file"),
+        ({"otlp": "off", "tls_ports": "otlp=c"}, "tls_ports.otlp: there is no such port"),
     ],
 )
 def test_settings_of_the_admin_port_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
@@ -478,10 +503,10 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
         ({"push_listen": "0.0.0.0:8083"}, "push_listen: nothing is received on 0.0.0.0:8083 without push_url"),
         ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
         (
-            {"push_url": "http://proxy:8083", "push_tls_cert": "c.pem", "push_tls_key": "k.pem"},
-            "push_tls_cert: requires a push_url that begins with https://, got http://proxy:8083",
+            {"push_url": "http://proxy:8083", "tls_ports": "push=c.pem"},
+            "tls_ports.push: requires a push_url that begins with https://, got http://proxy:8083",
         ),
-        ({"push_tls_cert": "c.pem"}, "push_tls"),
+        ({"tls_ports": "push=c.pem"}, "tls_ports.push"),
         ({"push_allow": "10.0.0.1/8"}, "10.0.0.1/8 has host bits set"),
         ({"push_allow": "http://client"}, "http://client: expected public, a host name"),
     ],
@@ -553,9 +578,12 @@ HTTPS = {"upstream": "https://agent"}
         ({"tls_cert": "a"}, "tls_cert: requires tls_key"),
         ({"tls_key": "a"}, "tls_key: requires tls_cert"),
         ({"tls_client_ca": "a"}, "tls_client_ca: clients present certificates over HTTPS only"),
-        ({**HTTPS, "upstream_cert": "a"}, "upstream_cert: requires upstream_key"),
-        ({"upstream_cert": "a", "upstream_key": "a"}, "upstream_cert: requires an agent that uses HTTPS, but upstream"),
-        ({"upstream_ca": "a"}, "upstream_ca: requires an agent that uses HTTPS, but upstream is http://agent:9000"),
+        ({**HTTPS, "upstream_tls": "cert=a"}, "upstream_tls.cert: requires upstream_tls.key"),
+        ({"upstream_tls": "cert=a,key=a"}, "upstream_tls: requires an agent that uses HTTPS, but upstream"),
+        (
+            {"upstream_tls": "ca=a"},
+            "upstream_tls: requires an agent that uses HTTPS, but upstream is http://agent:9000",
+        ),
     ],
 )
 def test_half_a_configuration_of_tls(settings: dict[str, str], said: str) -> None:
@@ -565,3 +593,19 @@ def test_half_a_configuration_of_tls(settings: dict[str, str], said: str) -> Non
 def test_passwords_of_keys_are_masked() -> None:
     pair = {"tls_cert": "c", "tls_key": "k", "tls_key_password": "s3cret"}
     assert "s3cret" not in repr(load(pair))
+    assert "s3cret" not in repr(load({"tls_ports": {"admin": {"cert": "c", "key": "k", "key_password": "s3cret"}}}))
+
+
+@pytest.mark.parametrize("off", [False, "off"])
+def test_a_port_has_the_pair_of_all_ports_its_own_or_none(off: Any) -> None:
+    own = {"otlp": "both.pem", "admin": off}
+    given = {"tls_cert": "c", "tls_key": "k", "tls_ports": own, "push_url": "https://proxy:8083"}
+    settings = load(given)
+    found = {port: settings.tls_of(port) for port in ("listen", "push", "otlp", "admin")}
+    assert {port: (files.cert, files.key) for port, (files, _) in found.items()} == {
+        "listen": ("c", "k"),
+        "push": ("c", "k"),
+        "otlp": ("both.pem", "both.pem"),
+        "admin": (None, None),
+    }
+    assert load({**given, "push_url": "http://proxy:8083"}).tls_of("push")[0].cert is None

@@ -42,7 +42,7 @@ def serving(script: str, store: Path) -> Iterator[tuple[str, Path]]:
     """A proxy with that store: its admin URL and its log."""
     log = store.parent.with_name("log")
     command = [*PROXY, "serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", str(store)]
-    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--shutdown-timeout", "1"]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--timeouts", "shutdown=1"]
     with (
         log.open("wb") as errors,
         subprocess.Popen(mounted(script, *command), stdout=subprocess.PIPE, stderr=errors, text=True) as proxy,

@@ -24,6 +24,7 @@ from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Timeouts
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, StoreUnreachableError, open_store, write_queue
 from a2a_eval_proxy.store.postgres import database
 from a2a_eval_proxy.store.postgres import store as postgres_store
@@ -532,7 +533,7 @@ async def test_a_database_that_never_answers_does_not_hold_up_the_end(
         monkeypatch.setattr(module, "CONNECT_TIMEOUT_S", 100)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d"
-        async with traffic(url, evaluate=False, shutdown_timeout=0.1) as it:
+        async with traffic(url, evaluate=False, timeouts=Timeouts(shutdown=0.1)) as it:
             await it.send()
             loop = asyncio.get_running_loop()
             begun = loop.time()
@@ -546,7 +547,7 @@ async def test_a_database_that_stops_answering_does_not_hold_up_the_end(
     url = postgres.new_database()
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as proxy:
-        it = await proxy.enter_async_context(traffic(url, evaluate=False, shutdown_timeout=0.1))
+        it = await proxy.enter_async_context(traffic(url, evaluate=False, timeouts=Timeouts(shutdown=0.1)))
         await it.send()
         await it.proxy.flush(PATIENCE_S)
         with psycopg.connect(url) as other:

@@ -19,6 +19,7 @@ from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import TrafficLimits
 from a2a_eval_proxy.telemetry import provider
 from a2a_eval_proxy.telemetry.problem_log import SCOPE
 from a2a_eval_proxy.telemetry.provider import result_attributes
@@ -324,7 +325,7 @@ async def test_a_client_that_leaves(collector, agent, tmp_path):
 
 
 async def test_a_request_we_refuse_never_reaches_the_agent(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent, max_header_bytes=300) as (_, client):
+    async with proxying(tmp_path, agent, limits=TrafficLimits(header_bytes=300)) as (_, client):
         assert (await say(client, "artifact please", **{"x-large": "x" * 300})).status_code == 431
     (server,) = collector.spans
     assert server.kind == Span.SPAN_KIND_SERVER

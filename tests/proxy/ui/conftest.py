@@ -14,6 +14,7 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Timeouts
 from a2a_eval_proxy.threads import LoopThread
 from a2a_eval_proxy.turn import Turn
 from a2a_eval_proxy.ui import case_page, run_pages
@@ -125,7 +126,7 @@ def shown_proxy(folder: Path, **settings: Any) -> Iterator[Shown]:
             "otlp": None,
             "store": str(folder / "turns.db"),
             "run": "nightly",
-            "shutdown_timeout": 2.0,
+            "timeouts": Timeouts(shutdown=2.0),
             **settings,
         }
         several = "agents" in given

@@ -71,11 +71,11 @@ async def test_an_agent_that_is_away_a_bad_setting_and_a_check_without_end_are_n
     assert f"127.0.0.1:{port}" in ((await ended(check)).problem or "")
 
     def broken():
-        raise ConfigError("upstream_ca: no such file")
+        raise ConfigError("upstream_tls.ca: no such file")
 
     check = AgentCheck("http://127.0.0.1:1", {}, broken)
     check.start()
-    assert (await ended(check)).problem == "upstream_ca: no such file"
+    assert (await ended(check)).problem == "upstream_tls.ca: no such file"
     monkeypatch.setattr(agent_check, "MAX_CHECK_S", 0.0)
     check.start()
     check._tls = lambda: None

@@ -52,7 +52,7 @@ class Relay:
 def test_a_database_that_stops_answering_does_not_hold_up_the_end(postgres: PostgresServer) -> None:
     relay = Relay(postgres.port)
     url = postgres.new_store().replace(f":{postgres.port}/", f":{relay.port}/")
-    with ChildProcess([COMMAND, "worker", "--store", url, "--shutdown-timeout", "1"]) as worker:
+    with ChildProcess([COMMAND, "worker", "--store", url, "--timeouts", "shutdown=1"]) as worker:
         assert "ready" in worker.read_line()
         relay.frozen.set()
         worker.terminate()

@@ -123,6 +123,9 @@ topologySpreadConstraints:
 {{- if regexMatch "_(token|password)$" $key -}}
 {{- fail (printf "%s.%s: a secret does not belong in a ConfigMap; put A2A_EVAL_PROXY_%s into the Secret of `secret`" $where $given (upper $key)) -}}
 {{- end -}}
+{{- if and (has $key (list "tls_ports" "upstream_tls")) (regexMatch "key[-_]password" (toJson $value)) -}}
+{{- fail (printf "%s.%s.key_password: a secret does not belong in a ConfigMap; put A2A_EVAL_PROXY_%s with key_password=... into the Secret of `secret`" $where $given (upper $key)) -}}
+{{- end -}}
 {{- if and (eq $key "redact_key") (not (contains "${" ($value | toString))) -}}
 {{- fail (printf "%s.%s: a secret does not belong in a ConfigMap; write ${VARIABLE} of the Secret of `secret`" $where $given) -}}
 {{- end -}}
@@ -181,7 +184,15 @@ topologySpreadConstraints:
 
 {{/* The scheme of the admin port, for probes. */}}
 {{- define "a2a-eval-proxy.adminScheme" -}}
-{{- if .Values.settings.admin_tls_cert }}, scheme: HTTPS{{ end -}}
+{{- if include "a2a-eval-proxy.hasTls" (dict "settings" .Values.settings "port" "admin") }}, scheme: HTTPS{{ end -}}
+{{- end -}}
+
+{{/* Whether a port (listen, admin, otlp) speaks TLS: its own files or "off" in tls_ports, else those of all ports. */}}
+{{- define "a2a-eval-proxy.hasTls" -}}
+{{- $ports := .settings.tls_ports | default dict -}}
+{{- if hasKey $ports .port -}}
+{{- if not (has (toString (get $ports .port)) (list "false" "off")) }}true{{ end -}}
+{{- else if .settings.tls_cert }}true{{ end -}}
 {{- end -}}
 
 {{/* The container of the proxy. */}}
@@ -204,8 +215,7 @@ env:
   - {name: A2A_EVAL_PROXY_PUSH_LISTEN, value: "{{ ternary "0.0.0.0" "127.0.0.1" (eq .Values.mode "gateway") }}:18083"}
   - {name: A2A_EVAL_PROXY_PUSH_URL, value: {{ .Values.push.url | default (printf "http://%s:18083" (ternary (printf "%s.%s" (include "a2a-eval-proxy.name" .) .Release.Namespace) "127.0.0.1" (eq .Values.mode "gateway"))) | quote }}}
   {{- end }}
-  - {name: A2A_EVAL_PROXY_DRAIN_DELAY, value: {{ ternary 0 .Values.shutdown.drainDelaySeconds (eq .Values.mode "sidecar") | quote }}}
-  - {name: A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT, value: {{ .Values.shutdown.timeoutSeconds | quote }}}
+  - {name: A2A_EVAL_PROXY_TIMEOUTS, value: "drain={{ ternary 0 .Values.shutdown.drainDelaySeconds (eq .Values.mode "sidecar") }},shutdown={{ .Values.shutdown.timeoutSeconds }}"}
   {{- if eq .Values.store.type "postgresql" }}
   - name: A2A_EVAL_PROXY_STORE
     valueFrom:
@@ -285,7 +295,7 @@ args: {{ toJson . }}
 {{- end }}
 env:
   {{- if .Values.otlp.enabled }}
-  - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "{{ ternary "https" "http" (hasKey .Values.settings "otlp_tls_cert") }}://127.0.0.1:4318"}
+  - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "{{ if include "a2a-eval-proxy.hasTls" (dict "settings" .Values.settings "port" "otlp") }}https{{ else }}http{{ end }}://127.0.0.1:4318"}
   {{- end }}
   {{- with .Values.agent.env }}
   {{- toYaml . | nindent 2 }}
