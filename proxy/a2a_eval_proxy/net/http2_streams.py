@@ -80,7 +80,7 @@ _FOLLOWED = frozenset(
 _NAMES = re.compile(rb"(?:(?::[^\n]*|[!#$%&'*+\-.^_`|~0-9a-z]+)\n)*")
 """Of fields, or of anything that is to be a pseudo-header, one on each line."""
 
-_SECRETS = re.compile(rb"auth|cookie|key|secret|token")
+_SECRETS = re.compile(rb"(?<!:)auth|cookie|key|secret|token")
 """In names of fields that no table of HPACK is to hold: the size of what is sent would say what others have in it."""
 
 _NO_VALUE = re.compile(rb"[\0\r\n]")
