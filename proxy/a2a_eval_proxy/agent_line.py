@@ -133,7 +133,6 @@ class AgentLine:
 
     def watch(self, live: bool) -> None:
         """Start or stop to publish what changes in open turns."""
-        self.events.watch(self.capture.open_turns if live else ())
         self.capture.watch(live)
 
     async def close(self) -> None:

@@ -38,7 +38,6 @@ class TurnEvents(TurnListener):
         self._bus = bus
         self._privacy = privacy
         self._case_of = case_of
-        self._cases: dict[str, str | None] = {}  # the cases of open turns
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="live-events") if privacy.changes_turns else None
         self._waiting = 0
 
@@ -46,10 +45,6 @@ class TurnEvents(TurnListener):
         """Publish what waits to be redacted, and then nothing more."""
         if self._thread is not None:
             await asyncio.to_thread(self._thread.shutdown)
-
-    def watch(self, open_turns: Iterable[Turn]) -> None:
-        """Events during turns are published from now on, and these turns are open; none: they are not any more."""
-        self._cases = {turn.turn_id: self._case_of(turn) for turn in open_turns}
 
     async def open_turns(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
         """The JSON form of open turns, which do not change meanwhile, redacted."""
@@ -60,18 +55,12 @@ class TurnEvents(TurnListener):
 
     def opened(self, turn: Turn) -> None:
         if self._bus.recording:
-            self._cases[turn.turn_id] = case_id = self._case_of(turn)
-            copy = replace(turn, case_id=case_id, findings=list(turn.findings))
+            copy = replace(turn, case_id=self._case_of(turn), findings=list(turn.findings))
             self._publish(lambda: [("turn.opened", self._open_turn(copy))])
 
     def changed(self, changes: TurnChanges) -> None:
         if self._bus.recording:
-            turn = changes.turn
-            case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
-            self._publish(partial(self._changes, changes, case_id))
-
-    def ended(self, turn: Turn) -> None:
-        self._cases.pop(turn.turn_id, None)
+            self._publish(partial(self._changes, changes, self._case_of(changes.turn)))
 
     def closed(self, turns: Sequence[Turn]) -> None:
         for turn in turns if self._bus.recording else ():
