@@ -16,7 +16,7 @@ from .memory import share
 from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .push.registry import WebhookRegistry
-from .relay.opted_in_tasks import Callers, OptedInTasks
+from .relay.opted_in_tasks import Callers
 from .scoring.agent_scoring import Scorings, judge_budget
 from .scoring.pipeline import Pipeline
 from .scoring.turn_memory import QUEUE_BYTES
@@ -104,6 +104,7 @@ class AgentLine:
             metrics,
             awaits=None if self._webhooks is None else self._webhooks.keeps_open,
             keeps_open_turns=shared.keeps_open_turns,
+            parts=shared.parts,
         )
         self.relay = AgentRelay(
             agent,
@@ -115,7 +116,6 @@ class AgentLine:
             self._webhooks,
             shared.bodies,
             wire_bytes=share(32) // shared.parts,
-            opted_in=OptedInTasks(),
             callers=shared.callers,
         )
 

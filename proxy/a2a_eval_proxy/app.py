@@ -267,7 +267,7 @@ class RunningProxy(Control):
         return [shown[turn.turn_id] for turn in newest if turn.turn_id in shown]
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        return await self.serving.wire(turn_id, tasks, began, ended)
+        return self.serving.wire(turn_id, tasks, began, ended)
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines

@@ -25,14 +25,6 @@ class Clock:
         """Seconds since the epoch."""
         return self._offset + self._steady()
 
-    def steady(self, at: float) -> float:
-        """A time of this clock as one of the steady clock, which the processes of a machine share; both in seconds."""
-        return at - self._offset
-
-    def of_steady(self, steady_s: float) -> float:
-        """A time of the steady clock as one of this clock."""
-        return self._offset + steady_s
-
     def align(self, *, busy: bool) -> None:
         """Adopt the system's time; while turns are open (`busy`), by at most 0.01 s."""
         behind_s = self._wall() - self.now()

@@ -32,13 +32,13 @@ MAX_OWN_BYTES = 4 * 1024 * 1024
 """Events that one exchange holds for the case that it is to be observed; beyond that it is observed at once."""
 
 MAX_HELD_BYTES = 64 * 1024 * 1024
-"""Those of all exchanges. Beyond that those with most are observed, or their turns closed where no task is named."""
+"""Those of all exchanges of all agents. Beyond that those with most are observed, or their turns closed where no task
+is named."""
 
 ALIVE_EVERY_S = 10.0
 """Least time between two signs of life of an exchange that is observed."""
 
 _MAX_KNOWN, _MAX_ENDED = 100_000, 1_000
-_FULL = f"open turns take more than {MAX_HELD_BYTES // 1024**2} MiB"
 
 
 @dataclass(slots=True, eq=False)
@@ -96,8 +96,10 @@ class TurnBook:
         *,
         on_opened: Callable[[Turn], None] = lambda turn: None,
         on_evicted: Callable[[int], None] = lambda turns: None,
+        max_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self.rules = rules
+        self.max_bytes = max_bytes
         self.source = source
         self._observe = observe
         self._on_closed = on_closed
@@ -198,7 +200,7 @@ class TurnBook:
                 self._hand_over(own, task_id)
             else:
                 self._named[task_id] = own
-        if self._held_bytes > MAX_HELD_BYTES:
+        if self._held_bytes > self.max_bytes:
             self._make_room(now)
         elif own.held_bytes > MAX_OWN_BYTES and own.fold.task_id and turn_id in self._own:
             self._hand_over(own, own.fold.task_id)
@@ -369,17 +371,17 @@ class TurnBook:
 
     def _make_room(self, now: float) -> None:
         """Give up the largest tasks where too much is held: first those that are over."""
-        while self._ended and self._held_bytes > MAX_HELD_BYTES // 2:
+        while self._ended and self._held_bytes > self.max_bytes // 2:
             self._forget_ended(self._ended.popitem(last=False)[1])
         evicted = 0
         for own in sorted(self._own.values(), key=lambda own: own.held_bytes, reverse=True):
-            if self._held_bytes <= MAX_HELD_BYTES // 2:
+            if self._held_bytes <= self.max_bytes // 2:
                 break
             if own.fold.task_id:
                 self._hand_over(own, own.fold.task_id)
             else:
                 evicted += 1
-                own.fold.stop(now, _FULL)
+                own.fold.stop(now, f"open turns take more than {self.max_bytes / 1024**2:g} MiB")
                 self._close(own)
         if evicted:
             self._on_evicted(evicted)

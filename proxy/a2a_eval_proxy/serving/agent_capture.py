@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ..capture.task_fold import FoldRules
-from ..capture.turn_book import TurnBook
+from ..capture.turn_book import MAX_HELD_BYTES, TurnBook
 from ..capture.turn_changes import ChangeTracker, TurnChanges
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
@@ -23,7 +23,7 @@ from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListeners
 from ..turn import Turn
-from .task_log import TaskLog
+from .task_log import MAX_UNSENT_BYTES, TaskLog
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +54,10 @@ class AgentCapture:
         *,
         awaits: Callable[[str], Awaitable[bool]] | None,
         keeps_open_turns: bool,
+        parts: int,
     ) -> None:
-        """`awaits`: see `TaskLog`. `keeps_open_turns`: a later process may continue them."""
+        """`awaits`: see `TaskLog`. `keeps_open_turns`: a later process may continue them.
+        `parts`: into how many the memory is divided."""
         settings, source = agent.settings, secrets.token_hex(8)
         rules = FoldRules(settings.turn_timeout, settings.require_artifact_uri, settings.dialects)
         self._pipeline = pipeline
@@ -78,6 +80,7 @@ class AgentCapture:
             on_closed=self._closed,
             on_changed=self._may_have_changed,
             awaits=awaits,
+            max_unsent_bytes=MAX_UNSENT_BYTES // parts,
         )
         self.book = TurnBook(
             rules,
@@ -86,6 +89,7 @@ class AgentCapture:
             self._closed_here,
             on_opened=listeners.opened,
             on_evicted=self._evicted,
+            max_bytes=MAX_HELD_BYTES // parts,
         )
 
     @property

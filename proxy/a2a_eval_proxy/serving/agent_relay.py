@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class AgentRelay:
-    """Relays the requests that a `DataPort` has for one agent, between `open` and `close`."""
+    """Relays the requests that a `DataPort` has for one agent."""
 
     def __init__(
         self,
@@ -55,17 +55,14 @@ class AgentRelay:
         bodies: BodyMemory,
         *,
         wire_bytes: int,
-        opted_in: OptedInTasks,
         callers: Callers,
     ) -> None:
         """`book` receives what is captured. `webhooks` None: they are not relayed. `bodies` is that of all agents;
-        `wire_bytes`: what is kept of exchanges, at most. Reads the files of TLS. Raises ConfigError.
-        """
+        `wire_bytes`: what is kept of exchanges, at most. Reads the files of TLS. Raises ConfigError."""
         self.agent = agent
         self.settings = settings = agent.settings
         self.book = book
         self._requests = requests
-        self._stack = AsyncExitStack()
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(wire_bytes, max_age_s) if privacy.covers_texts else None
@@ -96,7 +93,7 @@ class AgentRelay:
             self._negotiation,
             metrics,
             cards=self._cards,
-            opted_in=opted_in,
+            opted_in=OptedInTasks(),
             callers=callers,
             bodies=bodies,
             reachability=Reachability(settings.upstream),
@@ -142,7 +139,7 @@ class AgentRelay:
         shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
         return {"name": self.agent.name, "url": url, "card": shown}
 
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn in memory (`relay.wire_json`), with the name of their agent; none where rules cannot
         be applied to them."""
         if self._wire_log is None:
@@ -150,9 +147,8 @@ class AgentRelay:
         found = self._wire_log.of_turn(turn_id, tasks, began, ended)
         return [exchange_json(one) | {"agent_name": self.agent.name or None} for one in found]
 
-    def open(self) -> None:
-        """Requests may come, until `close`."""
-        stack = self._stack
+    def open(self, stack: AsyncExitStack) -> None:
+        """Requests may come, until the stack ends."""
         stack.callback(self._relay.upstream.http.close)
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
@@ -160,10 +156,6 @@ class AgentRelay:
         if self.notifications is not None:
             stack.callback(self.notifications.close)
         self._negotiation.refresh(asyncio.get_running_loop().time())
-
-    async def close(self) -> None:
-        """No more requests come."""
-        await self._stack.aclose()
 
     def expire(self, now: float) -> None:
         """Close the turns, and forget the exchanges, whose time is over."""

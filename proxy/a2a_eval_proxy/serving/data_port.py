@@ -71,16 +71,15 @@ class DataPort:
         if self._grpc_server is not None:
             self._grpc_server.retire()
 
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """See `AgentRelay.wire`."""
-        return [one for agent in self._agents for one in await agent.wire(turn_id, tasks, began, ended)]
+        return [one for agent in self._agents for one in agent.wire(turn_id, tasks, began, ended)]
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
         for agent in self._agents:
-            stack.push_async_callback(agent.close)
-            agent.open()
+            agent.open(stack)
         routes = AgentRoutes(
             [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in self._agents], self.metrics
         )

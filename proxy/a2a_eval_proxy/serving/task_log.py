@@ -36,7 +36,7 @@ from ..turn import Turn
 logger = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES = share(16)
-"""Of observations that the store has not taken; further events are left out."""
+"""Of all agents: of observations that the store has not taken; further events are left out."""
 
 MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy; further events are left out."""
@@ -81,11 +81,13 @@ class TaskLog:
         on_closed: Callable[[Turn], None],
         on_changed: Callable[[Turn], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
         """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
         `on_changed` open ones. `awaits` says whether notifications of a task, whose id is as in the store, may come;
         None: never."""
         self._log = log
+        self._max_unsent_bytes = max_unsent_bytes
         self._store = store
         self._pipeline = pipeline
         self._agent = agent
@@ -121,7 +123,7 @@ class TaskLog:
         """Keep an observation that takes at most `size` bytes. Neither waits nor raises."""
         known = self._bytes.get(task_id, 0) + size
         if observation["kind"] == "event" and size:
-            if known > MAX_TASK_BYTES or self._unsent_bytes + size > MAX_UNSENT_BYTES:
+            if known > MAX_TASK_BYTES or self._unsent_bytes + size > self._max_unsent_bytes:
                 if task_id in self._left_out:
                     return
                 self._left_out.add(task_id)

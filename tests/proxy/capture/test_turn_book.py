@@ -6,10 +6,8 @@ import itertools
 import json
 from collections import Counter
 from typing import Any
-from unittest import mock
 
 import pytest
-from a2a_eval_proxy.capture import turn_book
 from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules
 from a2a_eval_proxy.capture.turn_book import ReportedExchange
 from a2a_eval_proxy.memory import of_json
@@ -1211,10 +1209,8 @@ def test_the_timeout_can_be_set() -> None:
 LARGE = "x" * 10_000
 
 
-def test_turns_that_take_too_much_memory_are_closed_unless_their_task_is_known(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turn_book, "MAX_HELD_BYTES", 100_000)
+def test_turns_that_take_too_much_memory_are_closed_unless_their_task_is_known(wire: Wire) -> None:
+    wire.book.max_bytes = 100_000
     named, small, unnamed = wire.sends(), wire.sends(), wire.sends()
     wire.streams(named, task("WORKING", artifact("a", text=5 * LARGE), task_id="named"))
     wire.streams(small, message("hi"))
@@ -1251,27 +1247,27 @@ def test_what_is_held_is_bounded_and_given_back(steps: list[tuple[str, Any]], li
     wire = Wire()
     under_way: list[ReportedExchange] = []
     sent = 0
-    with mock.patch.object(turn_book, "MAX_HELD_BYTES", limit):
-        for step, what in steps:
-            wire.now += 0.1
-            if step == "send":
-                under_way.append(wire.sends(what))
-                sent += 1
-            elif step == "watch":
-                under_way.append(wire.watches())
-            elif step == "pass":
-                wire.passes(what)
-            elif step == "end" and under_way:
-                wire.ends(under_way.pop(what % len(under_way)))
-            elif step in ("stream", "answer") and under_way:
-                number, event = what
-                exchange = under_way[number % len(under_way)]
-                wire.book.feed(exchange, event, wire.now, live=step == "stream", size=size_of(event))
-            assert wire.book.held_bytes <= limit
-        for one in under_way:
-            wire.ends(one)
-        wire.passes(4_000)
-        wire.passes(4_000)
+    wire.book.max_bytes = limit
+    for step, what in steps:
+        wire.now += 0.1
+        if step == "send":
+            under_way.append(wire.sends(what))
+            sent += 1
+        elif step == "watch":
+            under_way.append(wire.watches())
+        elif step == "pass":
+            wire.passes(what)
+        elif step == "end" and under_way:
+            wire.ends(under_way.pop(what % len(under_way)))
+        elif step in ("stream", "answer") and under_way:
+            number, event = what
+            exchange = under_way[number % len(under_way)]
+            wire.book.feed(exchange, event, wire.now, live=step == "stream", size=size_of(event))
+        assert wire.book.held_bytes <= limit
+    for one in under_way:
+        wire.ends(one)
+    wire.passes(4_000)
+    wire.passes(4_000)
     assert (len(wire.closed), wire.open_turns) == (sent, [])
 
 
