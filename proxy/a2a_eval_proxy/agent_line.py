@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from .scoring.turn_memory import QUEUE_BYTES
 from .serving.agent_capture import AgentCapture
 from .serving.agent_relay import AgentRelay
 from .settings.settings import Agent
-from .store import Store, StoreError
+from .store import Store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.turn_events import TurnEvents
@@ -31,8 +30,6 @@ from .telemetry.turn_listener import TurnListener, TurnListeners
 
 if TYPE_CHECKING:
     from .telemetry.provider import Telemetry
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -141,17 +138,8 @@ class AgentLine:
         await self.events.close()
 
 
-async def resume(pipelines: Iterable[Pipeline]) -> None:
-    """Score what an earlier process left."""
-    try:
-        resumed = sum([await pipeline.resume() for pipeline in pipelines])
-    except StoreError as error:
-        logger.error("what an earlier process left pending is not scored: %s", error)
-    else:
-        if resumed:
-            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
-
-
-def run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
+def run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Do this in the background, until `stack` ends it."""
-    stack.callback(asyncio.get_running_loop().create_task(work).cancel)
+    task = asyncio.get_running_loop().create_task(work)
+    stack.callback(task.cancel)
+    return task

@@ -18,7 +18,7 @@ from .admin.agent_report import AgentReport, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
-from .agent_line import AgentLine, SharedParts, resume, run_in
+from .agent_line import AgentLine, SharedParts, run_in
 from .body_memory import BodyMemory
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
@@ -36,7 +36,7 @@ from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.data_port import DataPort
 from .settings import Settings
-from .store import Store, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
@@ -55,9 +55,6 @@ _SHARED_FILE = (
 )
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
-_OBSERVED_S = 3_600.0
-"""How long observations stay that no proxy has made a turn of: they are not redacted, and agents may be by now."""
-
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
 
@@ -136,7 +133,7 @@ async def run_proxy(
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, [line.pipeline for line in lines.values()], stack)
         _warn_of_unknown_agents(lines)
-        run_in(stack, _expire(proxy, tracing))
+        run_in(stack, _expire(proxy, metrics))
         run_in(stack, _prune(store, settings))
         for line in lines.values():
             line.start(stack)
@@ -406,15 +403,21 @@ async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitSta
     error = await asyncio.to_thread(store.first_attempt, _STORE_WAIT_S)
     if error is not None and not error.may_pass:
         raise error
-    resuming = loop.create_task(_resume(pipelines, opened))
-    stack.callback(resuming.cancel)
+    resuming = run_in(stack, _resume(pipelines, opened))
     if error is None and store.health.problem is None:
         await resuming
 
 
 async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
+    """Once the store is open, score what an earlier process left."""
     await opened.wait()
-    await resume(pipelines)
+    try:
+        resumed = sum([await pipeline.resume() for pipeline in pipelines])
+    except StoreError as error:
+        logger.error("what an earlier process left pending is not scored: %s", error)
+    else:
+        if resumed:
+            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
 
 
 async def _prune(store: Store, settings: Settings) -> None:
@@ -435,9 +438,15 @@ async def _prune(store: Store, settings: Settings) -> None:
         await asyncio.sleep(_PRUNE_EVERY_S)
 
 
-async def _expire(proxy: RunningProxy, tracing: Tracing | None) -> None:
+async def _expire(proxy: RunningProxy, metrics: Metrics) -> None:
+    """Close turns and forget exchanges whose time is over, and follow the system's clock, periodically."""
+    now = asyncio.get_running_loop().time
     while True:
+        due = now() + _EXPIRE_EVERY_S
         await asyncio.sleep(_EXPIRE_EVERY_S)
+        metrics.loop_delay_s.observe(max(0.0, now() - due))
         CLOCK.align(busy=bool(proxy.open_turns))
-        if tracing is not None:
-            tracing.expire(CLOCK.now())
+        for line in proxy.lines.values():
+            line.relay.expire(CLOCK.now())
+        if proxy.tracing is not None:
+            proxy.tracing.expire(CLOCK.now())

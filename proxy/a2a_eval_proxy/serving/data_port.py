@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from ..clock import CLOCK
 from ..net.browser_guard import HostNames
 from ..net.client_limits import Capacity, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
@@ -27,7 +25,6 @@ from .refusals import GrpcRefusal
 
 logger = logging.getLogger(__name__)
 
-_EXPIRE_EVERY_S = 0.5
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
 
 
@@ -95,7 +92,6 @@ class DataPort:
             )
             await notifications.open(stack)
             logger.info("webhooks: notifications of the agent are received on %s", notifications.url)
-        stack.callback(asyncio.get_running_loop().create_task(self._expire()).cancel)
         data: Application = RoutedRequests(routes, settings.public_url, self._names)
         calls: StreamHandler = RoutedCalls(routes)
         if settings.upstream:  # the way to the only agent is short
@@ -149,13 +145,3 @@ class DataPort:
         own = self._settings.tls_of("listen")
         files = TlsFiles.of(*own, ca=self._settings.tls_client_ca, ca_setting="tls_client_ca", alpn=alpn)
         return server_tls(files, self.files, name)
-
-    async def _expire(self) -> None:
-        now = asyncio.get_running_loop().time
-        while True:
-            due = now() + _EXPIRE_EVERY_S
-            await asyncio.sleep(_EXPIRE_EVERY_S)
-            self.metrics.loop_delay_s.observe(max(0.0, now() - due))
-            CLOCK.align(busy=any(agent.book.open_turns for agent in self._agents))
-            for agent in self._agents:
-                agent.expire(CLOCK.now())
