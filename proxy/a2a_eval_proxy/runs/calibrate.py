@@ -36,10 +36,9 @@ from .. import audit
 from ..errors import UNREACHABLE, ConfigError
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.awaited_trees import trees_read_by
 from ..scoring.case_book import CaseBook
-from ..scoring.pipeline import MAX_HISTORY
-from ..scoring.scorer import Scorer
+from ..scoring.evidence import trees_read_by
+from ..scoring.scorer import MAX_EARLIER, Scorer
 from ..settings.store_url import masked_url
 from ..store import Store, TurnQuery
 from ..store.base import TurnJson
@@ -351,12 +350,11 @@ class _Work:
 
     async def _case(self, turn: Turn, evaluator: EvaluatorBase, stored: TurnJson) -> EvalCase:
         """What the evaluator receives, as it did when the turn was scored. Raises ValueError."""
-        found = await self._store.earlier(turn, MAX_HISTORY, turn.agent_of_conversation)
-        earlier = [self._privacy.stored_turn(one) for one in found if not lacks_content(one["user_text"])]
-        place = sum(one["case_id"] == turn.case_id for one in earlier) if turn.case_id else 0
+        found = await self._store.earlier(turn, MAX_EARLIER, turn.agent_of_conversation)
+        earlier = [self._privacy.stored_turn(one) for one in found]
         read = [{**stored, "case_id": turn.case_id}]
         trees = await trees_read_by(self._scorer, self._store, read, self._privacy)
-        case = self._scorer.eval_case(turn, place, earlier, trees.get(turn.turn_id))
+        case = self._scorer.eval_case(turn, earlier, trees.get(turn.turn_id))
         if not evaluator.reads_results:
             return case
         others = (EvalResult.from_dict(one) for one in stored["evaluations"] if one["evaluator"] != evaluator.metric)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import Literal
 
 from tool_call_evaluators.suite import Suite
@@ -11,12 +12,14 @@ from tool_call_evaluators.suite.model import combined
 from .. import audit
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.pipeline import Pipeline
+from ..scoring.case_book import CaseBook
+from ..scoring.executor import ThreadExecutor
 from ..scoring.ray_executor import RayExecutor
-from ..scoring.scorer import TurnJson
+from ..scoring.rescoring import Rescoring
+from ..scoring.scorer import Scorer, TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError
-from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run, scoring
+from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
 from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 
@@ -41,7 +44,7 @@ async def evaluate_store(
 ) -> RunResult:
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
-    Which case a turn belongs to: see `Pipeline.rescoring`. `watch` counts the turns; for `texts` and `terms`, see
+    Which case a turn belongs to: see `Rescoring`. `watch` counts the turns; for `texts` and `terms`, see
     `load_and_judge_run`. `others` are further suites, each for its own cases. Turns of cases that are not selected keep
     their results and do not count; with `others`, nor do those without a case. Evaluators see the turns as `privacy`
     redacts them; the store keeps them as they are.
@@ -62,16 +65,21 @@ async def evaluate_store(
         watch.plan(sum(summary.turns for summary in await store.runs(run)))
         judged = [privacy.suite(part) for part in selected]
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None
-        executor = RayExecutor(privacy.suite(whole), location, privacy) if engine == "ray" else None
-        page_size = executor.batch if executor else _PAGE
-        async with scoring(store, whole, privacy, executor, watch) as (pipeline, scorer):
-            await _score_again(store, run, pipeline, only, page_size, watch)
+        cases = CaseBook(whole, privacy=privacy)
+        scorer = Scorer(cases, whole, privacy.judge_cache(store.judge_cache))
+        on_ray = RayExecutor(privacy.suite(whole), location, privacy) if engine == "ray" else None
+        executor = on_ray or ThreadExecutor(scorer)
+        rescoring = Rescoring(store, cases, scorer, executor, watch, privacy, only)
+        try:
+            await _score_again(store, run, rescoring, on_ray.batch if on_ray else _PAGE, watch)
+        finally:
+            await asyncio.to_thread(executor.close)
         return await load_and_judge_run(
             store,
             scorer,
             judged,
             run,
-            moved=pipeline.moved,
+            moved=rescoring.moved,
             texts=texts,
             privacy=privacy,
             partial=bool(selection),
@@ -79,25 +87,22 @@ async def evaluate_store(
         )
 
 
-async def _score_again(
-    store: Store, run: str | None, pipeline: Pipeline, only: Collection[str] | None, page_size: int, watch: RunWatch
-) -> None:
-    async with pipeline.rescoring(only) as rescore:
-        page: list[TurnJson] = []
-        async for turn in turns_of(store, run):
-            if turn["status"] == "open":  # its outcome is not known: it counts as never scored
-                watch.advance()
-                continue
-            if lacks_content(turn["user_text"]):
-                raise StoreError(
-                    f"turn {turn['turn_id']} of run {turn['run']} was stored without content (--no-content); "
-                    "it keeps its scores and cannot be scored again"
-                )
-            page.append(turn)
-            if len(page) == page_size:
-                rescore(page)
-                await pipeline.drained()
-                watch.advance(len(page))
-                page = []
-        rescore(page)
+async def _score_again(store: Store, run: str | None, rescoring: Rescoring, page_size: int, watch: RunWatch) -> None:
+    page: list[TurnJson] = []
+    async for turn in turns_of(store, run):
+        if turn["status"] == "open":  # its outcome is not known: it counts as never scored
+            watch.advance()
+            continue
+        if lacks_content(turn["user_text"]):
+            raise StoreError(
+                f"turn {turn['turn_id']} of run {turn['run']} was stored without content (--no-content); "
+                "it keeps its scores and cannot be scored again"
+            )
+        page.append(turn)
+        if len(page) == page_size:
+            await rescoring.score(page)
+            watch.advance(len(page))
+            page = []
+    await rescoring.score(page)
+    await rescoring.score_conversations()
     watch.advance(len(page))

@@ -36,7 +36,6 @@ from tool_call_evaluators.visibility import TURN_SUCCEEDED
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
-from ..scoring.executor import ScoringExecutor
 from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from ..store import (
@@ -108,15 +107,13 @@ async def scoring(
     store: Store,
     suite: Suite,
     privacy: Privacy,
-    executor: ScoringExecutor | None = None,
-    listener: TurnListener | None = None,
+    listener: TurnListener,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[tuple[Pipeline, Scorer]]:
     """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
     cases = CaseBook(suite, privacy=privacy)
     scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
-    listener = listener or TurnListener()
-    pipeline = Pipeline(store, cases, scorer, listener, Metrics(), tracing, privacy, executor)
+    pipeline = Pipeline(store, cases, scorer, listener, Metrics(), tracing, privacy)
     try:
         yield pipeline, scorer
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,10 +19,6 @@ _CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
 """What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
 
 
-PositionKey = tuple[str, str, str, str | None]
-"""Run, case id, conversation id, and with which agent the conversation is (`Turn.agent_of_conversation`)."""
-
-
 @dataclass(frozen=True, slots=True)
 class RegisteredCase:
     """A case registered with the admin API. `context_id` ties it to one conversation, whatever its texts; `size` is
@@ -37,30 +33,6 @@ class TooManyCasesError(Exception):
     """No further case can be registered; the message says how many there are."""
 
 
-class TurnPositions:
-    """How many turns a conversation had in a case, in a run. Keeps the `limit` most recently used ones."""
-
-    def __init__(self, limit: int) -> None:
-        self._counts: Recent[PositionKey, int] = Recent(limit)
-
-    def __iter__(self) -> Iterator[PositionKey]:
-        return iter(self._counts)
-
-    def add(self, counts: Mapping[tuple[str, str, str], int], agent: str | None) -> None:
-        """Count turns that the store has, of this agent; others may have come before it could be read."""
-        for place, count in counts.items():
-            self._counts[*place, agent] = self._counts.get((*place, agent), 0) + count
-
-    def next(self, turn: Turn) -> int:
-        """The position of a turn in its conversation, from 0; it is counted."""
-        if not turn.case_id or not turn.conversation_id:
-            return 0
-        key = (turn.run, turn.case_id, turn.conversation_id, turn.agent_of_conversation)
-        position = self._counts.get(key, 0)
-        self._counts[key] = position + 1
-        return position
-
-
 class CaseBook:
     """The cases in force: the suite's, and those registered while the proxy runs.
 
@@ -70,7 +42,7 @@ class CaseBook:
 
     def __init__(self, suite: Suite | None, max_conversations: int = 100_000, *, privacy: Privacy = NO_PRIVACY) -> None:
         self.suite = suite
-        self._privacy, self._redactor = privacy, privacy.redactor
+        self.privacy, self._redactor = privacy, privacy.redactor
         self._suite_cases = {case.id: self._seen(case) for case in suite.cases} if suite else {}
         self._suite_texts = _Index()
         for case in suite.cases if suite else ():
@@ -154,12 +126,14 @@ class CaseBook:
             self.remember(conversation_id, found, agent_name)
         return found
 
-    def case_of(self, turn: Turn) -> str | None:
-        """The case of an open turn that is not redacted, as far as it is known. Remembers nothing."""
+    def case_of(self, turn: Turn, *, closed: bool = False) -> str | None:
+        """The case of a turn that is not redacted, as far as it is known. That of one that is not `closed` may change:
+        it is not remembered for the conversation."""
         named = turn.case_id
         if named and self.case(named) is None:
-            named = self._privacy.identifier(named)
-        return self._find(named, self._privacy.identifier(turn.conversation_id), turn.user_text, turn.agent_name)
+            named = self.privacy.identifier(named)
+        place = named, self.privacy.identifier(turn.conversation_id), turn.user_text, turn.agent_name
+        return self.match(*place) if closed else self._find(*place)
 
     def _find(self, case_id: str | None, conversation_id: str, user_text: str, agent_name: str | None) -> str | None:
         contexts = self._contexts.get(conversation_id)

@@ -21,9 +21,8 @@ from ..errors import BAD_INPUT
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
-from ..turn import Turn
 from .case_book import CaseBook
-from .executor import ExecutorLostError, Outcome, Work, gathered
+from .executor import ExecutorLostError, ToScore, gathered
 from .scorer import NO_TREES, Results, Scorer, TurnJson
 
 T = TypeVar("T")
@@ -83,13 +82,10 @@ class RayExecutor:
         self._score_turns = ray.remote(_score_turns)
         self._score_conversation = ray.remote(_score_conversation)
 
-    async def score(self, work: Work) -> Outcome:
-        """Ignores evidence of traces: turns that are scored again have none."""
-        given = [(one.job.redacted, one.job.earlier, one.history, one.tree) for one in work]
-        parts = [given[start : start + _TURNS_PER_TASK] for start in range(0, len(given), _TURNS_PER_TASK)]
+    async def score(self, work: Sequence[ToScore]) -> list[Results]:
+        parts = [work[start : start + _TURNS_PER_TASK] for start in range(0, len(work), _TURNS_PER_TASK)]
         done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
-        results = [self._privacy.stored_results(result) for part in done for result in part]
-        return [(turn, result) for (turn, *_), result in zip(given, results, strict=True)]
+        return [self._privacy.stored_results(result) for part in done for result in part]
 
     async def score_conversations(
         self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
@@ -98,7 +94,8 @@ class RayExecutor:
         for turns in conversations:
             own = {turn["turn_id"]: trees[turn["turn_id"]] for turn in turns if turn["turn_id"] in trees}
             tasks.append(self._score_conversation.remote(self._evaluators, turns, own))
-        return await self._all(tasks)
+        done = await self._all(tasks)
+        return [results and self._privacy.stored_results(results) for results in done]
 
     def close(self) -> None:
         import ray
@@ -132,10 +129,7 @@ def _one_line(error: Exception) -> str:
 # ── in a process of Ray ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _score_turns(
-    evaluators: list[Any], turns: Sequence[tuple[Turn, int, Sequence[TurnJson], AgentTurn | None]]
-) -> list[Results]:
-    """The results for each turn, given with its earlier turns and its tree as `Scorer.score` wants them."""
+def _score_turns(evaluators: list[Any], turns: Sequence[ToScore]) -> list[Results]:
     scorer, runner = _evaluators(evaluators[0])
     return runner.run(gathered(scorer.score(*turn) for turn in turns))
 

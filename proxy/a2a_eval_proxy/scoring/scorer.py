@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
-from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
+from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, is_built_in
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
@@ -20,7 +19,6 @@ from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.expectation import CALL_FIELDS
-from tool_call_evaluators.suite.writing import case_dict
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
     TURN_SUCCEEDED,
@@ -29,9 +27,7 @@ from tool_call_evaluators.visibility import (
     visibility_in,
 )
 
-from ..memory import of_json
 from ..privacy.content_removal import lacks_content
-from ..store.encoding import json_bytes
 from ..turn import Turn
 from .case_book import CaseBook
 
@@ -45,11 +41,13 @@ NO_TREES: Mapping[str, AgentTurn] = {}
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
 
-_AT_ONCE, _TEXT_AT_ONCE = 20, 20_000
-"""Evaluators times calls, of some 15 us each, and characters, for which the event loop has time."""
+MAX_EARLIER, MAX_HISTORY = 200, 50
+"""Of a conversation, how many turns before a turn are read to find its place in its case, and how many of these
+evaluators receive."""
 
 _INVALIDATED = "the simulated user invalidated the conversation"
 _UNREACHABLE = "the agent could not be reached: an answer that did not come is not an empty one"
+_NO_EARLIER = "the turns before it could not be read"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
 
@@ -57,19 +55,15 @@ _NO_CONTENT = "the turn was stored without its content (--no-content), so it can
 class Evaluators:
     """Those in force for a case, or for turns without one.
 
-    `is_async`: one of those for turns waits for something (a judge), so that scoring needs an event loop.
     `is_cheap`: those for turns are built in and only compute, which takes microseconds.
     """
 
     turn: Sequence[EvaluatorBase]
     conversation: Sequence[EvaluatorBase]
-    is_async: bool
     is_cheap: bool
     reads_trees: bool
     """Whether an evaluator of either scope, or what the case says of its calls, needs the turns that a turn caused. A
     turn waits for these, so that a conversation need not."""
-    has_patterns: bool
-    """Whether one of those for turns has regular expressions of its own, or of the tools' schemas."""
 
 
 class Scorer:
@@ -88,7 +82,7 @@ class Scorer:
         self._judge_cache = judge_cache
         self._shared = self._build(None)
         self._own: dict[str, tuple[Case, Evaluators]] = {}
-        self._patterns: dict[str, tuple[Case, bool]] = {}
+        self._quick: dict[str | None, tuple[Case | None, bool]] = {}
         self._without_case = Case(id="", turns=()).completed(self._suite)
 
     def evaluators(self, case_id: str | None) -> Evaluators:
@@ -105,89 +99,68 @@ class Scorer:
         """Whether turns of that case are scored with the turns that they caused."""
         return self.evaluators(case_id).reads_trees
 
+    def reads_earlier(self, case_id: str | None) -> bool:
+        """Whether turns of that case are scored in the light of those before them."""
+        case = self._cases.case(case_id) if case_id else None
+        has_several = case is not None and (len(case.turns) > 1 or case.simulate is not None)
+        return has_several or not self.evaluators(case_id).is_cheap
+
+    def is_quick(self, case_id: str | None) -> bool:
+        """Whether scoring small turns of that case takes microseconds: nothing has to be read for them, and no regular
+        expression is matched, which may take a second for the text of a hostile agent."""
+        case = self._cases.case(case_id) if case_id else None
+        key = None if case is None else case.id
+        known = self._quick.get(key)
+        if known is None or known[0] is not case:  # a registered case may be replaced
+            of_turns = self.evaluators(key).turn
+            patterns = "$regex" in repr((case, of_turns)) or any(
+                item.name == "tool_call_validity" or getattr(item, "error_detector", None) for item in of_turns
+            )
+            quick = not (patterns or self.reads_earlier(key) or self.reads_trees(key))
+            known = self._quick[key] = case, quick
+        return known[1]
+
     async def score(
-        self, turn: Turn, earlier: int, history: Iterable[TurnJson] = (), tree: AgentTurn | None = None
+        self, turn: Turn, earlier: Sequence[TurnJson] | None = (), tree: AgentTurn | None = None
     ) -> Results:
-        """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
-        so far, of whatever case, and `tree` is the turn with those that it caused, for evaluators that read it.
+        """Results for a turn, as they may be stored. It waits for judges alone.
+
+        `earlier` are the last turns of its conversation before it, if it `reads_earlier` (None: they cannot be read),
+        and `tree` is the turn with those that it caused, if it `reads_trees`.
 
         A turn that the agent failed, or whose case says in which state it ends, has a result of its own,
         `turn_succeeded`. Never raises for what an agent sent or an evaluator did: that becomes an `errored` result.
         """
         evaluators = self.evaluators(turn.case_id).turn
-        case = self._case_or_errors(turn, earlier, evaluators, history, tree)
-        with self.as_sample(turn.case_id, turn.conversation_id):
-            results = case if isinstance(case, list) else await evaluate(case, evaluators)
-        return self._results(turn, earlier, case, evaluators, results)
-
-    def score_now(self, turn: Turn, earlier: int, tree: AgentTurn | None = None) -> Results:
-        """As `score`, where no evaluator of turns `is_async`."""
-        return self._score_now(turn, earlier, self.evaluators(turn.case_id).turn, tree)
-
-    def _score_now(
-        self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], tree: AgentTurn | None = None
-    ) -> Results:
-        case = self._case_or_errors(turn, earlier, evaluators, (), tree)
-        results = case if isinstance(case, list) else evaluate_sync(case, evaluators)
-        return self._results(turn, earlier, case, evaluators, results)
-
-    def _results(
-        self,
-        turn: Turn,
-        earlier: int,
-        case: EvalCase | list[EvalResult],
-        evaluators: Sequence[EvaluatorBase],
-        results: Sequence[EvalResult],
-    ) -> Results:
-        """JSON forms; first that of the turn itself, if it has one."""
-        expected = self._cases.states_of(turn, earlier)
+        place = place_in_case(turn.case_id, earlier or ())
+        case = self._case_or_errors(turn, earlier, evaluators, tree)
+        if isinstance(case, list):
+            results = case
+        else:
+            with self.as_sample(turn.case_id, turn.conversation_id):
+                results = await evaluate(case, evaluators)
+        expected = self._cases.states_of(turn, place)
         if turn.state in expected and turn.state in FAILED_STATES and isinstance(case, EvalCase):
             results = [_excused(*each, case) for each in zip(results, evaluators, strict=True)]
         own = turn_result(turn.state, turn.response_text, turn.findings, expected)
-        return _json(results if own is None else [own, *results])
-
-    def score_at_once(self, turn: Turn, earlier: int) -> Results | None:
-        """As `score_now`, where the event loop has time for it: a fraction of a millisecond. Else None.
-
-        A regular expression may take a second for the text of a hostile agent, so that none is matched here.
-        """
-        evaluators = self.evaluators(turn.case_id)
-        if not evaluators.is_cheap or evaluators.reads_trees or len(evaluators.turn) * len(turn.tool_calls) > _AT_ONCE:
-            return None
-        text = len(turn.response_text) + of_json(json_bytes([call.arguments for call in turn.tool_calls]))
-        for call in turn.tool_calls:
-            text += len(call.result or "")
-        if text > _TEXT_AT_ONCE or self._matches_patterns(turn.case_id, evaluators):
-            return None
-        return self._score_now(turn, earlier, evaluators.turn)
-
-    def _matches_patterns(self, case_id: str | None, evaluators: Evaluators) -> bool:
-        """Whether an evaluator, or what the case expects, has regular expressions."""
-        case = self._cases.case(case_id) if case_id else None
-        if case is None:
-            return evaluators.has_patterns
-        known = self._patterns.get(case.id)
-        if known is None or known[0] is not case:  # a registered case may be replaced
-            found = evaluators.has_patterns or '"$regex"' in canonical(case_dict(case, self._suite))
-            known = self._patterns[case.id] = case, found
-        return known[1]
+        return self._cases.privacy.stored_results(_json(results if own is None else [own, *results]))
 
     async def score_conversation(
         self, turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn] = NO_TREES
     ) -> Results | None:
-        """Results for the turns of one conversation and one case (or none), as a whole. `trees`: as for `score`, by
-        the ids of turns.
+        """Results for the turns of one conversation and one case (or none), as a whole, as they may be stored. `trees`:
+        as for `score`, by the ids of turns.
 
         None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
         `score` does.
         """
         whole = self.whole_case(turns, trees)
         if not isinstance(whole, EvalCase):
-            return whole
+            return whole and self._cases.privacy.stored_results(whole)
         case_id = turns[0]["case_id"]
         with self.as_sample(case_id, turns[0]["conversation_id"]):
             found = await evaluate_conversation(whole, self.evaluators(case_id).conversation)
-        return _json(found.results)
+        return self._cases.privacy.stored_results(_json(found.results))
 
     def whole_case(
         self, turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn] = NO_TREES
@@ -232,11 +205,9 @@ class Scorer:
         metrics = {TURN_SUCCEEDED, *(evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn)}
         return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
 
-    def eval_case(
-        self, turn: Turn, earlier: int, history: Iterable[TurnJson] = (), tree: AgentTurn | None = None
-    ) -> EvalCase:
-        """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
-        past = [_past(item) for item in history] if history else ()
+    def eval_case(self, turn: Turn, earlier: Sequence[TurnJson] = (), tree: AgentTurn | None = None) -> EvalCase:
+        """What the evaluators receive of a turn; see `score`. Raises ValueError for malformed calls."""
+        past = [_past(item) for item in earlier[-MAX_HISTORY:] if not lacks_content(item["user_text"])]
         unseen = turn.visibility.unknown
         resources = resources_of(turn.started_at, turn.first_event_at, turn.ended_at, turn.usage)
         case = self._cases.case(turn.case_id) if turn.case_id else None
@@ -257,7 +228,7 @@ class Scorer:
                 prices=self._suite.prices,
             )
         return case.eval_case(
-            case.turn_index(turn.user_text, earlier, turn.agent_name),
+            case.turn_index(turn.user_text, place_in_case(turn.case_id, earlier), turn.agent_name),
             tool_calls=turn.tool_calls,
             calls_unseen=unseen,
             response_text=turn.response_text,
@@ -272,37 +243,31 @@ class Scorer:
             return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
         of_turns, of_conversations = built("turn"), built("conversation")
-        is_async = any(evaluator.is_async for evaluator in of_turns)
-        own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
-        patterns = any(
-            item.name == "tool_call_validity" or getattr(item, "error_detector", None) or "$regex" in repr(item)
-            for item in of_turns
-        )
+        cheap = all(is_built_in(type(evaluator)) and not evaluator.is_async for evaluator in of_turns)
         depth = self._suite.depth if case is None else case.depth
         return Evaluators(
             of_turns,
             of_conversations,
-            is_async,
-            own and not is_async,
+            cheap,
             reads_trees=depth == "all"
             or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations)),
-            has_patterns=patterns,
         )
 
     def _case_or_errors(
         self,
         turn: Turn,
-        earlier: int,
+        earlier: Sequence[TurnJson] | None,
         evaluators: Sequence[EvaluatorBase],
-        history: Iterable[TurnJson],
         tree: AgentTurn | None,
     ) -> EvalCase | list[EvalResult]:
         if lacks_content(turn.user_text):
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
         if any(finding.code == AGENT_UNREACHABLE for finding in turn.findings):
             return [EvalResult.skipped(evaluator.metric, _UNREACHABLE) for evaluator in evaluators]
+        if earlier is None:
+            return [EvalResult.errored(evaluator.metric, _NO_EARLIER) for evaluator in evaluators]
         try:
-            return self.eval_case(turn, earlier, history, tree)
+            return self.eval_case(turn, earlier, tree)
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             reason = f"the turn does not fit its case: {error}"
             return [EvalResult.errored(evaluator.metric, reason) for evaluator in evaluators]
@@ -328,20 +293,9 @@ class Scorer:
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
 
 
-class NoScorer(Scorer):
-    """Has no evaluators: turns are merged with their traces, and have no results."""
-
-    def __init__(self) -> None:
-        """Nothing is built."""
-
-    def evaluators(self, case_id: str | None) -> Evaluators:
-        return _NO_EVALUATORS
-
-    def score_now(self, turn: Turn, earlier: int, tree: AgentTurn | None = None) -> Results:
-        return []
-
-
-_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False, reads_trees=False, has_patterns=False)
+def place_in_case(case_id: str | None, earlier: Iterable[TurnJson]) -> int:
+    """How many of the earlier turns of a conversation are of that case."""
+    return sum(turn["case_id"] == case_id for turn in earlier) if case_id else 0
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

@@ -10,7 +10,6 @@ from ..turn import Turn
 _TURN_BYTES, _FINDING_BYTES, _CALL_BYTES = 2_000, 400, 900
 """Of the objects without their texts and arguments: about what CPython takes."""
 
-
 QUEUE_BYTES = share(32)
 """Limit of what the turns of all agents may take in each place where they wait, until they are scored."""
 

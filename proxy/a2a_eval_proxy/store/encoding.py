@@ -248,6 +248,8 @@ class Add(Item):
     results: Mapping[str, Evaluations] = field(default_factory=dict)
     held: Collection[str] = ()
     raw: Sequence[Turn] = ()
+    again: bool = False
+    """Whether they replace what the store has of them, closed as well."""
 
     def __post_init__(self) -> None:
         texts = [len(turn.user_text) + len(turn.response_text) + len(turn.wire) for turn in self.raw]
@@ -261,12 +263,6 @@ class Add(Item):
         self.rows = [encoded_turn(turn, self.results.get(turn.turn_id)) for turn in self.raw]
         self.raw, self.results = (), {}
         self.size = sum([turn.size for turn in self.rows])
-
-
-class Settle(Item):
-    """Turns as traces have them now."""
-
-    rows: Sequence[EncodedTurn]
 
 
 class Finish(Item):

@@ -35,10 +35,8 @@ from .encoding import (
     Item,
     Mark,
     Prune,
-    Settle,
     encoded_conversation,
     encoded_scored,
-    encoded_turn,
     nothing,
 )
 from .writes import delete_answers, delete_oldest, delete_orphans, oldest_of, used_bytes
@@ -150,13 +148,15 @@ class QueuedWrites(ABC):
         committed: Callable[[], object],
         results: Mapping[str, Evaluations] = MappingProxyType({}),
         held: Collection[str] = (),
+        *,
+        again: bool = False,
     ) -> bool:
         """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
 
-        A turn that the store has as open is replaced; one that it has as closed stays as it is, so that of several
-        processes that close a turn the first does.
+        A turn that the store has as open is replaced; one that it has as closed is replaced `again`, and pending again,
+        else it stays as it is, so that of several processes that close a turn the first does.
 
-        Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
+        Those whose ids are `held` are not for workers yet: they are going to be added again.
 
         `results` has the evaluations of turns that are scored already, by turn id: these are done, in one write instead
         of two.
@@ -164,16 +164,12 @@ class QueuedWrites(ABC):
         with self._lock:
             if self.health.waiting_bytes >= MAX_WAITING_BYTES or self.health.waiting_turns >= MAX_QUEUED:
                 return False
-        item = Add((), committed, results, held, raw=turns)
+        item = Add((), committed, results, held, turns, again)
         if self._encodes:
             item.encode()
         self._encodes = True
         self._put(item)
         return True
-
-    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
-        """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
-        self._put(Settle([encoded_turn(turn) for turn in turns], committed))
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""

@@ -17,7 +17,6 @@ from .encoding import (
     EncodedTurn,
     FinishConversations,
     Item,
-    Settle,
     conversation_key,
     json_text,
     latest_results,
@@ -40,10 +39,6 @@ _NEWER = " WHERE conversations.turns < excluded.turns"
 _MERGED = (
     f"UPDATE turns SET body = ?, size = ?, case_id = ?, links = {_LINKS.format('CAST(? AS TEXT)')} WHERE turn_id = ?"  # noqa: S608  # fixed texts
 )
-_SETTLE = (
-    "UPDATE turns SET status = 'pending', body = ?, size = ?,"  # noqa: S608  # fixed texts
-    f" links = {_LINKS.format('CAST(? AS TEXT)')}, job_id = ? WHERE turn_id = ?"
-)
 _DISCARD = "DELETE FROM turns WHERE turn_id = ?"
 
 Statement = tuple[str, Sequence[Any]]
@@ -54,24 +49,25 @@ Row = Sequence[Any]
 def group_statements(
     group: Sequence[Item], dialect: SqlDialect, jobs: Mapping[str, int] | None = None
 ) -> Iterator[Statement]:
-    """What writes a group: turns before their results, results in the order in which they came.
+    """What writes a group: turns before their results, results in the order in which they came, and after these turns
+    that replace what has results.
 
     `jobs`: of workers, by the turns that are pending; None where no workers score.
     """
-    new = {turn.turn_id: turn for item in group if isinstance(item, Add) for turn in item.rows}
-    if new and dialect.append_lock:
+    adds = [item for item in group if isinstance(item, Add)]
+    if adds and dialect.append_lock:
         yield dialect.append_lock, ()
-    yield from _in_parts(partial(_insert, dialect), [_row(turn, jobs or {}) for turn in new.values()])
-    yield from _in_parts(_wires, [(turn.turn_id, turn.wire.decode()) for turn in new.values() if turn.wire])
-    yield from _in_parts(_names, [(turn.turn_id, name) for turn in new.values() for name in dict.fromkeys(turn.names)])
-    for item in group:
-        if isinstance(item, Settle):
-            for turn in item.rows:
-                if jobs is not None:  # workers score its conversation again, too
-                    yield _discard_conversation(dialect), (turn.turn_id, turn.turn_id)
-                job = (jobs or {}).get(turn.turn_id)
-                yield _SETTLE, (turn.body.decode(), turn.stored_bytes, turn.links, job, turn.turn_id)
-    yield from result_statements(latest_results(group))
+    for again in (False, True):
+        turns = {turn.turn_id: turn for item in adds if item.again == again for turn in item.rows}
+        if again:
+            yield from result_statements(latest_results(group))
+            for turn_id in turns if jobs is not None else ():  # workers score its conversation again, too
+                yield _discard_conversation(dialect), (turn_id, turn_id)
+        rows = [_row(turn, jobs or {}) for turn in turns.values()]
+        yield from _in_parts(partial(_insert, dialect, again), rows)
+        yield from _in_parts(_wires, [(turn.turn_id, turn.wire.decode()) for turn in turns.values() if turn.wire])
+        names = [(turn.turn_id, name) for turn in turns.values() for name in dict.fromkeys(turn.names)]
+        yield from _in_parts(_names, names)
     for item in group:
         match item:
             case FinishConversations(rows=whole):
@@ -100,7 +96,7 @@ def conversation_row(one: EncodedConversation) -> Row:
     return (conversation_key(one.key), *one.key, one.turns, *one.results.columns().values())
 
 
-def _in_parts(statement: Callable[[int], str], rows: list[Row]) -> Iterator[Statement]:
+def _in_parts(statement: Callable[[int], str], rows: Sequence[Row]) -> Iterator[Statement]:
     """Pieces of a few fixed sizes: their statements stay prepared, which takes memory for each size."""
     position, size = 0, _ROWS
     while position < len(rows):
@@ -116,19 +112,21 @@ def _row(turn: EncodedTurn, jobs: Mapping[str, int]) -> Row:
     return [columns[column] for column in TURNS]
 
 
-_REPLACED = ", ".join(
-    f"{column} = " + (_LINKS.format("excluded.links") if column == "links" else f"excluded.{column}")
+_REPLACED = {
+    column: f"{column} = " + (_LINKS.format("excluded.links") if column == "links" else f"excluded.{column}")
     for column in TURNS
     if column != "turn_id"
-)
+}
 
 
 @lru_cache
-def _insert(dialect: SqlDialect, rows: int) -> str:
+def _insert(dialect: SqlDialect, again: bool, rows: int) -> str:  # of `partial`
+    """`again`: closed turns are replaced, too; their results stay until there are others."""
+    replaced = [new for column, new in _REPLACED.items() if not (again and column in _RESULTS)]
     return (
         f"INSERT INTO turns ({', '.join(TURNS)}) VALUES {_values(len(TURNS), rows)}"  # noqa: S608  # fixed texts
-        f" ON CONFLICT (turn_id) DO UPDATE SET {_REPLACED}, stored_at = {dialect.now}"
-        " WHERE turns.status = 'open'"
+        f" ON CONFLICT (turn_id) DO UPDATE SET {', '.join(replaced)}, stored_at = {dialect.now}"
+        + ("" if again else " WHERE turns.status = 'open'")
     )
 
 

@@ -120,7 +120,7 @@ async def test_spans_that_come_later_make_a_guess_certain(kept: Kept) -> None:
     ]
     settled = asyncio.Event()
     loop = asyncio.get_running_loop()
-    kept.store.settle([replace(first, spans=spans)], lambda: loop.call_soon_threadsafe(settled.set))
+    kept.store.add([replace(first, spans=spans)], lambda: loop.call_soon_threadsafe(settled.set), again=True)
     await asyncio.wait_for(settled.wait(), PATIENCE_S)
     (edge,) = (await family_of(kept.store, "turn-0000")).edges.values()  # type: ignore[union-attr]
     assert (edge.parent, edge.asked.certain) == ("turn-0000", True)

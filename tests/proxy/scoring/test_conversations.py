@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
-from a2a_eval_proxy.scoring.pipeline import MAX_HISTORY, Pipeline
-from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.scoring.executor import ThreadExecutor
+from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.scoring.rescoring import Rescoring
+from a2a_eval_proxy.scoring.scorer import MAX_HISTORY, Scorer
 from a2a_eval_proxy.store import SqliteStore, TurnQuery, every_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
+from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.live import heard
@@ -76,6 +80,7 @@ class Running:
     cases: CaseBook
     bus: EventBus
     metrics: Metrics
+    scorer: Scorer | None
 
     async def take(self, *turns: Turn) -> None:
         for it in turns:
@@ -100,7 +105,7 @@ async def running(path: Path, suite_text: str = SUITE, *, evaluate: bool = True)
     scorer = Scorer(cases, suite, store.judge_cache) if evaluate else None
     pipeline = Pipeline(store, cases, scorer, TurnEvents(bus), metrics)
     try:
-        yield Running(pipeline, store, cases, bus, metrics)
+        yield Running(pipeline, store, cases, bus, metrics, scorer)
     finally:
         await pipeline.close()
         await asyncio.to_thread(store.close)
@@ -251,12 +256,17 @@ async def test_a_conversation_that_cannot_be_read_is_errored(path: Path, monkeyp
 # ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def rescored(it: Running) -> None:
+async def rescored(it: Running) -> dict[str, str]:
+    """Score all turns again, in two pages; returns what moved to other cases."""
     turns = [item async for item in every_turn(it.store, TurnQuery())]
-    async with it.pipeline.rescoring() as rescore:
-        rescore(turns[:1])
-        await it.pipeline.drained()
-        rescore(turns[1:])
+    assert it.scorer is not None
+    executor = ThreadExecutor(it.scorer)
+    rescoring = Rescoring(it.store, it.cases, it.scorer, executor, TurnListener(), NO_PRIVACY)
+    await rescoring.score(turns[:1])
+    await rescoring.score(turns[1:])
+    await rescoring.score_conversations()
+    await asyncio.to_thread(executor.close)
+    return rescoring.moved
 
 
 async def test_stored_turns_are_scored_again_by_another_suite(path: Path, witness: type[Witness]) -> None:
@@ -270,13 +280,13 @@ cases: [{{id: renamed, turns: [{{user: Refund it}}, {{user: Really}}]}}]
     for _ in range(2):
         witness.seen.clear()
         async with running(path, other) as it:
-            await rescored(it)
+            moved = await rescored(it)
             items = (await it.store.turns(TurnQuery())).items
             assert [[result["evaluator"] for result in item["evaluations"]] for item in items] == [
                 ["tool_error", "tool_efficiency"]
             ] * 2
             assert [item["case_id"] for item in items] == ["refund", "refund"]  # the store keeps what it was told
-            assert it.pipeline.moved == {"turn-0001": "renamed", "turn-0002": "renamed"}
+            assert moved == {"turn-0001": "renamed", "turn-0002": "renamed"}
             assert (await it.said())["c", "renamed"] == {witness.name: 1.0}
             assert len(witness.seen) == 1  # although its turns came in two pages
 

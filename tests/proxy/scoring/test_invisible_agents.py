@@ -121,7 +121,7 @@ async def outcomes(turn: Turn, monkeypatch: pytest.MonkeyPatch) -> list[dict[str
         type(SUITE), "build_evaluators", lambda _, scope, *__, **___: evaluators() if scope == "turn" else []
     )
     scorer = Scorer(CaseBook(SUITE), SUITE)
-    return [found for found in await scorer.score(turn, 0) if found["evaluator"] != "turn_succeeded"]
+    return [found for found in await scorer.score(turn) if found["evaluator"] != "turn_succeeded"]
 
 
 @pytest.mark.parametrize("kind", INVISIBLE)

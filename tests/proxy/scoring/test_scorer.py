@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.scoring.case_book import CaseBook
+from a2a_eval_proxy.scoring.executor import at_once
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall
@@ -47,7 +48,9 @@ def turn(*calls: str, case_id: str | None = None, user_text: str = "Where is it?
 
 
 async def statuses(scorer: Scorer, scored: Turn, earlier: int = 0) -> dict[str, str]:
-    results = await scorer.score(scored, earlier)
+    """`earlier`: how many turns of its case were before it."""
+    before = [{**turn(case_id=scored.case_id).to_dict(), "evaluations": []}] * earlier
+    results = await scorer.score(scored, before)
     return {result["evaluator"]: result["status"] for result in results}
 
 
@@ -102,46 +105,19 @@ async def test_a_turn_beyond_the_script_has_no_expectations() -> None:
     assert found["tool_trajectory"] == "skipped"
 
 
+async def test_where_the_turns_before_it_cannot_be_read_nothing_passes() -> None:
+    results = await scorer_of(SUITE).score(turn("search", case_id="status"), None)
+    assert {result["status"] for result in results} == {"errored"}
+
+
 async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
     scorer = Scorer(CaseBook(None), None)
     assert await statuses(scorer, turn("search")) == {"tool_error": "passed"}
     assert scorer.evaluators(None).is_cheap
-    assert not scorer.evaluators(None).is_async
-
-
-@pytest.mark.parametrize(
-    ("one", "at_once"),
-    [
-        (turn(*["search"] * 10), True),
-        (turn(*["search"] * 11), False),
-        (replace(turn("search"), response_text="x" * 30_000), False),
-        (replace(turn(), tool_calls=[ToolCall("search", {}, result="x" * 30_000)]), False),
-        (replace(turn(), tool_calls=[ToolCall("search", {"of": ["x" * 1_000] * 3 + ["y" * 30_000]})]), False),
-    ],
-    ids=["small", "many calls", "long text", "long result", "long argument"],
-)
-def test_the_event_loop_scores_only_what_takes_next_to_no_time(one: Turn, at_once: bool) -> None:
-    scorer = scorer_of(SUITE)  # which has two evaluators
-    assert (scorer.score_at_once(one, 0) is not None) is at_once
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "arguments"),
-    [
-        ("tool_trajectory", '{q: {$optional: {$regex: "(a+)+b"}}}'),
-        ("{tool_error: {error_detector: fail}}", "{}"),
-        ("tool_call_validity", "{}"),
-    ],
-)
-def test_the_event_loop_matches_no_regular_expressions(evaluator: str, arguments: str) -> None:
-    case = f"{{id: a, turns: [{{user: x, expect: {{tool_calls: [{{name: search, arguments: {arguments}}}]}}}}]}}"
-    scorer = scorer_of(f"suite: s\ntools: [{{name: search}}]\nevaluators: [{evaluator}]\ncases: [{case}]")
-    assert scorer.evaluators("a").is_cheap
-    assert scorer.score_at_once(turn("search", case_id="a", user_text="x"), 0) is None
 
 
 def test_what_the_evaluators_get_to_see() -> None:
-    seen = scorer_of(SUITE).eval_case(turn("search", case_id="status", user_text="Where's it?"), 0)
+    seen = scorer_of(SUITE).eval_case(turn("search", case_id="status", user_text="Where's it?"))
     assert [call.name for call in seen.tool_calls] == ["search"]
     assert [call.name for call in seen.expected_tool_calls or ()] == ["search"]
     assert [tool.name for tool in seen.tools or ()] == ["search"]
@@ -188,29 +164,26 @@ def with_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 async def test_an_evaluator_that_raises_is_an_errored_result_and_the_others_go_on(with_plugin: Any) -> None:
     scorer = with_plugin("broken_for_this_test", "tool_error")
-    results = await scorer.score(turn("search"), 0)
+    results = await scorer.score(turn("search"))
     assert [result["status"] for result in results] == ["errored", "passed"]
     assert "KeyError" in results[0]["reason"]
-    assert scorer.score_now(turn("search"), 0) == results
 
 
 async def test_evaluators_that_wait(with_plugin: Any) -> None:
     scorer = with_plugin("patient_for_this_test", "tool_error")
-    assert scorer.evaluators(None).is_async
     assert not scorer.evaluators(None).is_cheap
     assert await statuses(scorer, turn("search")) == {"patient_for_this_test": "passed", "tool_error": "passed"}
 
 
 def test_evaluators_of_others_are_not_taken_for_cheap(with_plugin: Any) -> None:
     scorer = with_plugin("broken_for_this_test")
-    assert not scorer.evaluators(None).is_async
     assert not scorer.evaluators(None).is_cheap
-    assert scorer.score_at_once(turn("search"), 0) is None
+    assert not scorer.is_quick(None)
 
 
 def test_evaluators_of_conversations_are_not_for_turns() -> None:
     scorer = scorer_of("suite: x\nevaluators: [tool_error, turn_success_ratio]\ncases: []")
-    assert [result["evaluator"] for result in scorer.score_now(turn(), 0)] == ["tool_error"]
+    assert [result["evaluator"] for result in at_once(scorer.score(turn()))] == ["tool_error"]
 
 
 ALL_SWIFT = """
@@ -233,7 +206,7 @@ def test_whatever_an_agent_did_can_be_scored(made: list[Any], case_id: str | Non
     calls = [ToolCall(name, arguments, result=result) for name, arguments, result in made]
     scored = turn(case_id=case_id)
     scored.tool_calls = calls
-    results = scorer_of(ALL_SWIFT).score_now(scored, 0)
+    results = at_once(scorer_of(ALL_SWIFT).score(scored))
     assert len(results) == 4
     assert all(result["status"] != "errored" or result["reason"] for result in results)
 
@@ -259,6 +232,21 @@ cases: [{{id: status, repeat: {repetitions}, turns: [{{user: Where is it?}}]}}]
             for number in range(3):
                 said = turn(case_id="status")
                 said.conversation_id, said.response_text = f"conversation-{number}", "Here."
-                scores += [result["score"] for result in await scorer.score(said, 0)]
+                scores += [result["score"] for result in await scorer.score(said)]
             assert scores == ([1, 3, 5] if repetitions > 1 else [1, 1, 1])
     assert len(api.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "arguments", "quick"),
+    [
+        ("tool_trajectory", "{q: x}", True),
+        ("tool_trajectory", '{q: {$optional: {$regex: "(a+)+b"}}}', False),
+        ("{tool_error: {error_detector: fail}}", "{}", False),
+        ("tool_call_validity", "{}", False),
+    ],
+)
+def test_what_matches_regular_expressions_is_not_quick(evaluator: str, arguments: str, quick: bool) -> None:
+    case = f"{{id: a, turns: [{{user: x, expect: {{tool_calls: [{{name: search, arguments: {arguments}}}]}}}}]}}"
+    scorer = scorer_of(f"suite: s\ntools: [{{name: search}}]\nevaluators: [{evaluator}]\ncases: [{case}]")
+    assert scorer.is_quick("a") is quick

@@ -15,7 +15,7 @@ from a2a_eval_proxy.graph.trees import tree_below
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.scoring import awaited_trees
+from a2a_eval_proxy.scoring import evidence
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.store import Scored, SqliteStore, Store
@@ -25,6 +25,7 @@ from opentelemetry.context import Context
 from soak.trees.crew import Crew, http_client, running_crew
 from soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
 from support.kept import Kept, turn
+from support.patience import PATIENCE_S
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.agent_tree import AgentTurn, walk
 
@@ -143,10 +144,12 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch
     read: list[str] = []
 
     async def counted(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
+        found = await tree_below(store, turn_id, privacy)
         read.append(turn_id)
-        return await tree_below(store, turn_id, privacy)
+        return found
 
-    monkeypatch.setattr(awaited_trees, "tree_below", counted)
+    monkeypatch.setattr(evidence, "tree_below", counted)
+    monkeypatch.setattr(evidence, "_FIRST_PAUSE_S", 0.001)
     kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
 
     def asked_by(above: Turn, number: int) -> Turn:
@@ -155,18 +158,16 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch
 
     child = asked_by(parent, 1)
     await kept.add(parent, child, asked_by(child, 2))
-    wait = awaited_trees.TreeWait(store, parent, NO_PRIVACY)
-    looks = [await wait.look() for _ in range(5)]
-    assert [tree for _, tree in looks] == [None] * 5
-    assert [pause for pause, _ in looks] == [0.25, 0.5, 1.0, 2.0, 2.0]
-    assert len(read) == 1, "the tree is read although nothing changed"
-    await kept.finish(Scored("turn-0001", []))
-    assert (await wait.look())[1] is None, "the agent below it is at work"
-    assert len(read) == 2
-    await kept.finish(Scored("turn-0002", []))
-    pause, tree = await wait.look()
+    waiting = asyncio.create_task(evidence.awaited_tree(store, parent, NO_PRIVACY))
+    for number in (1, 2):  # the tree is read again only when the turn is over that was not
+        async with asyncio.timeout(PATIENCE_S):
+            while len(read) < number:
+                await asyncio.sleep(0)
+        assert not waiting.done()
+        await kept.finish(Scored(f"turn-000{number}", []))
+    tree = await waiting
     assert tree is not None
-    assert (pause, [one.turn.status for one in walk(tree)][1:], len(read)) == (0.0, ["done", "done"], 3)
+    assert ([one.turn.status for one in walk(tree)][1:], len(read)) == (["done", "done"], 3)
     await asyncio.to_thread(store.close)
 
 

@@ -9,17 +9,13 @@ import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.memory import HeldBytes
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.scoring import intake, pipeline
+from a2a_eval_proxy.scoring import pipeline
 from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.executor import Job
-from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.scoring.turn_memory import QUEUE_BYTES, memory_of
@@ -154,13 +150,6 @@ async def in_a_batch_of_its_own() -> None:
         await asyncio.sleep(0)
 
 
-async def waiting(pipeline: Pipeline, turns: int) -> None:
-    """Until that number waits for the store: redaction has a thread of its own."""
-    async with asyncio.timeout(PATIENCE_S):
-        while pipeline._store.health.waiting_turns < turns:
-            await asyncio.sleep(0.001)
-
-
 # ── turns on their way to be scored ─────────────────────────────────────────────────────────────────────────
 
 SUITE = """
@@ -174,22 +163,13 @@ cases:
 """
 
 
-@pytest.mark.parametrize(("live", "queued"), [(0, 10**6), (10**6, 0)])
-async def test_turns_that_are_read_back_are_scored_as_ever(
-    path: Path, live: int, queued: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a limit of nothing, all that comes while the store is locked is kept by it alone."""
-    monkeypatch.setattr(pipeline, "_LIVE_BYTES", live)
-    monkeypatch.setattr(intake, "_GATHER_S", 0.0)
-    async with running(path, parse_suite(SUITE), memory=queued) as it:
-        with locked(path):
-            for number, (conversation, call) in enumerate(
-                [("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]
-            ):
-                made = [ToolCall(call)]
-                fields = {"conversation_id": conversation, "case_id": "twice", "user_text": "Again"}
-                it.take(turn(number, tool_calls=made, **fields))
-                await in_a_batch_of_its_own()
+async def test_turns_that_are_read_back_are_scored_as_ever(path: Path) -> None:
+    """With a limit of nothing, the store alone keeps what waits."""
+    async with running(path, parse_suite(SUITE), memory=0) as it:
+        for number, (conversation, call) in enumerate([("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]):
+            made = [ToolCall(call)]
+            it.take(turn(number, tool_calls=made, conversation_id=conversation, case_id="twice", user_text="Again"))
+            await it.written()
         await it.drained()
         assert [[one["status"] for one in item["evaluations"]] for item in await stored(it)] == [
             *([["passed"]] * 3),
@@ -200,42 +180,24 @@ async def test_turns_that_are_read_back_are_scored_as_ever(
 
 
 async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path) -> None:
-    suite = parse_suite("suite: s\nevaluators: [tool_error, {custom: {}}]") if False else None
-    async with running(path, suite) as it:
-        gone: list[str] = []
-        queue = JobQueue(
-            it._store, -1, readable=True, on_read=lambda turn: None, on_gone=lambda job: gone.append(job.turn_id)
-        )
-        one = turn(1)
-        queue.put([queue.at_rest(Job(one, one, one, 0))])
-        kept = turn(2)
-        it.take(kept)
-        await it.drained()
-        queue.put([Job(kept, kept, kept, 0)])
-        assert [job.turn_id for job in await anext(aiter(queue.parts()))] == ["turn-0002"]
-        assert gone == ["turn-0001"]
-
-
-async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_LIVE_BYTES", 0)
-    monkeypatch.setattr(intake, "_GATHER_S", 0.0)
-    async with running(path, privacy=privacy_of((), None, no_content=True)) as it:
+    async with running(path, memory=0) as it:
         with locked(path):
-            for number in range(3):
-                it.take(turn(number, user_text="secret"))
-                await waiting(it, number + 1)
-        await it.drained()
-        assert [item["status"] for item in await stored(it)] == ["done"] * 3
-        it._unreadable = HeldBytes(0)
-        with locked(path):
-            it.take(turn(4, user_text="secret"))
-            await waiting(it, 1)
-            it.take(turn(5, user_text="secret"))
+            it.take(turn(1))
             async with asyncio.timeout(PATIENCE_S):
-                while not it._metrics.turns_dropped:
-                    await asyncio.sleep(0.001)
+                while not it._store.health.waiting_turns:
+                    await asyncio.sleep(0)
+            it._store.discard(["turn-0001"], lambda: None)
         await it.drained()
-        assert it._metrics.turns_dropped == 1
+        await it._store.drained()
+        assert (await stored(it), it.depth) == ([], 0)
+
+
+async def test_what_is_not_kept_and_cannot_be_read_back_does_not_pass(path: Path) -> None:
+    async with running(path, privacy=privacy_of((), None, no_content=True), memory=0) as it:
+        it.take(turn(1, user_text="secret", tool_calls=[ToolCall("look")]))
+        await it.drained()
+        (found,) = await stored(it)
+        assert (found["status"], [one["status"] for one in found["evaluations"]]) == ("done", ["errored"])
 
 
 class HeldRedaction(Privacy):
@@ -266,7 +228,7 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
         it.take(turn(6))  # there is room for a small one
         assert (it._metrics.turns_dropped, it.depth) == (2, 4)
         (record,) = caplog.records
-        assert record.message.startswith("redaction does not keep up: 1 turn(s) were dropped")
+        assert record.message.startswith("the store does not keep up: 1 turn(s) were dropped")
         privacy.go_on.set()
         await it.drained()
         assert [item["turn_id"][-1] for item in await stored(it)] == ["0", "1", "2", "6"]
@@ -280,26 +242,13 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
 async def test_open_turns_that_wait_to_be_redacted_are_limited_in_number(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_MAX_UNREDACTED", 2)
+    monkeypatch.setattr(pipeline, "MAX_UNSTORED", 2)
     privacy = HeldRedaction()
     async with running(path, privacy=privacy) as it:
         assert [it.keep_open(turn(number, status="open")) for number in range(3)] == [True, True, False]
         privacy.go_on.set()
         await it.written()
         assert it.keep_open(turn(3, status="open"))
-
-
-def test_scored_turns_are_remembered_up_to_so_many_bytes() -> None:
-    one = turn(1, user_text="x" * 1_000)
-    job = Job(one, one, one, 0)
-    jobs = ScoredJobs(2 * job.size)
-    for name in "abc":
-        other = replace(one, turn_id=name)
-        jobs.put(Job(other, other, other, 0))
-    assert jobs.take("a") is None
-    assert jobs.take("c") is not None
-    assert jobs.take("c") is None
-    assert jobs._held.total == job.size
 
 
 def test_memory_counts_real_bytes() -> None:

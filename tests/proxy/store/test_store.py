@@ -411,14 +411,24 @@ async def test_of_two_results_written_together_the_later_one_counts(kept: Kept) 
     assert [call["name"] for call in stored["tool_calls"]] == ["from_the_trace"]
 
 
-async def test_a_turn_that_settles_is_pending_with_what_is_known_now(kept: Kept) -> None:
+async def test_a_turn_that_is_added_again_is_pending_with_what_is_known_now(kept: Kept) -> None:
     await kept.add(turn(1), turn(2), held=["turn-0001"])
     await kept.finish(Scored("turn-0002", [result()]))
     for number in (1, 2):
-        kept.store.settle([turn(number, tool_calls=[ToolCall("from_the_trace")])], lambda: None)
+        again = turn(number, task_id="t", tool_calls=[ToolCall("from_the_trace")])
+        assert kept.store.add([again], lambda: None, again=True)
     await kept.store.drained()
     found = (await kept.store.turns(TurnQuery())).items
-    assert [(item["status"], len(item["tool_calls"])) for item in found] == [("pending", 1)] * 2
+    assert [(item["status"], item["task_id"], len(item["tool_calls"])) for item in found] == [("pending", "t", 1)] * 2
+
+
+async def test_what_is_added_again_replaces_results_that_wait_with_it(kept: Kept) -> None:
+    await kept.add(turn(1))
+    kept.store.finish([Scored("turn-0001", [result()], turn(1, response_text="before"))], lambda: None)
+    kept.store.add([turn(1, response_text="now")], lambda: None, again=True)
+    await kept.store.drained()
+    found = await kept.store.turn("turn-0001") or {}
+    assert (found["status"], found["response_text"]) == ("pending", "now")
 
 
 # ── finding them again ──────────────────────────────────────────────────────────────────────────────────────

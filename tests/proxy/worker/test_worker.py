@@ -23,7 +23,7 @@ from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from a2a_eval_proxy.worker import job_scorer
 from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
-from a2a_eval_proxy.worker.job_scorer import CasePosition, JobScorer, case_positions
+from a2a_eval_proxy.worker.job_scorer import JobScorer, in_their_cases
 from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
@@ -245,7 +245,7 @@ async def test_a_conversation_is_scored_again_with_a_turn_whose_calls_are_not_kn
     await shared.work()
     assert await shared.said() == {("c", "refund"): (2, ["passed"])}
     paid.findings.append(Finding("calls_missed", "It comes late.", Severity.WARNING))
-    shared.store.settle([replace(paid, case_id="refund")], lambda: None)
+    shared.store.add([replace(paid, case_id="refund")], lambda: None, again=True)
     await shared.store.drained()
     assert await shared.said() == {}
     await shared.work(SUITE, "turn-0002")
@@ -282,19 +282,16 @@ def test_positions_do_not_depend_on_what_was_seen_before() -> None:
     texts = ["Refund it", "Really", "Hello", "Where is it?", "Really"]
     turns = [said(number, text).to_dict() for number, text in enumerate(texts)]
     cases = CaseBook(parse_suite(SUITE))
-    expected = [
-        CasePosition("refund", 0),
-        CasePosition("refund", 1),
-        CasePosition("refund", 2),
-        CasePosition("status", 0),
-        CasePosition("refund", 3),
-    ]
-    assert case_positions(cases, turns) == expected
-    assert case_positions(cases, turns[:1]) == expected[:1]
-    assert case_positions(cases, turns) == expected
-    assert case_positions(cases, []) == []
-    named = {**turns[2], "case_id": "named"}
-    assert case_positions(cases, [named, turns[2]]) == [CasePosition("named", 0), CasePosition("named", 1)]
+    expected = ["refund", "refund", "refund", "status", "refund"]
+
+    def found(*conversation: dict[str, Any]) -> list[str | None]:
+        return [turn["case_id"] for turn in in_their_cases(cases, conversation)]
+
+    assert found(*turns) == expected
+    assert found(turns[0]) == expected[:1]
+    assert found(*turns) == expected
+    assert found() == []
+    assert found({**turns[2], "case_id": "named"}, turns[2]) == ["named", "named"]
 
 
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────

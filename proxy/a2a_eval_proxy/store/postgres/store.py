@@ -26,7 +26,6 @@ from ..encoding import (
     FinishConversations,
     Item,
     Mark,
-    Settle,
 )
 from ..reads import Rows
 from ..schema import VERSION, statements, unknown_version
@@ -212,7 +211,6 @@ class PostgresStore(Store):
 
 _DESCRIPTIONS = {
     Add: "turn(s)",
-    Settle: "the trace calls of turn(s)",
     Finish: "the results of turn(s)",
     FinishConversations: "the results of conversation(s)",
     Discard: "the deletion of turn(s)",
@@ -240,7 +238,7 @@ async def _write_all(items: list[Item], connection: Connection, *, for_workers: 
 
 
 def _pending(items: list[Item]) -> list[str]:
-    """The turns that workers are to score: closed ones that are not held, and those that settle."""
+    """The turns that workers are to score: closed ones that are not held."""
     added = [
         turn.turn_id
         for item in items
@@ -248,8 +246,7 @@ def _pending(items: list[Item]) -> list[str]:
         for turn in item.rows
         if turn.status == "pending" and turn.results is None and turn.turn_id not in item.held
     ]
-    settled = [turn.turn_id for item in items if isinstance(item, Settle) for turn in item.rows]
-    return list(dict.fromkeys([*added, *settled]))
+    return list(dict.fromkeys(added))
 
 
 async def _rowcount(statement: str, values: dict[str, Any], connection: Connection) -> int:

@@ -1,0 +1,180 @@
+"""With what a closed turn is scored: its spans, the turns before it, and those that it caused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from tool_call_evaluators.agent_tree import AgentTurn
+
+from ..clock import CLOCK
+from ..graph.trees import tree_below
+from ..memory import HeldBytes
+from ..otlp.trace_service import Tracing
+from ..privacy.policy import Privacy
+from ..store import Store
+from ..store.base import StoreUnreachableError
+from ..store.store import once_readable
+from ..traces.trace_records import Evidence
+from ..turn import Turn
+from .scorer import MAX_EARLIER, Scorer, TurnJson
+from .turn_memory import memory_of
+
+logger = logging.getLogger(__name__)
+
+_LATE_S = 0.5
+"""Spans that come after a turn was scored are gathered for this time before it is scored again."""
+
+_MOST_REMEMBERED = 100_000
+
+_AFTER_S = 0.5
+"""How long after the end of a turn its tree is read: the turns of others may be stored a little later."""
+
+_PATIENCE_S = 30.0
+"""How long a turn waits for those that it caused. After that it is scored without waiting: what is open is unknown."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
+"""Pauses while turns are not over; each is twice as long as the one before."""
+
+
+class AwaitedSpans:
+    """Turns that wait for their spans, and scored ones, as they were captured, of which spans may come late.
+
+    `late` is called with such a turn, which is no longer remembered; `memory` limits the bytes of those that are.
+    `tracing` None: no spans are received. Belongs to one event loop.
+    """
+
+    def __init__(
+        self, tracing: Tracing | None, late: Callable[[Turn], None], agent_name: str | None, memory: int
+    ) -> None:
+        self._tracing = tracing
+        self._agent_name = agent_name
+        self._late = late
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, tuple[Callable[[], None], asyncio.TimerHandle]] = {}
+        self._scored: OrderedDict[str, Turn] = OrderedDict()
+        self._held = HeldBytes(memory)
+        self._changed_any = False
+        self._stop = tracing.listen(agent_name, self._changed) if tracing is not None else lambda: None
+
+    @property
+    def expected(self) -> bool:
+        """Whether spans are to be expected of the agent."""
+        return self._tracing is not None and self._tracing.heard(self._agent_name)
+
+    def evidence(self, turn: Turn) -> Evidence | None:
+        """What traces contain about the turn; None where they contain nothing."""
+        # most agents send no traces: there is nothing to look for
+        return self._tracing.evidence(turn) if self._tracing and (self._changed_any or self.expected) else None
+
+    def awaits(self, turn: Turn) -> bool:
+        """Whether spans of the turn have come, or may still come in time."""
+        return self._tracing is not None and (self._tracing.wait_s(turn) > 0 or self.evidence(turn) is not None)
+
+    def wait(self, turn: Turn, then: Callable[[], None], *, late: bool) -> None:
+        """Call `then` when the spans of the turn have come, or need not be waited for any more."""
+        wait_s = self._tracing.wait_s(turn) if self._tracing is not None else 0.0
+        if late and self.evidence(turn) is not None:
+            wait_s = max(wait_s, _LATE_S)
+        self._release(turn.turn_id)
+        if wait_s > 0:
+            timer = self._loop.call_later(wait_s, self._release, turn.turn_id)
+            self._waiting[turn.turn_id] = then, timer
+        else:
+            then()
+
+    def remember(self, turn: Turn, used: Evidence | None) -> None:
+        """The turn, as it was captured, is scored with the evidence `used`."""
+        if self._tracing is None:
+            return
+        self.forget(turn.turn_id)
+        self._scored[turn.turn_id] = turn
+        self._held.put(turn.turn_id, memory_of(turn))
+        while len(self._scored) > _MOST_REMEMBERED or self._held.total > self._held.limit:
+            self._held.drop(self._scored.popitem(last=False)[0])
+        now_there = self.evidence(turn)
+        if now_there is not None and now_there.size > (used.size if used is not None else 0):
+            self._changed(turn, has_work=True)  # more came while it was scored
+
+    def remembered(self, turn_id: str) -> Turn | None:
+        """The turn as it was captured, while it is remembered."""
+        return self._scored.get(turn_id)
+
+    def forget(self, turn_id: str) -> Turn | None:
+        """The turn as it was captured, which is not remembered any more."""
+        self._held.drop(turn_id)
+        return self._scored.pop(turn_id, None)
+
+    def close(self) -> None:
+        """Waiting ends; nothing becomes ready any more."""
+        self._stop()
+        for _, timer in self._waiting.values():
+            timer.cancel()
+
+    def _changed(self, turn: Turn, has_work: bool) -> None:
+        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
+        self._changed_any = True
+        if turn.turn_id in self._waiting:
+            if self._tracing is not None and self._tracing.complete(turn):
+                self._release(turn.turn_id)
+        elif has_work and (scored := self.forget(turn.turn_id)) is not None:
+            self._late(scored)
+
+    def _release(self, turn_id: str) -> None:
+        then, timer = self._waiting.pop(turn_id, (None, None))
+        if then is not None and timer is not None:
+            timer.cancel()
+            then()
+
+
+async def earlier_turns(store: Store, turn: Turn, privacy: Privacy) -> list[TurnJson] | None:
+    """The last turns of its conversation before it, redacted; None where they cannot be read."""
+    read = partial(store.earlier, turn, MAX_EARLIER, turn.agent_of_conversation)
+    try:
+        earlier = await once_readable(store, read, StoreUnreachableError)
+    except Exception as error:  # noqa: BLE001  # error boundary: what the turn is to be seen with, its evaluators lack
+        logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
+        return None
+    return [privacy.stored_turn(item) for item in earlier]
+
+
+async def awaited_tree(store: Store, turn: Turn, privacy: Privacy) -> AgentTurn | None:
+    """The turn with those that it caused, once these are done, or its patience ends; None where the store does not have
+    it. Raises StoreError."""
+    loop = asyncio.get_running_loop()
+    until, pause_s = loop.time() + _PATIENCE_S, _FIRST_PAUSE_S
+    await asyncio.sleep(max(0.0, (turn.ended_at or turn.started_at) + _AFTER_S - CLOCK.now()))
+    while True:
+        tree = await once_readable(store, partial(tree_below, store, turn.turn_id, privacy), StoreUnreachableError)
+        unfinished = [] if tree is None else _unfinished_below(tree)
+        if not unfinished or loop.time() >= until:
+            return tree
+        while unfinished and loop.time() < until:  # the tree is read again only when these are over: it takes longer
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            while unfinished and await _is_over(store, unfinished[0]):
+                del unfinished[0]
+
+
+async def _is_over(store: Store, turn_id: str) -> bool:
+    found = await once_readable(store, partial(store.turn, turn_id), StoreUnreachableError)
+    return found is None or found["status"] == "done"
+
+
+def _unfinished_below(tree: AgentTurn) -> list[str]:
+    """Turns that are not done, without those below them, which are over before."""
+    found = []
+    for child in tree.children:
+        found += [child.turn_id] if child.status != "done" else _unfinished_below(child)
+    return found
+
+
+async def trees_read_by(
+    scorer: Scorer, store: Store, turns: Iterable[TurnJson], privacy: Privacy
+) -> dict[str, AgentTurn]:
+    """The trees below those of these turns that are scored with them, by the ids of the turns. Raises StoreError."""
+    read = [turn["turn_id"] for turn in turns if scorer.reads_trees(turn["case_id"])]
+    return {turn_id: tree for turn_id in read if (tree := await tree_below(store, turn_id, privacy))}
