@@ -26,6 +26,7 @@ from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
 from support.checking import check_proxy
+from support.patience import PATIENCE_S
 from support.prefork import run
 from support.raw_http2 import RawClient, deliver
 
@@ -176,6 +177,30 @@ async def test_no_path_leads_out_of_that_of_the_agent(tmp_path: Path) -> None:
             for path in ("/agents/root/../x", "/agents/below/..x", "/agents/below/x...?a=/../"):
                 agent.prepare(json_answer({}))
                 assert await asyncio.to_thread(get, path) == b"HTTP/1.1 200 OK", path
+
+
+async def test_an_agent_is_added_by_a_restart_which_open_turns_survive(tmp_path: Path) -> None:
+    with ReplayAgent() as orders, ReplayAgent() as refunds:
+        task = {"id": "T", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "order"}]}
+
+        async def ask(proxy: RunningProxy, name: str, method: str, params: Any, result: Any) -> None:
+            agent = {"orders": orders, "refunds": refunds}[name]
+            agent.prepare(json_answer({"jsonrpc": "2.0", "id": 1, "result": result}))
+            request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            async with httpx.AsyncClient() as http:
+                await http.post(f"{proxy.url}/agents/{name}", json=request, headers={"a2a-version": "1.0"})
+
+        sent = {"message": message, "configuration": {"returnImmediately": True}}
+        async with run_proxy(settings(tmp_path, {"orders": orders.url})) as proxy:
+            await ask(proxy, "orders", "SendMessage", sent, {"task": task})
+        async with run_proxy(settings(tmp_path, {"orders": orders.url, "refunds": refunds.url})) as proxy:
+            done = task | {"status": {"state": "TASK_STATE_COMPLETED"}}
+            await ask(proxy, "orders", "GetTask", {"id": "T"}, done)
+            await ask(proxy, "refunds", "SendMessage", sent, {"task": done})
+            await proxy.flush(PATIENCE_S)
+            turns = sorted((turn["agent_name"], turn["state"]) for turn in await proxy.turns())
+        assert turns == [(name, "TASK_STATE_COMPLETED") for name in NAMES]
 
 
 @pytest.mark.parametrize(("own", "status"), [({"upstream_header": {"Authorization": "Bearer s"}}, 421), ({}, 200)])
