@@ -10,7 +10,6 @@ import ctypes
 import gc
 import os
 import re
-from collections.abc import Hashable
 from pathlib import Path
 from sys import getsizeof
 
@@ -87,54 +86,6 @@ _BOUND = bound()
 def share(part: int) -> int:
     """Bytes of one holder: the given part of the bound."""
     return _BOUND // part
-
-
-class HeldBytes:
-    """The bytes that several holders have in memory, and the limit for all of them together.
-
-    `total` cannot drift: it changes only together with the size recorded for a holder.
-    """
-
-    def __init__(self, limit: int) -> None:
-        """`limit`: in bytes."""
-        self.limit = limit
-        self.total = 0
-        self._sizes: dict[Hashable, int] = {}
-
-    @property
-    def holders(self) -> list[Hashable]:
-        return list(self._sizes)
-
-    def of(self, holder: Hashable) -> int:
-        """Bytes of `holder`."""
-        return self._sizes.get(holder, 0)
-
-    def is_large(self, holder: Hashable) -> bool:
-        """Whether `holder` alone has more than a quarter of the limit."""
-        return self.of(holder) > self.limit // 4
-
-    def put(self, holder: Hashable, size: int) -> None:
-        """`holder` has `size` bytes now, whatever the limit."""
-        more = size - self._sizes.get(holder, 0)
-        self.total += more
-        self._sizes[holder] = size
-
-    def add(self, holder: Hashable, more: int) -> int:
-        """`holder` has `more` additional bytes, whatever the limit; returns how many it has."""
-        self.total += more
-        self._sizes[holder] = size = self._sizes.get(holder, 0) + more
-        return size
-
-    def take(self, holder: Hashable, more: int) -> bool:
-        """Give `holder` more bytes; returns False, and changes nothing, where that would exceed the limit."""
-        if self.total + more > self.limit:
-            return False
-        self.add(holder, more)
-        return True
-
-    def drop(self, holder: Hashable) -> None:
-        """`holder` has no bytes any more."""
-        self.total -= self._sizes.pop(holder, 0)
 
 
 def of_json(text: bytes) -> int:

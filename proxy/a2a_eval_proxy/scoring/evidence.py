@@ -12,7 +12,6 @@ from tool_call_evaluators.agent_tree import AgentTurn
 
 from ..clock import CLOCK
 from ..graph.trees import tree_below
-from ..memory import HeldBytes
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import Privacy
 from ..store import Store
@@ -55,8 +54,9 @@ class AwaitedSpans:
         self._late = late
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, tuple[Callable[[], None], asyncio.TimerHandle]] = {}
-        self._scored: OrderedDict[str, Turn] = OrderedDict()
-        self._held = HeldBytes(memory)
+        self._scored: OrderedDict[str, tuple[Turn, int]] = OrderedDict()
+        """Turns with the memory that each takes."""
+        self._held, self._memory = 0, memory
         self._changed_any = False
         self._stop = tracing.listen(agent_name, self._changed) if tracing is not None else lambda: None
 
@@ -91,22 +91,24 @@ class AwaitedSpans:
         if self._tracing is None:
             return
         self.forget(turn.turn_id)
-        self._scored[turn.turn_id] = turn
-        self._held.put(turn.turn_id, memory_of(turn))
-        while len(self._scored) > _MOST_REMEMBERED or self._held.total > self._held.limit:
-            self._held.drop(self._scored.popitem(last=False)[0])
+        size = memory_of(turn)
+        self._scored[turn.turn_id] = turn, size
+        self._held += size
+        while len(self._scored) > _MOST_REMEMBERED or self._held > self._memory:
+            self.forget(next(iter(self._scored)))
         now_there = self.evidence(turn)
         if now_there is not None and now_there.size > (used.size if used is not None else 0):
             self._changed(turn, has_work=True)  # more came while it was scored
 
     def remembered(self, turn_id: str) -> Turn | None:
         """The turn as it was captured, while it is remembered."""
-        return self._scored.get(turn_id)
+        return self._scored.get(turn_id, (None, 0))[0]
 
     def forget(self, turn_id: str) -> Turn | None:
         """The turn as it was captured, which is not remembered any more."""
-        self._held.drop(turn_id)
-        return self._scored.pop(turn_id, None)
+        turn, size = self._scored.pop(turn_id, (None, 0))
+        self._held -= size
+        return turn
 
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
