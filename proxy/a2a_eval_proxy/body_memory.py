@@ -4,7 +4,7 @@ received and as decoded. Belongs to one event loop."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -53,8 +53,10 @@ class BodyMemory:
                 if not room.done():
                     room.set_result(None)
 
-    async def parse(self, work: Callable[[], T]) -> T:
-        """Do work that takes memory and time in proportion to a large body. Raises what it raises."""
+    async def parse(self, work: Callable[[], T], size: int) -> T:
+        """Do work that takes memory and time in proportion to the `size` of a body. Raises what it raises."""
+        if size <= LARGE_BYTES:
+            return work()
         async with self._one_large:
             return await asyncio.to_thread(work)
 
@@ -100,6 +102,18 @@ class HeldBody:
         self.size += more
         self._memory.total += more
 
-    async def parse(self, work: Callable[[], T]) -> T:
+    async def parse(self, work: Callable[[], T], size: int) -> T:
         """See `BodyMemory.parse`."""
-        return await self._memory.parse(work)
+        return await self._memory.parse(work, size)
+
+    async def decoded(self, decoding: Generator[int, bool, bytes]) -> bytes:
+        """What a `content_coding.Decoding` decodes, as far as there is room for it. Raises what it raises."""
+        try:
+            size = next(decoding)
+            while True:
+                if self.size > LARGE_BYTES:  # others go on between the parts of a large body
+                    await asyncio.sleep(0)
+                size = decoding.send(self.take(size))
+        except StopIteration as end:
+            content: bytes = end.value
+            return content

@@ -307,14 +307,14 @@ class Exchange:
         elif answer.event is None:
             self._take_list(answer, now)
         else:
-            self._take_event(answer.data, answer.event, now, live=live)
+            self._take_event(answer, answer.event, now, live=live)
 
-    def _take_event(self, data: bytes, event: dict[str, Any], now: float, *, live: bool) -> None:
-        if _CHILD_MARK in data:
+    def _take_event(self, answer: ReadAnswer, event: dict[str, Any], now: float, *, live: bool) -> None:
+        if _CHILD_MARK in answer.data:
             event = {**event, ASKED_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
         self._understood = self._understood or UNREAD_KEY not in event
         self._message_came = self._message_came or "message" in event
-        self._remember(self._book.feed(self._watcher, event, now, live=live, size=of_json(data)))
+        self._remember(self._book.feed(self._watcher, event, now, live=live, size=answer.size))
 
     def _take_error(self, error: Any) -> None:
         self._understood = self._final = True

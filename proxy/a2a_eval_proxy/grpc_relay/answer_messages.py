@@ -14,6 +14,7 @@ from ..protocol.answers import ReadAnswer, read_answer
 from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.relayed_exchange import RelayedExchange
 from ..relay.steps import OwnUrls, Steps, parsed
+from ..relay.steps import decoded as decoded_within
 from .message_filter import MessageFilter, replace_unreadable_calls
 from .messages import A2AMethod, as_json, decoded
 
@@ -46,7 +47,8 @@ class AnswerMessages:
     def shown(self, message: GrpcMessage, now: float) -> Steps[GrpcMessage | None]:
         """The message for the client, if any; capture is told of it. Raises UnreadableAnswerError."""
         try:
-            received = message.content(self._head, self._exchange.max_bytes)
+            steps = message.decoding(self._head, self._exchange.max_bytes)
+            received = yield from decoded_within(steps, waits=self._rules.asked)
         except ValueError as error:
             self._unread(str(error))
             return message

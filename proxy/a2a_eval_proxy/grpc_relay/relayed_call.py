@@ -28,6 +28,7 @@ from ..net.grpc_wire import (
 )
 from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
+from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
 from ..protocol.operations import RPC_METHODS, SENDS_MESSAGE, Operation
 from ..relay.answer_readers import Rules, UnreadableAnswerError
@@ -78,6 +79,13 @@ class RefusedCallError(Exception):
         self.trailers = trailers
 
 
+def _read_request(method: A2AMethod, content: bytes) -> tuple[Any, dict[str, Any], bytes]:
+    """The message of a request, and as JSON, decoded and encoded. Raises ValueError."""
+    message = decoded(method.request_type, content)
+    fields = as_json(message)
+    return message, fields, orjson.dumps(fields)
+
+
 class RelayedCall:
     """One call of a client, of any service and cardinality: on the wire all four are streams of messages.
 
@@ -109,7 +117,9 @@ class RelayedCall:
         self._trace_state = ""
         """The `tracestate` for the agent, where it is not the client's."""
         self._exchange: RelayedExchange | None = None
-        self._held_bytes = HeldBody(relay.bodies)
+        self._request_bytes = HeldBody(relay.bodies)
+        self._answer_bytes = HeldBody(relay.bodies)
+        """What is held of the memory for bodies, beside the received messages of the answer."""
         self._described = ""
         """The operation by which its spans are named; "" where they are not."""
         self._asks = False
@@ -168,7 +178,8 @@ class RelayedCall:
             if agent is not None:
                 agent.reset(ErrorCodes.CANCEL)
             self._client.on_unread = self._client.on_silent = None
-            self._held_bytes.drop()
+            self._request_bytes.drop()
+            self._answer_bytes.drop()
             self._held.leave(self._client)
             if self._exchange is not None:
                 self._exchange.end()
@@ -201,7 +212,9 @@ class RelayedCall:
                 return data + reader.rest(), event.ended
             if event.ended:
                 return reader.rest(), True
-            if reader.expected > SMALL_BYTES and not self._held_bytes.take(reader.expected - self._held_bytes.size):
+            if reader.expected > SMALL_BYTES and not self._request_bytes.take(
+                reader.expected - self._request_bytes.size
+            ):
                 raise RefusedCallError(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM))
 
     async def _read(self, method: A2AMethod, message: GrpcMessage) -> bytes:
@@ -211,9 +224,12 @@ class RelayedCall:
         exchange, self._traceparent, trace_state = relay.begin(head, partial(relay.caller, head, b"", self._peer))
         self._exchange = exchange
         try:
-            content = message.content(head.forward, relay.settings.limits.body_bytes)
-            request_message = decoded(method.request_type, content)
-            fields = as_json(request_message)
+            steps = message.decoding(head.forward, relay.settings.limits.body_bytes)
+            content = await self._request_bytes.decoded(steps)
+            read = partial(_read_request, method, content)
+            request_message, fields, body = await self._request_bytes.parse(read, len(content))
+        except NoRoomError:
+            raise RefusedCallError(ending(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM)) from None
         except ValueError as error:
             logger.debug("%r: %s", self._path, error)
             if relay.settings.push_mode != "pass" and sets_webhooks(method.request({})):
@@ -223,7 +239,6 @@ class RelayedCall:
         configs = webhooks_in(request_message)
         if configs and relay.settings.push_mode == "refuse":
             raise webhooks_refused()
-        body = orjson.dumps(fields)
         exchange.take_request(parsed_request(method.request(fields), body, fields), sets_webhook=bool(configs))
         request = exchange.request
         if relay.push is not None and (configs or (request is not None and request.has_webhook)):
@@ -287,7 +302,7 @@ class RelayedCall:
 
     async def _drained(self, agent: Http2Stream) -> None:
         await agent.drained()
-        self._held_bytes.drop()
+        self._request_bytes.drop()
         self._client.taken(self._untaken)
         self._untaken = 0
 
@@ -323,8 +338,9 @@ class RelayedCall:
             else:
                 for message in reader.feed(event.content):
                     steps = messages.shown(message, CLOCK.now())
-                    await self._show_message(await run(steps, self._held_bytes, restored=self._changed))
+                    await self._show_message(await run(steps, self._answer_bytes, restored=self._changed))
                     self._held.leave(self._client)
+                    self._answer_bytes.drop()
                     del message
                 if event.ended:
                     await self._show(reader.rest(), end=True)

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from h2.errors import ErrorCodes
 
+from ..protocol.content_coding import STEP_BYTES, DecodedTooLargeError, Decoding, NoRoomError, granted, in_steps
 from .http2_streams import Fields
 
 DETAILS = b"grpc-status-details-bin"
@@ -127,26 +128,43 @@ class GrpcMessage:
         return bool(self.flags & _COMPRESSED)
 
     def content(self, head: Fields, limit: int) -> bytes:
-        """What it holds. `head`: of the request or response that it is part of.
+        """What it holds: see `decoding`."""
+        return granted(self.decoding(head, limit))
 
-        Raises ValueError where it cannot be decompressed, MessageTooLargeError where that takes over `limit` bytes.
+    def decoding(self, head: Fields, limit: int) -> Decoding:
+        """Decode what it holds. `head`: of the request or response that it is part of.
+
+        Raises ValueError where it cannot be decompressed, NoRoomError where there is no room for that, and
+        MessageTooLargeError where it takes over `limit` bytes.
         """
         payload = self.payload
-        if not self.flags & _COMPRESSED:
+        if not self.is_compressed:
             return payload
         coding = dict(head).get(b"grpc-encoding", b"identity")
         if coding not in _WINDOWS:
             raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")
-        inflating = zlib.decompressobj(_WINDOWS[coding])
+        inflating, at = zlib.decompressobj(_WINDOWS[coding]), 0
+
+        def take() -> bytes:
+            nonlocal at
+            content = inflating.decompress(b"", STEP_BYTES)
+            while not content and at < len(payload) and not inflating.eof:
+                part = payload[at : at + STEP_BYTES]
+                content = inflating.decompress(part, STEP_BYTES)
+                at += len(part) - len(inflating.unconsumed_tail) - len(inflating.unused_data)
+            return content
+
         try:
-            content = inflating.decompress(payload, limit + 1)
+            content = yield from in_steps(take, limit)
         except zlib.error as error:
             raise ValueError(f"not {coding.decode()}: {error}") from None
-        if len(content) > limit:
-            raise MessageTooLargeError
+        except NoRoomError:
+            raise
+        except DecodedTooLargeError:
+            raise MessageTooLargeError from None
         if not inflating.eof:
             raise ValueError(f"truncated {coding.decode()}")
-        if inflating.unused_data:  # which some peers ignore, and others take for more of the message
+        if at < len(payload):  # which some peers ignore, and others take for more of the message
             raise ValueError(f"more than one member of {coding.decode()}")
         return content
 

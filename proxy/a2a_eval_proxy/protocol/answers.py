@@ -8,6 +8,7 @@ from typing import Any
 
 from a2a_tool_capture.wire import normalize_event, received_event, rpc_error
 
+from ..memory import of_json
 from .operations import A2ARequest, Operation, decode_json
 
 
@@ -25,6 +26,8 @@ class ReadAnswer:
     """The tasks of a list, as events."""
     problem: str = ""
     """Why it is no JSON."""
+    size: int = 0
+    """The most memory that it takes decoded."""
 
     @property
     def task_ids(self) -> Iterator[str]:
@@ -48,8 +51,9 @@ def read_answer(data: bytes, request: A2ARequest, *, in_stream: bool, payload: A
         return ReadAnswer(data, error=refusal)
     in_envelope = request.binding.has_envelope
     if request.operation is Operation.LIST:
-        return ReadAnswer(data, listed=tuple(_listed(payload, in_envelope=in_envelope)))
-    return ReadAnswer(data, received_event(payload, in_envelope=in_envelope, in_stream=in_stream))
+        return ReadAnswer(data, listed=tuple(_listed(payload, in_envelope=in_envelope)), size=of_json(data))
+    event = received_event(payload, in_envelope=in_envelope, in_stream=in_stream)
+    return ReadAnswer(data, event, size=of_json(data))
 
 
 def _listed(payload: Any, *, in_envelope: bool) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
 """Supported content codings, and zlib's `wbits` for each."""
@@ -39,6 +39,10 @@ class DecodedTooLargeError(ValueError):
     """A body decodes to more than the limit."""
 
 
+class NoRoomError(DecodedTooLargeError):
+    """There is no memory to decode a body."""
+
+
 class Decoder:
     """Decodes content codings, the last one first: what `feed` gets is decoded by `take`, as far as there is room."""
 
@@ -65,31 +69,52 @@ class Decoder:
         return data
 
 
-def decoded_whole(encoding: str, body: bytes, limit: int, grants: Callable[[int], bool] | None = None) -> bytes:
-    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded.
+Decoding = Generator[int, bool, bytes]
+"""Decodes a body: asks before each step for room for that many bytes, and is sent whether there is. Raises
+DecodedTooLargeError, or ValueError for what is not so coded."""
 
-    `grants`: asked before each step whether that many more bytes may be held; a DecodedTooLargeError says that they
-    may not.
-    """
+
+def decoding(names: list[str], body: bytes, limit: int) -> Decoding:
+    """Decode a whole body, to at most `limit` bytes."""
+    decoder = Decoder(names)
+    decoder.feed(body)
+    return in_steps(decoder.take, limit)
+
+
+def in_steps(take: Callable[[], bytes], limit: int) -> Decoding:
+    """Join what `take` returns until that is b""."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if not (yield STEP_BYTES):
+            raise NoRoomError("there is no memory to decode it; try again later")
+        part = take()
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
+
+
+def granted(steps: Decoding, grants: Callable[[int], bool] = lambda size: True) -> bytes:
+    """What is decoded. `grants`: whether that many more bytes may be held."""
+    try:
+        size = next(steps)
+        while True:
+            size = steps.send(grants(size))
+    except StopIteration as end:
+        content: bytes = end.value
+        return content
+
+
+def decoded_whole(encoding: str, body: bytes, limit: int, grants: Callable[[int], bool] = lambda size: True) -> bytes:
+    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded, or
+    there is no room for it (`granted`)."""
     names = codings(encoding)
     if names is None:
         raise ValueError(f"the content coding {encoding!r} is not supported")
-    if not names:
-        return body
-    decoder = Decoder(names)
-    decoder.feed(body)
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        if grants is not None and not grants(STEP_BYTES):
-            raise DecodedTooLargeError("there is no memory to decode it; try again later")
-        piece = decoder.take()
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        size += len(piece)
-        if size > limit:
-            raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
+    return granted(decoding(names, body, limit), grants) if names else body
 
 
 class _Stage:

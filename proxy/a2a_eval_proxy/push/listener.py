@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..body_memory import LARGE_BYTES, BodyMemory, HeldBody
+from ..body_memory import BodyMemory, HeldBody
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.answers import state_of, task_id_of
@@ -242,8 +242,8 @@ class PushListener:
         """Raises UnsentError where there is no room for what a body is without its coding."""
         headers = read_request(scope["headers"]).forward
         read = partial(read_notification, headers, body, self._max_body_bytes)
-        is_large = len(body) > LARGE_BYTES or any(name == b"content-encoding" for name, _ in headers)
-        notification = await held.parse(read) if is_large else read()
+        is_coded = any(name == b"content-encoding" for name, _ in headers)
+        notification = await held.parse(read, self._max_body_bytes if is_coded else len(body))
         if notification.decoded is not body and not held.take(len(notification.decoded)):
             raise UnsentError(503, _TOO_MANY)
         return notification

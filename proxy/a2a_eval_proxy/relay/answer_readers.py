@@ -16,7 +16,7 @@ from a2a_tool_capture.json_limits import has_too_many_values
 from ..net.http_client import RawHeaders, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.answers import ReadAnswer, read_answer
-from ..protocol.content_coding import STEP_BYTES, DecodedTooLargeError, Decoder, codings
+from ..protocol.content_coding import STEP_BYTES, DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.headers import DIGESTS
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import (
@@ -29,7 +29,7 @@ from ..protocol.sse import (
     without_lines,
 )
 from .relayed_exchange import RelayedExchange
-from .steps import GiveBack, OwnUrls, Room, Steps, decoded_within, parsed
+from .steps import GiveBack, OwnUrls, Room, Steps, decoded, parsed
 
 _READ = CARRIES_TASKS | {Operation.BATCH}
 """Operations whose answers are read, whatever media type they have."""
@@ -283,10 +283,9 @@ class WholeReader(AnswerReader):
     def _decoded(self, body: bytes) -> Steps[bytes | None]:
         if not self._coding:
             return body
-        decoder = Decoder(self._coding)
-        decoder.feed(body)
+        steps = decoding(self._coding, body, self._exchange.max_bytes)
         try:
-            return (yield from decoded_within(decoder, self._exchange.max_bytes, waits=self._rules.asked))
+            return (yield from decoded(steps, waits=self._rules.asked))
         except DecodedTooLargeError as error:
             self._exchange.stop_reading("body_too_large", str(error))
         except ValueError as error:

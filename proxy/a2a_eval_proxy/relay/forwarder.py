@@ -26,7 +26,6 @@ from .client_request import ClientRequest, Message, Receive, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
 from .responses import ResponseRelay
 from .shell import run
-from .steps import parsed
 from .webhook_request import (
     HttpWebhookRequest,
     RefusedWebhookError,
@@ -235,7 +234,7 @@ class _RequestRelay:
         client = self._client
         content = await run(exchange.decoded(client.body, client.head.content_encoding), client.held)
         read = partial(self._read, content, exchange.undecoded)
-        found, places, unclear = await run(parsed(read, len(content or b"")), client.held)
+        found, places, unclear = await client.held.parse(read, len(content or b""))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
         return places, unclear
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity
@@ -12,11 +13,11 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 from ..capture.exchange import CLIENT_GONE, ReadRequest
 from ..net.http_client import RequestHead
 from ..protocol.answers import ReadAnswer, conversation_of, state_of
-from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings
+from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, a2a_request, rpc_method
 from .opted_in_tasks import OptedInTasks
 from .reports import Reports
-from .steps import Steps, decoded_within
+from .steps import Steps, decoded
 
 CLIENT_LEFT = "the client left before the answer was complete"
 
@@ -75,6 +76,8 @@ class RelayedExchange:
         self._unread: tuple[str, str] | None = None
         self.is_reported = False
         """Whether the request is."""
+        self._beginning = b""
+        """Of the body of the request, decoded, where all of it is too much."""
         self.undecoded = ""
         """Why the body of the request could not be decoded."""
         self.is_notified = False
@@ -100,12 +103,14 @@ class RelayedExchange:
         if not names or not body:
             self.undecoded = "" if names is not None else f"the content coding {encoding!r} is not supported"
             return body
-        decoder = Decoder(names)
-        decoder.feed(body)
         try:
-            return (yield from decoded_within(decoder, self.max_bytes, waits=False))
+            return (yield from decoded(decoding(names, body, self.max_bytes), waits=False))
         except DecodedTooLargeError as error:
             self.undecoded = str(error)
+            beginning = Decoder(names)
+            beginning.feed(body)
+            with suppress(ValueError):
+                self._beginning = beginning.take()
             return None
         except ValueError as error:
             self.undecoded = str(error)
@@ -142,7 +147,7 @@ class RelayedExchange:
         if not complete:
             self._unread = _TOO_LARGE
         if self._unread is not None:
-            self._take_unread(rest, body)
+            self._take_unread(rest, self._beginning or body)
         sent = ReadRequest(self.request, self._requested, self._unread, self.is_notified)
         self.reports.request(sent, head, body, now, complete=complete)
         if self.request is not None:

@@ -40,7 +40,7 @@ async def run(
             elif isinstance(step, GiveBack):
                 held.give_back(step.size)
             elif isinstance(step, Parse):
-                given = await held.parse(step.work)
+                given = await held.parse(step.work, step.size)
             else:
                 given = await restored(step.content)
     finally:

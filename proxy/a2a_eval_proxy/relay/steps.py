@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
 from ..body_memory import LARGE_BYTES
-from ..protocol.content_coding import STEP_BYTES, DecodedTooLargeError, Decoder
+from ..protocol.content_coding import Decoding
 
 T = TypeVar("T")
 
@@ -25,9 +25,10 @@ class GiveBack(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """Do work that takes memory and time in proportion to a large body. Gives what it gives."""
+    """Do work that takes memory and time in proportion to the `size` of a body, which is large. Gives what it gives."""
 
     work: Callable[[], Any]
+    size: int
 
 
 class OwnUrls(NamedTuple):
@@ -42,30 +43,20 @@ Step = bytes | Room | GiveBack | Parse | OwnUrls
 Steps = Generator[Step, Any, T]
 
 
-class NoRoomError(DecodedTooLargeError):
-    """There is no memory to decode a body."""
-
-
 def parsed(work: Callable[[], T], size: int) -> Steps[T]:
     """What `work` gives, which reads `size` bytes."""
     if size <= LARGE_BYTES:
         return work()
-    result: T = yield Parse(work)
+    result: T = yield Parse(work, size)
     return result
 
 
-def decoded_within(decoder: Decoder, limit: int, *, waits: bool) -> Steps[bytes]:
-    """What is left in `decoder`, each part once there is room for it. Raises ValueError where it exceeds `limit` bytes,
-    or is not so coded."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        if not (yield Room(STEP_BYTES, waits)):
-            raise NoRoomError("there is no memory to decode it")
-        part = decoder.take()
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
+def decoded(steps: Decoding, *, waits: bool) -> Steps[bytes]:
+    """What is decoded, each part once there is room for it. Raises what the decoding raises."""
+    try:
+        size = next(steps)
+        while True:
+            size = steps.send((yield Room(size, waits)))
+    except StopIteration as end:
+        content: bytes = end.value
+        return content

@@ -18,6 +18,9 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_eval_proxy.relay import wire_log
 from a2a_eval_proxy.relay.wire_log import WireExchange, WireLog
+from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.serving.task_log import TaskLog
+from a2a_eval_proxy.store.write_queue import QueuedWrites
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
 from google.protobuf.json_format import ParseDict
@@ -61,6 +64,7 @@ def chunked(pieces: list[bytes], kind: str, *fields: str) -> bytes:
 
 SSE = [b"data: %b\n\n" % envelope(event) for event in EVENTS]
 JSON = envelope({"task": TASK})
+REST, REST_SSE = json.dumps({"task": TASK}).encode(), [b"data: %b\n\n" % json.dumps(event).encode() for event in EVENTS]
 GZIP = "content-encoding: gzip"
 ERROR = json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "no"}}).encode()
 
@@ -78,8 +82,9 @@ class Body(NamedTuple):
     """What the agent answers, and to which request."""
 
     answer: bytes
-    request: dict[str, Any] = send()
+    request: Any = send()
     packed: bool = False
+    path: str = "/"
 
 
 STREAM = send("SendStreamingMessage")
@@ -98,11 +103,19 @@ BODIES = {
     "refusal": Body(answer(ERROR, "application/json", status="500 No")),
     "poll": Body(answer(envelope(TASK), "application/json"), GET),
     "subscription": Body(chunked(SSE, "text/event-stream"), {**GET, "method": "SubscribeToTask"}),
+    "list": Body(answer(envelope({"tasks": [TASK]}), "application/json"), {**GET, "method": "ListTasks", "params": {}}),
+    "batch": Body(answer(b"[%b]" % JSON, "application/json"), [send()]),
+    "text": Body(chunked([b"no ", b"JSON"], "text/plain")),
+    "REST document": Body(answer(REST, "application/json"), {"message": message()}, path="/v1/message:send"),
+    "REST events": Body(chunked(REST_SSE, "text/event-stream"), {"message": message()}, path="/v1/message:stream"),
 }
 
 ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
+    *((TaskLog, name) for name in ("put", "passed_on")),
+    (Pipeline, "take"),
+    *((QueuedWrites, name) for name in ("add", "settle", "finish")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),
     *((WireExchange, name) for name in ("answered", "part", "end")),
 ]
@@ -154,7 +167,7 @@ async def received(setup: Proxied, body: Body, *, asks: bool) -> tuple[int, list
     content = json.dumps(body.request).encode()
     if body.packed:
         content, headers["content-encoding"] = gzip.compress(content), "gzip"
-    async with setup.data.stream("POST", "/", content=content, headers=headers) as response:
+    async with setup.data.stream("POST", body.path, content=content, headers=headers) as response:
         raw = b"".join([part async for part in response.aiter_raw()])
     fields = [(name, value) for name, value in response.headers.multi_items() if name != "date"]
     return response.status_code, fields, raw

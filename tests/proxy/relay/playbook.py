@@ -1,0 +1,211 @@
+"""A request and its answer as a script over the core of the relay, without a socket.
+
+`>>` is what arrives from either side, `<<` what the core then has for one of them, in order:
+
+    Playbook() >> Client(SEND) << ToAgent(asks=True) >> Head("text/event-stream") >> Agent(EVENT) << ToClient(EVENT)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.net.http_client import UpstreamError
+from a2a_eval_proxy.protocol.operations import rest_request
+from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules, reader_of
+from a2a_eval_proxy.relay.negotiation import Negotiation
+from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
+from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange, parsed_request
+from a2a_eval_proxy.relay.reports import Reports
+from a2a_eval_proxy.relay.steps import GiveBack, OwnUrls, Parse, Room, Steps
+from a2a_eval_proxy.turn import Turn
+from support.folded import Folded
+
+
+class Client(NamedTuple):
+    """The client sends a request."""
+
+    body: bytes
+    coding: str = ""
+    line: str = "POST /"
+
+
+class Head(NamedTuple):
+    """The head of the agent's answer has arrived."""
+
+    media_type: str
+    fields: dict[bytes, bytes] = {}  # noqa: RUF012  # never changed
+    status: int = 200
+
+
+class Agent(NamedTuple):
+    """Part of the agent's answer has arrived."""
+
+    part: bytes
+
+
+class End(NamedTuple):
+    """The agent's answer is complete."""
+
+
+class ToAgent(NamedTuple):
+    """The request goes to the agent."""
+
+    asks: bool
+
+
+class ToClient(NamedTuple):
+    """The client gets this part of the answer."""
+
+    part: bytes
+
+
+class Whole(NamedTuple):
+    """The client gets the answer as a whole, with its head."""
+
+    body: bytes
+
+
+class Cut(NamedTuple):
+    """Nothing more passes, for this reason."""
+
+    why: str
+
+
+class Playbook:
+    """One exchange. `turns` has what capture made of it, after its end."""
+
+    def __init__(
+        self,
+        *,
+        requested: bool = False,
+        negotiate: str = "always",
+        caller: bytes | None = b"ann",
+        opted_in: OptedInTasks | None = None,
+        limit: int = 1_000_000,
+        room: int = 10_000_000,
+        own_urls: dict[bytes, bytes] | None = None,
+    ) -> None:
+        """`room`: bytes that may be held. `own_urls`: the client's own URL for each address of the proxy."""
+        self._folded = Folded()
+        self.held = self.most_held = 0
+        self.room = room
+        self._own_urls = own_urls
+        facts = RequestFacts("run", "agent", "1.0", None, "0af7", "", True, requested, 0.0)
+        reports = Reports(Exchange(self._folded.book, facts, "turn"), None, 0.0)
+        self.opted_in = OptedInTasks() if opted_in is None else opted_in
+        self.exchange = RelayedExchange(reports, self.opted_in, lambda: caller, limit, requested=requested)
+        self._negotiation = Negotiation(negotiate, self._no_card)
+        self._asks = False
+        self._reader: AnswerReader | None = None
+        self._out: list[Any] = []
+        self.seen: list[bytes] = []
+        self.cut: Cut | None = None
+
+    def __rshift__(self, arrives: Client | Head | Agent | End) -> Self:
+        assert self._out == [], "what the core had for a peer is to be said first"
+        try:
+            self._take(arrives)
+        except UpstreamError as error:
+            self._out.append(Cut(str(error)))
+            self.exchange.end()
+        return self
+
+    def __lshift__(self, expected: ToAgent | ToClient | Whole | Cut) -> Self:
+        assert self._out[:1] == [expected]
+        del self._out[0]
+        return self
+
+    @property
+    def turns(self) -> list[Turn]:
+        return self._folded.closed
+
+    def got(self) -> list[bytes]:
+        """Take what there is for the client, whatever it is; `seen` has all of it, `cut` why nothing more passes."""
+        taken, self._out = self._out, []
+        self.cut = next((one for one in taken if isinstance(one, Cut)), None)
+        self.seen += [one[0] for one in taken if not isinstance(one, Cut)]
+        return [one[0] for one in taken]
+
+    def shown(self) -> bytes:
+        """The whole answer that the client gets."""
+        (whole,) = self._out
+        assert isinstance(whole, Whole)
+        self._out.clear()
+        return whole.body
+
+    @property
+    def codes(self) -> list[str]:
+        """Of the findings of its only turn, after the last step."""
+        assert self._out == [], "nothing is left for a peer"
+        self.exchange.end()
+        self._folded.stops()
+        (turn,) = self.turns
+        return [finding.code for finding in turn.findings]
+
+    def _take(self, arrives: Client | Head | Agent | End) -> None:
+        match arrives:
+            case Client(body, coding, line):
+                method, _, target = line.partition(" ")
+                path, _, query = target.partition("?")
+                rest = rest_request(method, path, query.encode())
+                content = self._done(self.exchange.decoded(body, coding))
+                self.exchange.take_request(parsed_request(rest, content))
+                self._asks = self._negotiation.asks(self.exchange.request)
+                self._out.append(ToAgent(self._asks))
+                self.exchange.report_request(rest, None, body, 1.0)
+            case Head(media_type, fields, status):
+                known = {b"content-type": media_type.encode(), **fields}
+                head = AnswerHead.of(status, list(known.items()), known, is_complete=False)
+                strips = not self.exchange.requested
+                restores = None if self._own_urls is None else self._may_have_address
+                rules = Rules(strips, self._asks and strips, restores)
+                self._reader = reader_of(self.exchange, head, rules, is_head=False)
+            case Agent(part):
+                assert self._reader is not None
+                self._done(self._reader.feed(part, 2.0))
+            case End():
+                assert self._reader is not None
+                self._done(self._reader.end(3.0))
+                self.exchange.end()
+
+    def _done(self, steps: Steps[Any]) -> Any:
+        """Do the steps as the shell of the relay does; what waits for room that there is not fails."""
+        given: Any = None
+        try:
+            while True:
+                step = steps.send(given)
+                match step:
+                    case bytes():
+                        given = self._show(step)
+                    case Room(size, waits):
+                        given = self.held + size <= self.room
+                        assert given or not waits, "waits for room"
+                        self.held += size if given else 0
+                        self.most_held = max(self.most_held, self.held)
+                    case GiveBack(size):
+                        given, self.held = None, self.held - size
+                    case Parse(work):
+                        given = work()
+                    case OwnUrls(content):
+                        given = self._restored(content)
+        except StopIteration as end:
+            return end.value
+
+    def _show(self, part: bytes) -> None:
+        assert self._reader is not None or part == b""
+        is_whole = self._reader is not None and self._reader.holds_head
+        if part or is_whole:
+            self._out.append(Whole(part) if is_whole else ToClient(part))
+
+    def _may_have_address(self, content: bytes) -> bool:
+        return any(address in content for address in self._own_urls or ())
+
+    def _restored(self, content: bytes) -> bytes:
+        for address, url in (self._own_urls or {}).items():
+            content = content.replace(address, url)
+        return content
+
+    @staticmethod
+    async def _no_card() -> Any:
+        raise ValueError("there is no card")
