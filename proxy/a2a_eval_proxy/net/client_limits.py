@@ -102,7 +102,7 @@ class Capacity:
         self._held_bytes = held_bytes
         self._held = 0
         self._ports: list[Clients] = []
-        self._refused_at = float("-inf")
+        self._turned_away_at = self._out_of_memory_at = float("-inf")
         self.waits_for_memory: list[Callable[[], bool]] = []
         """Each says whether someone waits for memory that answers take which are not read."""
         self.leaving: set[Any] = set()
@@ -125,23 +125,27 @@ class Capacity:
         others = sum(max(len(one.connections), one.reserved) for one in self._ports if one is not clients)
         if len(clients.connections) + others <= self._connections + self._own:
             return True
-        self._refused_at = now
+        self._turned_away_at = now
         return False
 
     def hold(self, held: int, size: int, now: float) -> bool:
         """Whether a connection that held `held` bytes may have `size`. It always may have less than before."""
         held, size = max(0, held - SMALL_BYTES), max(0, size - SMALL_BYTES)
         if size > held and self._held + size - held > self._held_bytes:
-            self._refused_at = now
+            self._out_of_memory_at = now
             return False
         self._held += size - held
         return True
 
     def patience(self, limit_s: float, now: float) -> float:
-        """How long a client may do nothing: `limit_s`, or less where others wait."""
-        if now - self._refused_at < GRACE_S or any(waits() for waits in self.waits_for_memory):
+        """How long a client may do nothing with a request or response: `limit_s`, or less where others wait."""
+        if now - self._out_of_memory_at < GRACE_S or any(waits() for waits in self.waits_for_memory):
             return min(limit_s, GRACE_S)
-        return limit_s
+        return self.idle_s(limit_s, now)
+
+    def idle_s(self, limit_s: float, now: float) -> float:
+        """How long a connection may have no request: `limit_s`, or less where others wait for a connection."""
+        return min(limit_s, GRACE_S) if now - self._turned_away_at < GRACE_S else limit_s
 
 
 @dataclass

@@ -199,7 +199,7 @@ class Http1Connection(ClientConnection):
             if now - self._head_since >= self.patience(limits.header_timeout_s, now):
                 self.refuse(408, "header_timeout", "The header of the request took too long.")
         elif exchange is None:
-            if now - self._received_at >= self.patience(limits.keep_alive_s, now):
+            if now - self._received_at >= self.clients.capacity.idle_s(limits.keep_alive_s, now):
                 self.close()
         elif not self._parser.complete:
             if self.read_paused or exchange.expects_continue:

@@ -144,7 +144,7 @@ class Http2Connection(ClientConnection):
             if now - header_since >= self.patience(limits.header_timeout_s, now):
                 self._refuse("header_timeout", "a header took too long")
                 return
-        elif not streams.streams and now - self._received_at >= self.patience(limits.keep_alive_s, now):
+        elif not streams.streams and now - self._received_at >= self.clients.capacity.idle_s(limits.keep_alive_s, now):
             streams.go_away()
         to_read_s, to_send_s = self.patience(limits.send_timeout_s, now), self.patience(limits.body_timeout_s, now)
         unread = [stream for stream in streams.streams.values() if stream.unsent]

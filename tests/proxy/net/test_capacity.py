@@ -57,7 +57,16 @@ def test_clients_have_less_time_while_others_wait() -> None:
     assert capacity.patience(60.0, 100.0) == 60.0
     assert not capacity.hold(0, SMALL_BYTES + 1, 100.0)
     assert capacity.patience(60.0, 101.0) == GRACE_S
+    assert capacity.idle_s(60.0, 101.0) == 60.0, "without a request a connection holds no memory"
     assert capacity.patience(1.0, 101.0) == 1.0
     assert capacity.patience(60.0, 100.0 + GRACE_S) == 60.0
     waits = True
     assert capacity.patience(60.0, 200.0) == GRACE_S
+
+
+def test_connections_without_a_request_have_less_time_while_others_are_turned_away() -> None:
+    capacity = Capacity(1)
+    clients = capacity.port(ClientLimits(), 1)
+    assert crowd(capacity, clients, 2) == 1
+    assert (capacity.idle_s(60.0, 1.0), capacity.patience(60.0, 1.0)) == (GRACE_S, GRACE_S)
+    assert capacity.idle_s(60.0, GRACE_S) == 60.0
