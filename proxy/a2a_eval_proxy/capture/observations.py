@@ -3,8 +3,9 @@
 An observation is a JSON object with `kind`, `exchange` (its id), `at` (seconds), and what the kind needs:
 
 - `sent`: `turn`, `returns_at_once`, `if_generation`: a message was sent;
-- `event`: `event` (v1.0), `live`, `notified`;
-- `alive`: `touched_at`: its proxy goes on, and the exchange showed a sign of life then;
+- `event`: `event` (v1.0), `live`, `notified` (the proxy that received a notification, or "");
+- `alive`: `touched_at`, `notified`: its proxy goes on, and the exchange showed a sign of life then;
+- `left`: `notified`: that proxy receives no further notifications of this webhook;
 - `ended`: `problem`, `final`, `findings`;
 - `finding`: `finding`, of the task;
 - `restarted`: the only proxy has ended before, and with it all exchanges.
@@ -56,10 +57,10 @@ def fold_task(
     a finding.
 
     `awaited`: notifications of the task may come. An exchange that is silent for `silent_s` (None: never) is cut off,
-    if its id begins with another text than `here`.
+    unless its proxy is `here`.
     """
     fold, problems = TaskFold(rules, history), []
-    for one in observations:
+    for one in _with_cuts(observations, now, here, silent_s):
         try:
             take(fold, one)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
@@ -67,9 +68,37 @@ def fold_task(
             problems.append(CAPTURE_FAILED)
     for finding in problems[:1]:
         fold.found(finding)
-    if silent_s is not None:
-        fold.cut(now, but=here, silent_s=silent_s)
     return FoldedTask(fold, fold.expire(now, awaited=awaited))
+
+
+def _with_cuts(observations: Iterable[Observation], now: float, here: str, silent_s: float | None) -> list[Observation]:
+    """The observations, and a `cut` at the last sign of life of each exchange whose proxy has ended before it."""
+    found: list[Observation] = []
+    heard: dict[tuple[str, str], float] = {}
+    """Of exchanges that go on, and of webhooks by the proxy that receives their notifications."""
+    for one in observations:
+        found.append(one)
+        exchange = one["exchange"], one.get("notified") or ""
+        match one["kind"]:
+            case "restarted":
+                found += [_cut(name, one["at"]) for name, _ in heard]
+                heard.clear()
+            case "ended" | "left":
+                heard.pop(exchange, None)
+            case "sent" | "alive":
+                heard[exchange] = one["at"]
+            case "event" if one["live"] or exchange in heard:
+                heard[exchange] = one["at"]
+    cuts = [
+        _cut(name, at)
+        for (name, proxy), at in heard.items()
+        if silent_s is not None and at + silent_s <= now and here != (proxy or name.partition(" ")[0])
+    ]
+    return sorted([*found, *cuts], key=lambda one: one["at"]) if cuts else found
+
+
+def _cut(exchange: str, at: float) -> Observation:
+    return {"kind": "cut", "exchange": exchange, "at": at}
 
 
 def take(fold: TaskFold, one: Observation) -> None:
@@ -83,17 +112,19 @@ def take(fold: TaskFold, one: Observation) -> None:
             more = {"returns_at_once": one["returns_at_once"], "if_generation": one["if_generation"]}
             fold.sent(exchange, turn, at, **more)
         case "event":
-            fold.event(exchange, one["event"], at, live=one["live"], notified=one["notified"])
+            fold.event(exchange, one["event"], at, live=one["live"], notified=bool(one["notified"]))
         case "alive":
-            fold.alive(exchange, at, touched_at=one["touched_at"])
+            fold.alive(exchange, one["touched_at"])
+        case "cut":
+            fold.cut(exchange, at)
         case "ended":
             problem = None if one["problem"] is None else Finding.from_dict(one["problem"])
             findings = map(Finding.from_dict, one["findings"])
             fold.ended(exchange, at, problem=problem, final=one["final"], findings=findings)
         case "finding":
             fold.found(Finding.from_dict(one["finding"]))
-        case "restarted":
-            fold.cut(at)
+        case "left" | "restarted":
+            pass  # see `_with_cuts`
         case other:
             raise ValueError(f"no kind of observation: {other!r}")
 

@@ -249,12 +249,11 @@ class TaskFold:
             if self.open is not None and self.open.phase is TurnPhase.ANSWERED and not self._streams:
                 self._advance(TurnEvent.LAST_STREAM_ENDED, now)
 
-    def alive(self, exchange: str, now: float, *, touched_at: float) -> None:
-        """The proxy of an exchange is there at `now`; the exchange was alive at `touched_at`."""
+    def alive(self, exchange: str, touched_at: float) -> None:
+        """An exchange showed a sign of life at `touched_at`."""
         watcher = self._watchers.get(exchange)
-        if watcher is not None:
-            watcher.heard_at = now
-            self.touched_at = max(self.touched_at, touched_at)
+        if watcher is not None and not watcher.notified:
+            watcher.heard_at = self.touched_at = max(self.touched_at, touched_at)
 
     def ended(
         self,
@@ -282,17 +281,16 @@ class TaskFold:
 
     # ── what time brings ────────────────────────────────────────────────────────────────────────────────
 
-    def cut(self, now: float, *, but: str = "", silent_s: float = 0.0) -> None:
-        """End the exchanges, whose ids begin with another text than `but`, of which nothing was heard for `silent_s`:
-        their proxy has ended. It may have received notifications as well."""
-        if self.open is not None and not self.answered and self._notified and not silent_s:
+    def cut(self, exchange: str, now: float) -> None:
+        """The proxy of an exchange has ended before it; of a webhook, that one that received its notifications."""
+        watcher = self._watchers.get(exchange)
+        if watcher is None:
+            return
+        follows = watcher.notified or watcher is self._opener or watcher in self._streams
+        if self.open is not None and not self.answered and follows:
             self.open.gap = True
-        for exchange, watcher in list(self._watchers.items()):
-            if watcher.notified or (but and exchange.startswith(but)) or watcher.heard_at + silent_s > now:
-                continue
-            if self.open is not None and not self.answered and (watcher is self._opener or watcher in self._streams):
-                self.open.gap = True
-            self.ended(exchange, watcher.heard_at + silent_s, problem=EXCHANGE_CUT)
+        if not watcher.notified:
+            self.ended(exchange, now, problem=EXCHANGE_CUT)
 
     def expire(self, now: float, *, awaited: bool = False) -> float | None:
         """Close turns that were silent for the time of the rules, unless notifications are `awaited`, and answered ones

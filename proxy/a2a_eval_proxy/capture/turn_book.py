@@ -16,8 +16,9 @@ from typing import Any
 from a2a_tool_capture import Finding
 from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.recent import Recent, RecentKeys
+from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..protocol.answers import task_id_of
+from ..protocol.answers import state_of, task_id_of
 from ..turn import Turn
 from .observations import Observation, take, turn_to_json
 from .task_events import messages_in
@@ -186,10 +187,13 @@ class TurnBook:
         exchange.task_id = exchange.task_id or task_id
         exchange.touched_at = now
         own = exchange.own or (None if exchange.follows else self._named.get(task_id))
-        observation = self._observation(exchange, "event", now, event=event, live=live, notified=exchange.notified)
+        notified = self.source if exchange.notified else ""
+        observation = self._observation(exchange, "event", now, event=event, live=live, notified=notified)
         if own is None:
             if exchange.task_id and (exchange.turn is not None or not self._is_no_news(exchange, observation)):
-                if live and not exchange.notified:
+                if notified and state_of(event) in TERMINAL_STATES:  # nothing more is awaited
+                    self._following.pop(exchange.exchange_id, None)
+                elif live:
                     self._follow(exchange)
                 self._put(exchange, observation, size)
             return task_id
@@ -212,7 +216,7 @@ class TurnBook:
         """The exchange shows that it is alive, and nothing else (a comment in a stream)."""
         exchange.touched_at = now
         if exchange.own is not None:
-            exchange.own.fold.alive(exchange.exchange_id, now, touched_at=now)
+            exchange.own.fold.alive(exchange.exchange_id, now)
 
     def end(
         self, exchange: ReportedExchange, now: float, *, problem: Finding | None = None, final: bool = False
@@ -260,7 +264,8 @@ class TurnBook:
         for exchange in self._following.values():
             if now - exchange.alive_at > ALIVE_EVERY_S:
                 exchange.alive_at = now
-                self._put(exchange, self._observation(exchange, "alive", now, touched_at=exchange.touched_at), 0)
+                facts = {"touched_at": exchange.touched_at, "notified": self.source if exchange.notified else ""}
+                self._put(exchange, self._observation(exchange, "alive", now, **facts), 0)
 
     def close_all(self, now: float) -> None:
         """The proxy stops. What is known of tasks is observed; turns without a task are closed as incomplete."""
@@ -270,6 +275,10 @@ class TurnBook:
             else:
                 own.fold.stop(now)
                 self._close(own)
+        for exchange in self._following.values():
+            if exchange.notified:
+                self._put(exchange, self._observation(exchange, "left", now, notified=self.source), 0)
+        self._following.clear()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -355,8 +364,7 @@ class TurnBook:
         """All that was seen of the task is observed, and folded with what else is known of it."""
         for exchange in self._leave(own):
             exchange.task_id = task_id
-            if not exchange.notified:
-                self._follow(exchange)
+            self._follow(exchange)
         self._held_bytes -= own.held_bytes
         other = self._named.get(task_id) or self._ended.pop(task_id, None)
         if other is not None:

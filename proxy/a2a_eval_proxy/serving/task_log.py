@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -41,7 +42,7 @@ MAX_UNSENT_BYTES = share(16)
 MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy; further events are left out."""
 
-_PAUSE_S, _RETRY_S = 0.05, 1.0
+_PAUSE_S, _RETRY_S = 0.02, 1.0
 SWEEP_S = 20.0
 """Time between two searches for tasks that nobody follows any more."""
 
@@ -165,11 +166,8 @@ class TaskLog:
             due = min(self._dirty.values(), default=float("inf")) - CLOCK.now()
             if not self._unsent and due > 0:
                 self._came.clear()
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._came.wait(), min(due, SWEEP_S))
-                except TimeoutError:
-                    pass
-            await asyncio.sleep(_PAUSE_S)
             try:
                 if restarted_at:
                     await self._restart(restarted_at)
@@ -180,6 +178,7 @@ class TaskLog:
                     for key in await self._log.open_tasks(swept_at - SILENT_S):
                         self._dirty.setdefault(key, 0.0)
                     await self._log.expire(swept_at)
+                await asyncio.sleep(_PAUSE_S)
             except (StoreError, TimeoutError) as error:
                 logger.debug("observations could not be kept or folded: %r", error)
                 self._trouble.seen()
@@ -276,7 +275,7 @@ class TaskLog:
             self._rules,
             now,
             awaited=awaited,
-            here=f"{self._source} ",
+            here=self._source,
             silent_s=silent_s,
         )
         fold = folded.fold
