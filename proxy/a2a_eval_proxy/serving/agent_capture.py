@@ -141,14 +141,15 @@ class AgentCapture:
 
     def _closed_here(self, turn: Turn) -> None:
         self._log.passed_on(turn)
-        self._closed(turn)
+        self._closed(turn, again=False)
 
-    def _closed(self, turn: Turn) -> None:
+    def _closed(self, turn: Turn, again: bool) -> None:
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
             self._changed(new)
-        self._listeners.ended(turn)
+        if not again:
+            self._listeners.ended(turn)
         self._visibility.judge(turn)
-        self._pipeline.take(turn)
+        self._pipeline.take(turn, again=again)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""

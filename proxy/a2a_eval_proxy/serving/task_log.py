@@ -79,14 +79,15 @@ class TaskLog:
         privacy: Privacy,
         source: str,
         *,
-        on_closed: Callable[[Turn], None],
+        on_closed: Callable[[Turn, bool], None],
         on_changed: Callable[[Turn], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
         """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
-        `on_changed` open ones. `awaits` says whether notifications of a task, whose id is as in the store, may come;
-        None: never."""
+        with whether they were stored as closed before, `on_changed` open ones. `awaits` says whether notifications of a
+        task, whose id is as in the store, may come; None: never.
+        """
         self._log = log
         self._max_unsent_bytes = max_unsent_bytes
         self._store = store
@@ -282,12 +283,9 @@ class TaskLog:
         if stops:
             fold.stop(now)
         news = [turn for turn in fold.closed if self._is_new(turn, stored)]
+        closed_before = {item["turn_id"] for item in stored if item["status"] != "open"}
         for turn in news:
-            before = next((one for one in stored if one["turn_id"] == turn.turn_id and one["status"] != "open"), None)
-            if before is None:
-                self._on_closed(turn)
-            elif not await self._pass_on_again(turn, before):
-                self._dirty[key] = now + _RETRY_S
+            self._on_closed(turn, turn.turn_id in closed_before)
         late = await self._add_late(fold.late, stored, history) if fold.late else True
         if fold.is_closed:
             self._open.pop(key, None)
@@ -316,18 +314,6 @@ class TaskLog:
         elif awaited:
             self._dirty.setdefault(key, now + self._rules.timeout_s / 4)
         return bool(news)
-
-    async def _pass_on_again(self, turn: Turn, item: TurnJson) -> bool:
-        """More is known of a closed turn than is stored; returns whether that is passed on."""
-        known = Turn.from_dict(item).findings
-        findings = [finding for finding in turn.findings if finding not in known]
-        if not findings or await self._pipeline.found_late(item, findings):
-            return True
-        item = next(one for one in await self._stored(turn.task_id) if one["turn_id"] == turn.turn_id)
-        if all(finding in Turn.from_dict(item).findings for finding in findings):
-            return True
-        self._passed_on.pop(turn.turn_id, None)
-        return False
 
     async def _stored(self, task_id: str) -> list[TurnJson]:
         """The last turns of a task in the store, oldest first."""
