@@ -314,13 +314,6 @@ def _agents(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _directory(value: Any) -> str:
-    text = parse_text(value)
-    if not Path(text).is_dir():
-        raise ValueError("expected a directory")
-    return text
-
-
 def _output_directory(value: Any) -> Path:
     """Created when written; checked at once, so that a run does not fail at its end."""
     folder = Path(parse_text(value))
@@ -372,7 +365,6 @@ UPSTREAM = ValueType(parse_upstream, "URL")
 TRACE_URL = ValueType(parse_trace_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 AGENTS = ValueType(_agents, "NAME=URL,...", unset=())
-DIRECTORY = ValueType(_directory, "DIR", completes="dir")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
 SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number: 0 < number < _MAX_SECONDS)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..privacy.policy import Privacy
 
 
-DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
 DEFAULT_OTLP = "127.0.0.1:4318"
 DEFAULT_PUSH_LISTEN = "127.0.0.1:8083"
@@ -46,9 +45,7 @@ class TrafficLimits(Options):
     body_bytes: int = option(
         types.COUNT, "Maximum size of a body or event to capture; larger ones are relayed unread.", 32 * 1024 * 1024
     )
-    header_bytes: int = option(
-        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
-    )
+    header_bytes: int = option(types.COUNT, "Maximum size of a header block, from clients and from the agent.", 65_536)
     client_connections: int = option(
         types.COUNT,
         "Maximum number of open connections of all ports; fewer if the limit on open files requires it.",

@@ -38,9 +38,8 @@ class SqlDialect:
     would else hide an earlier one that was committed later."""
     used: str
     """Selects how many bytes the store takes."""
-    answer_type: str
     answered_at: str
-    """Type and constraints of when a judge answered."""
+    """Type and constraints of the moment of a judge's answer."""
     answered_before: str
     """The condition that a judge answered before `:before`."""
 
@@ -63,7 +62,7 @@ class SqlDialect:
 
 SQLITE = SqlDialect(
     number="INTEGER",
-    now="((julianday('now') - 2440587.5) * 86400.0)",
+    now="unixepoch()",
     indexed="{}",
     equal="{} = {}",
     matches="{} LIKE {} ESCAPE '!'",
@@ -75,7 +74,6 @@ SQLITE = SqlDialect(
     append_lock=None,
     used="SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
-    answer_type="TEXT",
     answered_at="TEXT NOT NULL",
     answered_before="kept_at < strftime('%Y-%m-%dT%H:%M:%fZ', :before, 'unixepoch')",
 )
@@ -96,7 +94,6 @@ POSTGRES = SqlDialect(
     card=f"{_BODY} ->> 'agent_card'",
     append_lock="SELECT pg_advisory_xact_lock(7003688416812600321)",
     used="SELECT coalesce(sum(size), 0) FROM turns",
-    answer_type="TEXT NOT NULL",
     answered_at="TIMESTAMPTZ NOT NULL DEFAULT now()",
     answered_before="kept_at < to_timestamp(:before)",
 )

@@ -391,7 +391,7 @@ class StoreReads(ABC):
 
     async def linked_by(self, column: LinkedBy, identifier: str, near: int, most: int) -> list[LinkedTurn]:
         """Turns with this id, with their links: at most `most`, those whose `seq` is nearest to `near`."""
-        selected = f"SELECT seq FROM turns WHERE {self._dialect.has(column)}"  # noqa: S608  # fixed texts
+        selected = f"SELECT seq FROM turns WHERE {self._dialect.has(column)} AND {column} != ''"  # noqa: S608  # fixed texts
         if column == "trace_id":  # `EncodedTurn.trace_id` leaves that of a turn which begins its trace to the turn's id
             selected += " UNION ALL SELECT seq FROM turns WHERE turn_id = :trace_id"
         return await self._nearest(selected, {column: stored_text(identifier)}, near, most)

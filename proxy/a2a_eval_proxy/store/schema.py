@@ -82,7 +82,7 @@ def _tables(dialect: SqlDialect) -> dict[str, Columns]:
         "conversations": CONVERSATIONS,
         "judge_answers": {
             "key": "TEXT PRIMARY KEY",
-            "entry": dialect.answer_type,
+            "entry": "TEXT",
             "kept_at": dialect.answered_at,
         },
         "annotations": {"annotation_id": "TEXT PRIMARY KEY", "turn_id": _OF_TURN, "body": "TEXT NOT NULL"},
@@ -104,7 +104,7 @@ def statements(dialect: SqlDialect) -> list[str]:
         f"CREATE INDEX turns_conversation ON turns ({by['conversation_id']}, {by['run']}, seq)",
         f"CREATE INDEX turns_case ON turns ({by['case_id']}, seq) WHERE case_id IS NOT NULL",
         f"CREATE INDEX turns_task ON turns ({by['task_id']}, {by['agent']}, seq)",
-        f"CREATE INDEX turns_trace ON turns ({by['trace_id']})",
+        f"CREATE INDEX turns_trace ON turns ({by['trace_id']}) WHERE trace_id != ''",
         f"CREATE INDEX turns_agent ON turns ({by['agent']}, seq, size)",
         "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
         "CREATE INDEX turns_open ON turns (seq) WHERE status = 'open'",

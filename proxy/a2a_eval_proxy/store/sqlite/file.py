@@ -202,6 +202,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -8000")  # KiB: ids are random, and each is in a page of its own of an index
     connection.execute("PRAGMA foreign_keys = ON")  # annotations and wires are deleted with their turn
     if is_new:
         _create_tables(connection)
