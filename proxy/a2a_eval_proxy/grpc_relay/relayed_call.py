@@ -41,7 +41,6 @@ from .answer_messages import AnswerMessages
 from .call_record import CallRecord
 from .error_details import shown_error
 from .extended_card import rewrite_card
-from .held_messages import HeldMessages
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .webhooks import WebhookCall, refusal_of, webhooks_in, with_own_urls
 
@@ -100,7 +99,6 @@ class RelayedCall:
         path: bytes,
         peer: str,
         record: CallRecord,
-        held: HeldMessages,
     ) -> None:
         """`client`: the stream of the client, whose IP address is `peer`."""
         self._relay = relay
@@ -110,7 +108,6 @@ class RelayedCall:
         self._peer = peer
         self._method: A2AMethod | None = METHODS.get(path.decode("latin-1"))
         self._record = record
-        self._held = held
         self._head = record.head
         self._traceparent = ""
         """Starts a trace for the agent; empty where the client, or a span, has started one."""
@@ -119,7 +116,7 @@ class RelayedCall:
         self._exchange: RelayedExchange | None = None
         self._request_bytes = HeldBody(relay.bodies)
         self._answer_bytes = HeldBody(relay.bodies)
-        """What is held of the memory for bodies, beside the received messages of the answer."""
+        """Of the message that its client has yet to take."""
         self._described = ""
         """The operation by which its spans are named; "" where they are not."""
         self._asks = False
@@ -180,7 +177,6 @@ class RelayedCall:
             self._client.on_unread = self._client.on_silent = None
             self._request_bytes.drop()
             self._answer_bytes.drop()
-            self._held.leave(self._client)
             if self._exchange is not None:
                 self._exchange.end()
                 if self._described:
@@ -339,13 +335,12 @@ class RelayedCall:
                 for message in reader.feed(event.content):
                     steps = messages.shown(message, CLOCK.now())
                     await self._show_message(await run(steps, self._answer_bytes, restored=self._changed))
-                    self._held.leave(self._client)
                     self._answer_bytes.drop()
                     del message
                 if event.ended:
                     await self._show(reader.rest(), end=True)
                 elif reader.expected > SMALL_BYTES:
-                    await self._held.enter(self._client, reader.expected)
+                    await self._answer_bytes.wait(reader.expected - self._answer_bytes.size)
             if event.ended:
                 return
             if isinstance(event, Data):

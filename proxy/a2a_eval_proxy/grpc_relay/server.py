@@ -13,7 +13,6 @@ from ..net.http2_streams import Fields, Headers, Http2Stream, regular, size_of
 from ..relay.client_request import RelayContext
 from .agent import GrpcAgent
 from .call_record import CallRecord
-from .held_messages import HeldMessages
 from .relayed_call import RelayedCall
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ class GrpcPort(StreamHandler):
         self.limits = limits
         self._relay = relay
         self._telemetry = requests
-        self._held = HeldMessages(limits)
 
     async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         pseudo = dict(head.fields)
@@ -45,7 +43,7 @@ class GrpcPort(StreamHandler):
             return
         client: tuple[str, int] = ends["client"] or ("", 0)
         record = CallRecord(self._relay.metrics, self._telemetry, path.decode("latin-1"), regular(head.fields), client)
-        await RelayedCall(self._relay, self.agent, stream, path, client[0], record, self._held).run(head)
+        await RelayedCall(self._relay, self.agent, stream, path, client[0], record).run(head)
 
     def refusal(self, head: Headers, message: str) -> Fields:
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))

@@ -16,10 +16,7 @@ import pytest
 import pytest_asyncio
 from a2a.types import GetTaskRequest, SendMessageRequest
 from a2a_eval_proxy.body_memory import BodyMemory
-from a2a_eval_proxy.grpc_relay import held_messages
-from a2a_eval_proxy.grpc_relay.held_messages import HeldMessages
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
-from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.settings.settings import Timeouts
 from agents.grpc_agent import UNLIMITED
@@ -153,45 +150,6 @@ async def test_a_call_is_forgotten_at_once(proxy, monkeypatch):
     finally:
         gc.enable()
     assert len(calls) == 2
-
-
-class _Client:
-    """The stream of a client with a message that it has not read. A stand-in."""
-
-    def __init__(self) -> None:
-        self.sent, self.unsent, self.is_given_up = 0, 1, False
-
-    def on_unread(self) -> None:
-        self.is_given_up = True
-
-
-async def test_responses_wait_for_room_while_their_clients_read(monkeypatch):
-    """More than there is room for at the same moment, each read at once."""
-    held = HeldMessages(ClientLimits())
-    clients: list[Any] = [_Client() for _ in range(200)]
-
-    async def read(client: Any) -> None:
-        await held.enter(client, 4 * MB)
-        asyncio.get_running_loop().call_soon(held.leave, client)
-
-    await asyncio.gather(*map(read, clients))
-    assert not any(client.is_given_up for client in clients)
-
-
-async def test_clients_that_read_nothing_are_cut_off_where_others_wait(monkeypatch):
-    monkeypatch.setattr(held_messages, "_GRACE_S", 0.0)
-    monkeypatch.setattr(held_messages, "_CHECK_EVERY_S", 0.0)
-    held = HeldMessages(ClientLimits())
-    idle, reading, late = clients = [_Client() for _ in range(3)]
-    reading.unsent = 0  # the agent is still sending
-    await held.enter(idle, 4 * MB)  # type: ignore[arg-type]
-    await held.enter(reading, 4 * MB)  # type: ignore[arg-type]
-    waiting = asyncio.create_task(held.enter(late, 4 * MB))  # type: ignore[arg-type]
-    while not idle.is_given_up:
-        await asyncio.sleep(0)
-    held.leave(idle)  # type: ignore[arg-type]
-    await waiting
-    assert [client.is_given_up for client in clients] == [True, False, False]
 
 
 async def test_a_request_without_room_is_refused(agent, tmp_path, monkeypatch):
