@@ -176,7 +176,7 @@ LAYERS = {
         "card_search | client_tls | dialects | environment_proxies | secret_references | wire_observer",
         "artifact_calls | errors | reconciliation | recorder",
         "same_call | unknown_calls",
-        "extension_positions | models",
+        "extension_filter | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",
         "json_limits | regular_files",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from .canonical import EXACT, with_whole_numbers
-from .extension_positions import METADATA
+from .extension_filter import METADATA
 from .json_limits import READ, too_deep
 from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource

@@ -18,7 +18,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
-from .. import extension_positions
+from ..extension_filter import holds_nothing
 from ..models import ToolCall
 from ..recorder import CallRecording, ToolCallRecorder, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
@@ -282,7 +282,7 @@ class _Delivery:
 
 def _holds_something(artifact: Artifact) -> bool:
     """Whether an artifact or chunk may carry calls: without other content it would seem to exist for them."""
-    return sdk_compat.holds_text(artifact) or not extension_positions.holds_nothing(sdk_compat.as_json(artifact))
+    return sdk_compat.holds_text(artifact) or not holds_nothing(sdk_compat.as_json(artifact))
 
 
 def _list_uri(artifact: Artifact) -> None:

@@ -12,12 +12,12 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import PushNotificationSender, TaskStore
 from a2a.types import AgentCard, Message, Task
 
+from ..extension_filter import ExtensionFilter
 from ..recorder import ToolCallRecorder
 from ..spec import BASE_URI, URI
 from . import sdk_compat
 from .asgi_gate import activation_refused
 from .executor import CapturingExecutor, declare_tool_calls
-from .json_filter import without_calls
 
 
 @overload
@@ -40,7 +40,7 @@ def without_tool_calls(event: Any) -> Any:
     """
     if not sdk_compat.contains_text(event, BASE_URI):
         return event
-    shown = without_calls(sdk_compat.as_json(event))
+    shown = ExtensionFilter().event(sdk_compat.as_json(event))
     return None if shown is None else sdk_compat.from_json(type(event), shown)
 
 

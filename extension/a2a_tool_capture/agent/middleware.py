@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import Any
 
 from ..card_search import WELL_KNOWN_PATHS
+from ..extension_filter import ExtensionFilter, names_extension
 from ..recorder import ToolCallRecorder
-from ..spec import BASE_URI, EXTENSIONS_HEADERS, URI, requested_uris
-from .json_filter import declare_extension, without_calls
+from ..spec import DESCRIPTION, EXTENSIONS_HEADERS, URI, requested_uris
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -23,7 +23,6 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # compressed bodies cannot be filtered
 _LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # validators of the unchanged card
 _OF_OTHER_BYTES = frozenset({b"content-length", b"etag", b"last-modified", b"content-md5", b"repr-digest"})
-_OURS = BASE_URI.encode("ascii")
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _asks: ContextVar[bool] = ContextVar("asks", default=False)
@@ -85,6 +84,8 @@ class _FilteredResponse:
         self._form = _Form.OTHER
         self._held = b""
         """Received part of an incomplete document or event."""
+        self._withheld: set[str] = set()
+        """Ids of the artifacts of a stream that the client has not received."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -126,39 +127,66 @@ class _FilteredResponse:
 
     def _document(self) -> bytes:
         may_be_card = self._declares and (self._is_card or b'"capabilities"' in self._held)
-        has_calls = not self._shows_calls and _OURS in self._held
+        has_calls = not self._shows_calls and names_extension(self._held)
         if not may_be_card and not has_calls:
             return self._held
         payload = json.loads(self._held)
         changed = may_be_card and declare_extension(payload, is_card=self._is_card)
         if has_calls:
-            payload, changed = without_calls(payload), True
+            payload, changed = ExtensionFilter().value(payload), True
         return _written(payload) if changed else self._held
 
     def _events(self, piece: bytes, *, more: bool) -> bytes:
         self._held += piece
         out = b""
         while end := _EVENT_END.search(self._held):
-            out += _filtered(self._held[: end.start()], self._held[end.start() : end.end()])
+            out += self._filtered(self._held[: end.start()], self._held[end.start() : end.end()])
             self._held = self._held[end.end() :]
         if not more:
-            out += _filtered(self._held, b"")
+            out += self._filtered(self._held, b"")
         return out
 
-
-def _filtered(event: bytes, end: bytes) -> bytes:
-    """A server-sent event without tool calls; b"" for an event that exists only for them."""
-    if _OURS not in event:
-        return event + end
-    lines = event.splitlines()
-    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-    payload = without_calls(json.loads(data))
-    if payload is None:
-        return b""
-    kept = [line for line in lines if not line.startswith(b"data:")]
-    line_end = end[: len(end) // 2] or b"\n"
-    return line_end.join([*kept, b"data: " + _written(payload)]) + end
+    def _filtered(self, event: bytes, end: bytes) -> bytes:
+        """A server-sent event without tool calls; b"" for an event that exists only for them."""
+        lines = event.splitlines()
+        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+        is_named = names_extension(event)
+        if not (is_named or (data and self._withheld)):
+            return event + end
+        payload = json.loads(data)
+        shown = ExtensionFilter(withheld=self._withheld).event(payload)
+        if shown is None:
+            return b""
+        if shown is payload and not is_named:
+            return event + end
+        kept = [line for line in lines if not line.startswith(b"data:")]
+        line_end = end[: len(end) // 2] or b"\n"
+        return line_end.join([*kept, b"data: " + _written(shown)]) + end
 
 
 def _written(payload: Any) -> bytes:
     return json.dumps(payload, ensure_ascii=False).encode("utf-8")
+
+
+def declare_extension(payload: Any, *, is_card: bool) -> bool:
+    """Declare the extension on the agent card in `payload`; returns whether `payload` changed.
+
+    `is_card`: `payload` is a card; otherwise it may be the response with the extended card. Signatures are removed
+    from a card that changes.
+    """
+    card = payload
+    if not is_card and isinstance(payload, dict) and isinstance(payload.get("result"), dict):
+        card = payload["result"]
+    if not isinstance(card, dict) or not (is_card or ("capabilities" in card and "name" in card)):
+        return False
+    capabilities = card.get("capabilities")
+    if not isinstance(capabilities, dict):
+        capabilities = card["capabilities"] = {}
+    extensions = capabilities.get("extensions")
+    if not isinstance(extensions, list):
+        extensions = capabilities["extensions"] = []
+    if any(isinstance(extension, dict) and extension.get("uri") == URI for extension in extensions):
+        return False
+    extensions.append({"uri": URI, "description": DESCRIPTION, "required": False})
+    card.pop("signatures", None)
+    return True

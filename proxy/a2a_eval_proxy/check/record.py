@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from a2a_tool_capture import extension_positions
+from a2a_tool_capture.extension_filter import EXTENSIONS, METADATA
 from a2a_tool_capture.spec import (
     BASE_URI,
     EXTENSIONS_HEADER,
@@ -54,8 +54,7 @@ class Occurrence:
 def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
     """Yields every occurrence in a JSON value. Never raises.
 
-    Walks depth first, without recursion. `extension_positions` defines the roles; keys of the extension count
-    everywhere.
+    Walks depth first, without recursion. Keys of the extension count everywhere.
 
     `owner` is the artifact that holds the current metadata or extensions.
     """
@@ -70,11 +69,11 @@ def occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
                     yield Occurrence(_kind(key, role, owner), path + shown, key, item, owner)
                     continue
                 inner = _role(key, role)
-                if inner == extension_positions.EXTENSIONS and value.get("role") in ("user", "ROLE_USER"):
+                if inner == EXTENSIONS and value.get("role") in ("user", "ROLE_USER"):
                     inner = _CONTENT  # the client's message, echoed
                 children.append((item, path + shown, inner, value if role == "artifact" else None))
         elif isinstance(value, list):
-            if role == extension_positions.EXTENSIONS:
+            if role == EXTENSIONS:
                 listed = [uri for uri in value if is_capture_uri(uri)]
                 kind = Kind.LISTED_ELSEWHERE if owner is None else Kind.LISTED
                 yield from (Occurrence(kind, path, uri, value, owner) for uri in listed)
@@ -88,17 +87,17 @@ _CONTENT = "content"
 
 
 def _role(key: str, parent: str) -> str:
-    if parent in (_CONTENT, extension_positions.METADATA, extension_positions.EXTENSIONS):
+    if parent in (_CONTENT, METADATA, EXTENSIONS):
         return _CONTENT
-    if key in (extension_positions.METADATA, extension_positions.EXTENSIONS, "artifacts", "artifact", "error"):
+    if key in (METADATA, EXTENSIONS, "artifacts", "artifact", "error"):
         return key
     if key == "data" and parent != "error":
         return _CONTENT
-    return "error" if parent == "error" and extension_positions.leads_on(key, in_error=True) else ""
+    return "error" if parent == "error" and key in ("data", "details") else ""
 
 
 def _kind(key: str, role: str, artifact: object) -> Kind:
-    if role != extension_positions.METADATA or artifact is None:
+    if role != METADATA or artifact is None:
         return Kind.MISPLACED
     return Kind.CALLS if key == METADATA_KEY else Kind.OTHER_KEY
 

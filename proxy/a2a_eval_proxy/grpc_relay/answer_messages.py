@@ -15,7 +15,7 @@ from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.relayed_exchange import RelayedExchange
 from ..relay.steps import OwnUrls, Steps, parsed
 from ..relay.steps import decoded as decoded_within
-from .message_filter import MessageFilter, replace_unreadable_calls
+from .message_filter import MessageFilter
 from .messages import A2AMethod, as_json, decoded
 
 
@@ -87,19 +87,11 @@ class AnswerMessages:
             return _ShownMessage(shown, None, unread=str(error))
 
     def _read(self, content: bytes) -> ReadAnswer | None:
-        """The message as JSON, without the tool calls that cannot be read. Raises ValueError."""
+        """The message as JSON. Raises ValueError."""
         request = self._exchange.request
         if request is None:
             return None
-        message = decoded(self._method.response_type, content)
-        try:
-            fields = as_json(message)
-        except ValueError:
-            readable = type(message)()
-            readable.CopyFrom(message)
-            replace_unreadable_calls(readable)
-            fields = as_json(readable)
-        fields = fields or unknown_fields(content)
+        fields = as_json(decoded(self._method.response_type, content)) or unknown_fields(content)
         return read_answer(orjson.dumps(fields), request, in_stream=self._method.streams, payload=fields)
 
     def _report(self, answer: ReadAnswer, now: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from a2a_tool_capture.extension_filter import names_extension
 from a2a_tool_capture.spec import is_capture_uri
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -9,7 +10,6 @@ from google.rpc.status_pb2 import Status
 
 from ..net.grpc_wire import DETAILS, decoded_value, encoded_value
 from ..net.http2_streams import Fields
-from .message_filter import may_hold_extension
 
 
 def shown_error(trailers: Fields) -> Fields:
@@ -33,7 +33,7 @@ def shown_details(encoded: bytes) -> bytes | None:
 
     An ErrorInfo loses the keys of the extension; another detail that names the extension is left out.
     """
-    if not may_hold_extension(encoded):
+    if not names_extension(encoded):
         return encoded
     status = Status()
     try:
@@ -46,7 +46,7 @@ def shown_details(encoded: bytes) -> bytes | None:
                 detail.value = info.SerializeToString()
     except DecodeError:
         return None
-    kept = [detail for detail in status.details if not may_hold_extension(detail.value)]
+    kept = [detail for detail in status.details if not names_extension(detail.value)]
     del status.details[:]
     status.details.extend(kept)
     return bytes(status.SerializeToString())

@@ -139,7 +139,7 @@ def check_values(message: Message) -> None:
 def as_json(message: Message) -> dict[str, Any]:
     """The message as ProtoJSON.
 
-    Raises ValueError for one with too many values, a number that JSON lacks, or that nests too deeply.
+    Raises ValueError for one with too many values, or that nests too deeply.
     """
     check_values(message)
     try:
@@ -211,7 +211,7 @@ def _value(value: Any) -> Any:
     if kind == "list_value":
         return _list(value.list_value)
     if kind == "number_value":
-        return _finite(value.number_value)
+        return _number(value.number_value)
     return value.bool_value if kind == "bool_value" else None
 
 
@@ -226,10 +226,14 @@ def _list(values: Any) -> list[Any]:
     return list(map(_value, values.values))
 
 
-def _finite(number: float) -> float:
-    if not isfinite(number):
-        raise ValueError(f"{number} is no number of JSON")
-    return number
+def _number(number: float) -> float | str:
+    """As `a2a_tool_capture.json_values.read_json` reads what JSON lacks."""
+    return number if isfinite(number) else str(number)
+
+
+def value_content(message: Message) -> Any:
+    """What a Struct, Value or ListValue has as JSON."""
+    return _WELL_KNOWN[message.DESCRIPTOR.full_name](message)
 
 
 _WELL_KNOWN: dict[str, _Reader] = {
@@ -238,7 +242,7 @@ _WELL_KNOWN: dict[str, _Reader] = {
     "google.protobuf.ListValue": _list,
 }
 _OF_NUMBERS: dict[int, _Reader] = {
-    **dict.fromkeys((FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE), _finite),
+    **dict.fromkeys((FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE), _number),
     **dict.fromkeys((FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64), str),
 }
 """By the type of a field in C++."""

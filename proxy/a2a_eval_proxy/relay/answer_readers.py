@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from a2a_tool_capture.extension_filter import names_extension
 from a2a_tool_capture.json_limits import has_too_many_values
 
 from ..net.http_client import RawHeaders, UpstreamError
@@ -182,10 +183,10 @@ class AnswerFilter:
     def event(self, event: SseEvent) -> _Shown:
         """One event of a stream."""
         raw, data = event
-        if not self._rules.strips or not (self._withheld or extension_filter.may_hold_extension(raw)):
+        if not self._rules.strips or not (self._withheld or names_extension(raw)):
             return self._read(raw, data, None, "", in_stream=True)
         payload, problem = extension_filter.decoded_once(data), ""
-        kept = without_lines(raw, extension_filter.names_extension)
+        kept = without_lines(raw, names_extension)
         shown = kept
         try:
             clean = extension_filter.strip_event(data, self._keeps, self._withheld, payload)

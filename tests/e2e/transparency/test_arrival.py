@@ -22,7 +22,7 @@ def task(number: int, *, calls: bool) -> bytes:
     artifact = {"artifactId": "a", "parts": [{"text": "found"}]} | own
     status = {"state": "TASK_STATE_COMPLETED"}
     result = {"task": {"id": f"t{number}", "contextId": "c", "status": status, "artifacts": [artifact]}}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}, separators=(",", ":")).encode()
 
 
 SENT, CLEAN = task(1, calls=True), task(1, calls=False)

@@ -1,4 +1,4 @@
-"""A client that does not ask sees, through the proxy, what it sees of the agent without: byte for byte, but for ids."""
+"""A client that does not ask sees, through the proxy, what it sees without: value for value, but for ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.patience import awaited
 from support.processes import ChildProcess
 from support.provision import python_environment
 from support.raw_a2a import BINDINGS
-from support.recordings import anonymous
+from support.recordings import anonymous, respelt
 
 EXTENSION = Path(__file__).parents[3] / "extension"
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
@@ -98,7 +98,7 @@ def ids(response: RawResponse) -> tuple[str, str]:
 
 def same(direct: RawResponse, proxied: RawResponse) -> None:
     """What a client sees is the same, but for ids and times."""
-    assert anonymous(proxied.body.decode()) == anonymous(direct.body.decode())
+    assert anonymous(respelt(proxied.body.decode())) == anonymous(respelt(direct.body.decode()))
     assert (proxied.status, proxied.complete) == (direct.status, direct.complete)
     assert [name for name, _ in proxied.end_to_end_headers] == [name for name, _ in direct.end_to_end_headers]
 
@@ -184,7 +184,7 @@ class Webhook:
         bodies: list[bytes] = []
         while not bodies or not re.search(rb"COMPLETED|FAILED|completed|failed", bodies[-1]):
             awaited(self.arrived, bodies)
-        return [anonymous(body.decode()) for body in bodies]
+        return [anonymous(respelt(body.decode())) for body in bodies]
 
 
 @pytest.fixture

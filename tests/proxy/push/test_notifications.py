@@ -27,7 +27,8 @@ LIMIT = 100_000
 
 def update(**artifact: Any) -> bytes:
     content = {"artifactId": "a", **artifact}
-    return json.dumps({"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": content}}).encode()
+    event = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": content}}
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def jwt(claims: Any) -> bytes:
