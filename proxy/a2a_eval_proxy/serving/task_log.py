@@ -283,9 +283,12 @@ class TaskLog:
         if stops:
             fold.stop(now)
         news = [turn for turn in fold.closed if self._is_new(turn, stored)]
-        closed_before = {item["turn_id"] for item in stored if item["status"] != "open"}
+        closed_before = {item["turn_id"]: item for item in stored if item["status"] != "open"}
         for turn in news:
-            self._on_closed(turn, turn.turn_id in closed_before)
+            before = closed_before.get(turn.turn_id)
+            self._on_closed(turn, before is not None)
+            if before is not None and Turn.from_dict(before).visibility != turn.visibility:
+                await self._withdraw_verdict(turn.run)
         late = await self._add_late(fold.late, stored, history) if fold.late else True
         if fold.is_closed:
             self._open.pop(key, None)
@@ -350,10 +353,14 @@ class TaskLog:
         findings = [finding for finding in news if finding not in last.findings]
         item = next(item for item in stored if item["turn_id"] == last.turn_id)
         if findings and await self._pipeline.found_late(item, findings):
-            said = await self._store.kept_verdict(last.run)
-            if said is not None and not said.of and said.status == "passed":  # what a command said of the run
-                await self._store.keep_verdict(last.run, replace(said, status="incomplete", verdict=None))
+            await self._withdraw_verdict(last.run)
         return True
+
+    async def _withdraw_verdict(self, run: str) -> None:
+        """What a command said of a run stands no longer: what is known of the calls of its turns is not what it was."""
+        said = await self._store.kept_verdict(run)
+        if said is not None and not said.of and said.status == "passed":
+            await self._store.keep_verdict(run, replace(said, status="incomplete", verdict=None))
 
 
 def _read(rows: Sequence[tuple[int, str]]) -> list[Observation]:
