@@ -168,6 +168,7 @@ class _RequestRelay:
             if self._context.settings.push_mode != "pass" and self._may_be_read(message["body"]):
                 await self._refuse_unread(len(message["body"]))
                 return
+            exchange.take_request(ParsedRequest(client.rest, asks=False))  # as far as it is known by its path
             body = self._upload(message, exchange)
         else:
             client.body = message.pop("body")

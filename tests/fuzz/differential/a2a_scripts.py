@@ -32,7 +32,7 @@ OPERATIONS = {
 
 _PATHS = (b"POST /message:send", b"POST /tenant/v1/message:stream", b"GET /tasks/t-%b", b"POST /tasks/t-%b:cancel")
 _OTHERS = ("acme/own", "SetTaskSomething", "GetAuthenticatedExtendedCards", "message/sends")
-_SHAPES = ("document", "events", "lines", "sequence", "watch", "array", "text")
+_SHAPES = ("document", "events", "text")
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ def _json(dice: Random, value: Any) -> bytes:
 
 def _response(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool, may_be_a2a: bool) -> list[AnyStep]:
     """`may_be_a2a`: whether the proxy may read it in any media type."""
-    make = {"events": _events, "text": _text}.get(shape, _objects)
+    make = {"events": _events, "text": _text}.get(shape, _document)
     units, media_type = make(dice, name, shape, legacy=legacy, calls=calls)
     fields: list[tuple[bytes, bytes]] = [(b"x-fuzz-answer", name.encode()), (b"Content-Type", media_type)]
     asked_fields: list[tuple[bytes, bytes]] = []
     framing = dice.choice((b"content-length", b"transfer-encoding", b"transfer-encoding", b"close"))
     whole = Unit(b"".join(unit.plain for unit in units), b"".join(unit.asked for unit in units))
-    held = framing == b"content-length" and shape != "events"
+    held = shape == "document" or (framing == b"content-length" and shape != "events")
     if shape in ("document", "events") and dice.random() < 0.15:
         coding, encode = dice.choice(((b"gzip", _gzip), (b"deflate", zlib.compress)))
         whole = Unit(encode(whole.plain), encode(whole.asked))
@@ -202,28 +202,12 @@ def _gzip(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0)
 
 
-def _objects(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
-    """JSON objects, as the shape parts them."""
-    count = 1 if shape == "document" else dice.choice((1, 2, 5))
-    objects = [_object(dice, name, number, legacy=legacy, calls=calls) for number in range(count)]
+def _document(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
+    """One JSON object, with blanks around it."""
     json_type = dice.choice((b"application/json", b"application/json; charset=utf-8", b"application/a2a+json"))
-    match shape:
-        case "document":
-            blanks = [Unit.same(dice.choice((b" ", b"\r\n", b"\t\t")))] if dice.random() < 0.2 else []
-            return [*blanks, *objects, *([Unit.same(b"\n")] if dice.random() < 0.3 else [])], json_type
-        case "lines":
-            end = dice.choice((b"\n", b"\r\n"))
-            lines = [Unit(one.plain + end, one.asked + end) for one in objects]
-            return lines, dice.choice((b"application/x-ndjson", b"application/jsonl+json", json_type))
-        case "sequence":
-            return [Unit(b"\x1e%b\n" % one.plain, b"\x1e%b\n" % one.asked) for one in objects], b"application/json-seq"
-        case "watch":
-            return objects, b"application/json;stream=watch"
-        case _:
-            first, *others = objects
-            array = [Unit(b"[" + first.plain, b"[" + first.asked)]
-            array += [Unit(b", " + one.plain, b", " + one.asked) for one in others]
-            return [*array, Unit.same(b"]")], json_type
+    blanks = [Unit.same(dice.choice((b" ", b"\r\n", b"\t\t")))] if dice.random() < 0.2 else []
+    end = [Unit.same(b"\n")] if dice.random() < 0.3 else []
+    return [*blanks, _object(dice, name, 0, legacy=legacy, calls=calls), *end], json_type
 
 
 def _text(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
