@@ -128,4 +128,5 @@ def _set_value(holder: Any, name: str, value: Any, content: Any) -> None:
     one.extend([content])
     held = one.values[0]
     kind = value.DESCRIPTOR.name
-    value.CopyFrom(held.struct_value if kind == "Struct" else held.list_value if kind == "ListValue" else held)
+    same = held.struct_value if kind == "Struct" else held.list_value if kind == "ListValue" else held
+    value.ParseFromString(same.SerializeToString())  # its class may be another than that of `same`

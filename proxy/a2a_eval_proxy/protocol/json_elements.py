@@ -1,4 +1,4 @@
-"""Reads JSON text by position, so that parts can be cut out and the rest stays byte for byte. Pure.
+"""Reads JSON text by position, so that a value can be replaced and the rest stays byte for byte. Pure.
 
 Functions take the position of a value's first character, and raise ValueError, IndexError or StopIteration where the
 text is not JSON.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 SPACE = " \t\n\r"
@@ -18,10 +18,7 @@ _scan_string: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstr
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_int=str, strict=False).scan_once  # type: ignore[attr-defined]  # typeshed omits it
 
 Element = tuple[int, int, str, Any]
-"""A member of an object, or an item of an array: start (of a member's key), end, key ("" for an item), value."""
-
-Edit = tuple[int, int, str]
-"""The start and end of a part of the text, and what replaces it."""
+"""A member of an object: start of its key, end, key, value."""
 
 
 def after_space(text: str, at: int) -> int:
@@ -84,49 +81,14 @@ def read_object(text: str, at: int, read: Callable[[str, int], tuple[Any, int]])
         if text[at] == ",":
             at += 1
         elif text[at] != "}":
-            at = _next_element(text, at, "}")
+            at = _next_element(text, at)
 
 
-def read_array(text: str, at: int, read: Callable[[int], tuple[Any, int]]) -> tuple[list[Element], int]:
-    """As `read_object`, for the items of the array at `at`; `read` gets the position of every item."""
-    items: list[Element] = []
-    at = after_space(text, at + 1)
-    while text[at] != "]":
-        start = at
-        value, at = read(at)
-        items.append((start, at, "", value))
-        if text[at] != "]":
-            at = after_space(text, _next_element(text, at, "]"))
-    return items, at + 1
-
-
-def _next_element(text: str, at: int, closing: str) -> int:
-    """The position after the comma that follows, or of the closing bracket."""
+def _next_element(text: str, at: int) -> int:
+    """The position after the comma that follows, or of the closing brace."""
     at = after_space(text, at)
     if text[at] == ",":
         return at + 1
-    if text[at] != closing:
-        raise ValueError(f"expected ',' or {closing!r} at {at}")
+    if text[at] != "}":
+        raise ValueError(f"expected ',' or '}}' at {at}")
     return at
-
-
-def cut(elements: Sequence[Element], removed: set[int]) -> list[Edit]:
-    """The edits that remove the elements at the positions `removed`, with the commas that belong to them."""
-    cuts = []
-    last = len(elements) - 1
-    position = 0
-    while position <= last:
-        if position not in removed:
-            position += 1
-            continue
-        first = position
-        while position < last and position + 1 in removed:
-            position += 1
-        if position < last:
-            cuts.append((elements[first][0], elements[position + 1][0], ""))
-        elif first > 0:
-            cuts.append((elements[first - 1][1], elements[position][1], ""))
-        else:
-            cuts.append((elements[first][0], elements[position][1], ""))
-        position += 1
-    return cuts

@@ -96,7 +96,7 @@ def reading_callers(dice: Random, token: bytes, number: int) -> list[Exchange]:
         params = {"message": _message(own.decode())} if asking else {"id": f"t-{token.decode()}"}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         plain, asked = (_task(Random(token), token.decode(), calls=calls) for calls in (False, True))
-        unit = Unit(*(json.dumps({"jsonrpc": "2.0", "id": 1, "result": one}).encode() for one in (plain, asked)))
+        unit = Unit(*(_compact({"jsonrpc": "2.0", "id": 1, "result": one}) for one in (plain, asked)))
         head = Head(by=Side.CLIENT, seen=False, start=b"POST /", fields=tuple(fields), framing=b"content-length")
         sent = (head, Data(by=Side.CLIENT, data=body, seen=False), End(by=Side.CLIENT))
         answer = Head(
@@ -203,11 +203,13 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _document(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
-    """One JSON object, with blanks around it."""
+    """A response object."""
+    only = _object(dice, name, 0, legacy=legacy, calls=calls)
     json_type = dice.choice((b"application/json", b"application/json; charset=utf-8", b"application/a2a+json"))
+    if only.plain != only.asked:
+        return [only], json_type
     blanks = [Unit.same(dice.choice((b" ", b"\r\n", b"\t\t")))] if dice.random() < 0.2 else []
-    end = [Unit.same(b"\n")] if dice.random() < 0.3 else []
-    return [*blanks, _object(dice, name, 0, legacy=legacy, calls=calls), *end], json_type
+    return [*blanks, only, *([Unit.same(b"\n")] if dice.random() < 0.3 else [])], json_type
 
 
 def _text(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
@@ -219,15 +221,17 @@ def _text(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> 
 
 
 def _object(dice: Random, name: str, number: int, *, legacy: bool, calls: bool) -> Unit:
-    """A response object, its result with tool calls for who asked. In one spelling."""
-    spelling = dice.getstate()
-    contents = []
-    for asked in (False, True):
-        dice.setstate(spelling)
-        result = _result(dice, name, number, calls=calls and asked)
-        value = {"jsonrpc": "2.0", "id": 1, "result": result}
-        contents.append(_json(dice, value))
-    return Unit(*contents)
+    """A response object, its result with tool calls for who asked. For others it is spelt as the proxy spells it."""
+    before = dice.getstate()
+    plain = {"jsonrpc": "2.0", "id": 1, "result": _result(dice, name, number, calls=False)}
+    dice.setstate(before)
+    asked = {"jsonrpc": "2.0", "id": 1, "result": _result(dice, name, number, calls=calls)}
+    content = _json(dice, asked)
+    return Unit(content if plain == asked else _compact(plain), content)
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _result(dice: Random, name: str, number: int, *, calls: bool) -> dict[str, Any]:
@@ -310,7 +314,7 @@ def _event(dice: Random, name: str, number: int, end: bytes, *, calls: bool, las
         return Unit(event, event, seen=closing != b"")
     unit = _object(dice, name, number, legacy=False, calls=calls)
     # where lines begin with blanks, a filter could not tell which of them belongs to the field
-    space = b" " if b"\n" in unit.plain else dice.choice((b" ", b" ", b"", b"  "))
+    space = dice.choice((b" ", b" ", b"")) if unit.plain == unit.asked and b"\n" not in unit.plain else b" "
     contents = []
     for content in (unit.plain, unit.asked):
         lines = content.replace(b"\t", b" ").split(b"\n")

@@ -190,8 +190,11 @@ def test_a_message_with_too_many_values_is_not_read():
     ],
 )  # fmt: skip
 def test_it_is_found_at_any_depth(sent, left):
-    message = ParseDict({"artifactId": "a", **sent}, Artifact())
-    assert filtered(MessageFilter(Artifact, None), message) == {"artifactId": "a", **left}
+    as_relayed = METHODS["/lf.a2a.v1.A2AService/GetTask"].response_type  # with the fields of A2A 1.1
+    for kind in (Task, as_relayed):
+        message = ParseDict({"id": "t", "artifacts": [{"artifactId": "a", **sent}]}, kind())
+        expected = {"id": "t", "artifacts": [{"artifactId": "a", **left}]}
+        assert filtered(MessageFilter(kind, None), message) == expected
 
 
 def test_numbers_that_json_lacks_stay():
