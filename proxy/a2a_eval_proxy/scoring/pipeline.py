@@ -6,12 +6,10 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from a2a_tool_capture import Finding, Severity
-from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.visibility import AUTH_REQUIRED, NO_CAPTURE, turn_failure_of
 
 from ..otlp.trace_service import Tracing
@@ -28,18 +26,12 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
 from .evidence import AwaitedSpans, awaited_tree, earlier_turns
-from .executor import ScoringExecutor, ThreadExecutor, ToScore, at_once
+from .executor import ScoringExecutor, ThreadExecutor, ToScore
+from .intake import TurnIntake, Work
 from .scorer import Results, Scorer, TurnJson
 from .turn_memory import QUEUE_BYTES, memory_of
 
 logger = logging.getLogger(__name__)
-
-MAX_UNSTORED = 10_000
-"""Turns that wait to be redacted and given to the store."""
-
-_GATHER_S = 0.004
-"""Under load, batches are at least this far apart. At 20 ms, the writer of the store delays one request of a hundred by
-2.6 ms, at 4 ms by 1.4 ms for 5 % more CPU; at 2 ms by as much for 16 %."""
 
 _QUICK_BYTES = 20_000
 """A turn of that size at most is scored before it is stored, where its evaluators allow it; it has at most 20 calls.
@@ -60,35 +52,10 @@ _NEEDS_CREDENTIALS = Finding(
 )
 
 
-@dataclass(slots=True, eq=False)
-class Work:
-    """A turn on its way. One that is taken again has another `Work`, and only the last one is done."""
-
-    turn_id: str
-    turn: Turn | None
-    """As it was captured; None: only the store has it, from where it is read when it is scored."""
-    size: int = 0
-    """Bytes of it that are held until it is done; 0 where it is read from the store."""
-    again: bool = False
-    """Whether the store has it already: it is replaced."""
-    late: bool = False
-    """Whether spans came after it was scored."""
-    merged: bool = False
-    """Whether it comes from the store, done, with what its traces show."""
-    quick: bool = False
-    """Whether it is scored before it is stored."""
-    held: bool = False
-    """Whether others are to score it when its traces are merged, and not before."""
-    tree: AgentTurn | None = None
-    has_tree: bool = False
-    conversations: Sequence[ConversationKey | None] = ()
-    """To score when it is done: its own, and the one that it has left."""
-
-
 class Pipeline:
     """Takes closed turns, and has each redacted, stored as pending, scored and stored as done, in this order:
 
-    `take`, `_redact_and_store`, `_stored`, `_await_spans`, `_await_tree`, `_score`, `_done`.
+    `take`, `TurnIntake`, `_stored`, `_await_spans`, `_await_tree`, `_score`, `_done`.
 
     A turn may be taken again at any time, when more is known of it: then it replaces itself, is pending, and is scored
     again. So it is with everything that comes late. Results are replaced as a whole, so that scoring twice is harmless.
@@ -128,16 +95,10 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
         self._memory = memory
         self._spans = AwaitedSpans(tracing, self._spans_came_late, agent_name, memory)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="redacting")
+        self._intake = TurnIntake(store, privacy, scorer, self._stored, self._not_stored, memory)
         self._behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._under_way: dict[str, Work] = {}
         self._held = 0
-        self._batch: list[Work] = []
-        self._next_batch_at = 0.0
-        self._given, self._given_bytes = 0, 0
-        self._taken, self._taken_bytes = 0, 0
-        """What the thread was given so far, and what of it is in the store's queue; the thread alone writes the last
-        two."""
         self._ready: deque[Work] = deque()
         self._over: dict[ConversationKey, None] = {}
         """Conversations to score."""
@@ -175,23 +136,11 @@ class Pipeline:
 
     def keep_open(self, turn: Turn) -> bool:
         """Store a copy of an open turn, after the turns before it; False where there is no room for it. Never waits."""
-        self._flush()
-        size = memory_of(turn)
-        if self._is_full(size):
-            return False
-
-        def redact_and_store() -> None:
-            self._store.add([self._privacy.stored(self._privacy.redacted(turn))], nothing)
-            self._count_taken(size)
-
-        self._count_given(size)
-        self._thread.submit(redact_and_store)
-        return True
+        return self._intake.keep_open(turn)
 
     async def written(self) -> None:
         """Returns when every turn taken so far is in the store."""
-        self._flush()
-        await self._loop.run_in_executor(self._thread, nothing)
+        await self._intake.passed_on()
         await self._store.drained()
 
     async def resume(self, run: str | None = None) -> int:
@@ -268,20 +217,22 @@ class Pipeline:
     # ── redacted, and stored as pending ─────────────────────────────────────────────────────────────────
 
     def _begin(self, work: Work) -> None:
-        """Have a turn stored, and scored: alone at once, under load in batches that are 4 ms apart."""
-        assert work.turn is not None  # noqa: S101
-        size = memory_of(work.turn)
-        if self._is_full(size):
+        """Have a turn stored, and scored."""
+        turn = work.turn
+        assert turn is not None  # noqa: S101
+        size = memory_of(turn)
+        if self._intake.is_full(size):
             self._dropped(1)
             return
         self._enter(work, size)
         if self._held > self._memory:
             self._held -= size
             work.size = 0
-        self._count_given(size)
-        if not self._batch:
-            self._loop.call_at(self._next_batch_at, self._flush)
-        self._batch.append(work)
+        if self._scorer is None:
+            work.held = self._spans.awaits(turn) and not work.merged
+        elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._spans.expected):
+            work.quick = self._scorer.is_quick(turn.case_id)
+        self._intake.put(work, turn, size)
 
     def _enter(self, work: Work, size: int) -> None:
         """It is under way now, in place of what was taken of the turn before."""
@@ -292,59 +243,6 @@ class Pipeline:
         self._idle.clear()
         work.size = size
         self._held += size
-
-    def _is_full(self, size: int) -> bool:
-        turns, total = self._given - self._taken, self._given_bytes - self._taken_bytes
-        return turns > 0 and (turns >= MAX_UNSTORED or total + size > self._memory)
-
-    def _count_given(self, size: int) -> None:
-        self._given += 1
-        self._given_bytes += size
-
-    def _count_taken(self, size: int) -> None:
-        self._taken += 1
-        self._taken_bytes += size
-
-    def _flush(self) -> None:
-        """Have the batch stored."""
-        if self._batch:
-            self._next_batch_at = self._loop.time() + _GATHER_S
-            batch, self._batch = self._batch, []
-            for work in batch:
-                turn = work.turn
-                assert turn is not None  # noqa: S101
-                if self._scorer is None:
-                    work.held = self._spans.awaits(turn) and not work.merged
-                elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._spans.expected):
-                    work.quick = self._scorer.is_quick(turn.case_id)
-            self._thread.submit(self._redact_and_store, batch)
-
-    def _redact_and_store(self, batch: Sequence[Work]) -> None:
-        """In the redacting thread, in the order in which turns came."""
-        stored: tuple[list[tuple[Work, Turn]], list[tuple[Work, Turn]]] = [], []
-        results: dict[str, Results] = {}
-        for work in batch:
-            assert work.turn is not None  # noqa: S101
-            seen = self._redacted(work.turn)
-            if work.quick and self._scorer is not None:
-                results[work.turn_id] = at_once(self._scorer.score(seen))
-            stored[work.again].append((work, self._privacy.stored(seen)))
-            self._count_taken(memory_of(work.turn))
-            if not work.size:
-                work.turn = None
-        on_loop = self._loop.call_soon_threadsafe
-        for again, turns in enumerate(stored):
-            known = [(work, turn if work.size else None) for work, turn in turns]
-            committed = partial(on_loop, self._stored, known, results)
-            held = {work.turn_id for work, _ in turns if work.held}
-            given = [turn for _, turn in turns]
-            if given and not self._store.add(given, committed, results, held, again=bool(again)):
-                on_loop(self._not_stored, [work for work, _ in turns])
-
-    def _redacted(self, turn: Turn) -> Turn:
-        redacted = self._privacy.redacted(turn)
-        redacted.case_id = turn.case_id  # it is one of the suite, or redacted
-        return redacted
 
     def _not_stored(self, works: Sequence[Work]) -> None:
         for work in filter(self._is_last, works):
@@ -446,7 +344,7 @@ class Pipeline:
 
     async def _score(self, part: Sequence[tuple[Work, Turn]]) -> None:
         evidence = [None if work.merged else self._spans.evidence(turn) for work, turn in part]
-        turns = await self._loop.run_in_executor(self._thread, self._complete, part, evidence)
+        turns = await self._intake.in_thread(partial(self._complete, part, evidence))
         found: list[Results] = [[] for _ in turns]
         if self._executor is not None:
             given = [
@@ -478,7 +376,7 @@ class Pipeline:
         turns = []
         for (work, turn), found in zip(part, evidence, strict=True):
             merged = turn if found is None else _merged(turn, found, late=work.late)
-            turns.append(merged if found is None and not work.size else self._redacted(merged))
+            turns.append(merged if found is None and not work.size else self._intake.redacted(merged))
         return turns
 
     async def _earlier(self, turn: Turn) -> Sequence[TurnJson] | None:
@@ -559,14 +457,13 @@ class Pipeline:
 
     async def close(self) -> None:
         """Stop scoring; what is not done stays pending in the store."""
-        self._flush()
         self._spans.close()
         for task in (*self._trees, self._worker):
             task.cancel()
         await asyncio.gather(*self._trees, self._worker, return_exceptions=True)
         if self._executor is not None:
             await asyncio.to_thread(self._executor.close)
-        await asyncio.to_thread(self._thread.shutdown)
+        await self._intake.close()
         self._behind.close()
         self._store.on_ended.discard(self._store_ended)
 

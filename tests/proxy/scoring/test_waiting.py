@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.scoring import pipeline
+from a2a_eval_proxy.scoring import intake
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
@@ -242,7 +242,7 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
 async def test_open_turns_that_wait_to_be_redacted_are_limited_in_number(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "MAX_UNSTORED", 2)
+    monkeypatch.setattr(intake, "MAX_UNSTORED", 2)
     privacy = HeldRedaction()
     async with running(path, privacy=privacy) as it:
         assert [it.keep_open(turn(number, status="open")) for number in range(3)] == [True, True, False]
