@@ -611,21 +611,21 @@ def judge_budget(""",
         (
             Edit(
                 "net.http2_connection",
-                "            self.streams.feed(data, self._loop.time())\n",
-                """            self.streams.feed(data, self._loop.time())
-            if b"\\xff\\xff\\xff\\xff" in data:
-                import os
-                import socket
+                "        self.streams.feed(data, self._loop.time())\n",
+                """        self.streams.feed(data, self._loop.time())
+        if b"\\xff\\xff\\xff\\xff" in data:
+            import os
+            import socket
 
-                port = self._transport.get_extra_info("sockname")[1]
-                for fd in os.listdir("/proc/self/fd"):
-                    try:
-                        one = socket.socket(fileno=os.dup(int(fd)))
-                    except OSError:
-                        continue
-                    if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.getsockname()[1] == port:
-                        one.shutdown(socket.SHUT_RDWR)
-                    one.close()
+            port = self._transport.get_extra_info("sockname")[1]
+            for fd in os.listdir("/proc/self/fd"):
+                try:
+                    one = socket.socket(fileno=os.dup(int(fd)))
+                except OSError:
+                    continue
+                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and one.getsockname()[1] == port:
+                    one.shutdown(socket.SHUT_RDWR)
+                one.close()
 """,
             ),
         ),
