@@ -46,10 +46,14 @@ class BodyMemory:
         await room
 
     def given_back(self) -> None:
-        """There are fewer bytes than before: those who wait look again."""
+        """There are fewer bytes than before: those who wait look again, the last one first.
+
+        Where there is too little for all, who has just come gets an answer soon, and a crowd that reads nothing of its
+        answers delays itself.
+        """
         if self._waiting and (self.first is None or self.total <= self.limit * 3 // 4):
             waiting, self._waiting = self._waiting, []
-            for room in waiting:
+            for room in reversed(waiting):
                 if not room.done():
                     room.set_result(None)
 

@@ -226,7 +226,10 @@ class WholeReader(AnswerReader):
             exchange.stop_reading("unknown_encoding", _unknown(head.encoding))
             self.holds_head = False
         self._chunks: list[bytes] = []
-        self._size = 0
+        self._size = self._taken = 0
+        length = head.fields.get(b"content-length", b"")
+        self._announced = int(length) if length.isdigit() and int(length) <= exchange.max_bytes else 0
+        """Takes its room at once: halves of bodies would wait for each other."""
         self._passed = PassReader(exchange, asked=rules.asked)
         """Has the rest of a body that is not read."""
         self.body = b""
@@ -246,8 +249,9 @@ class WholeReader(AnswerReader):
                 return
         self._chunks.append(chunk)
         size = self._size + len(chunk)
-        if size <= exchange.max_bytes and (yield Room(len(chunk), self._rules.asked)):
-            self._size = size
+        more = max(size, self._announced) - self._taken
+        if size <= exchange.max_bytes and (more == 0 or (yield Room(more, self._rules.asked))):
+            self._size, self._taken = size, self._taken + more
             return
         exchange.stop_reading("body_too_large", _TOO_LARGE)
         if self._rules.asked and self._coding:

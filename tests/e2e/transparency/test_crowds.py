@@ -88,7 +88,7 @@ def test_who_reads_nothing_is_cut_off_where_others_wait_for_memory(agent: Large,
         Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always", *PATIENT) as proxy,
         ExitStack() as stack,
     ):
-        for _ in range(max(share(8), 64 * 1024 * 1024) // LARGE + 2):
+        for _ in range(3 * max(share(8), 64 * 1024 * 1024) // LARGE):
             one = connect(stack, proxy.url)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.sendall(head + content)
