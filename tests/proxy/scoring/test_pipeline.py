@@ -236,6 +236,40 @@ async def test_scoring_does_not_hold_up_the_event_loop(path: Path, gate: type[Ga
         assert len(await it.stored(status="done")) == 4
 
 
+# ── again ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_turn_that_is_taken_again_while_it_is_scored_is_scored_as_it_is_now(
+    path: Path, gate: type[Gate]
+) -> None:
+    async with running(path, parse_suite(GATED)) as it:
+        it.pipeline.take(turn(1, user_text="raise"))
+        assert await asyncio.to_thread(gate.reached.wait, PATIENCE_S)
+        it.pipeline.take(turn(1, "search", user_text="fine", task_id="t"))
+        assert it.pipeline.depth == 1
+        gate.opened.set()
+        await it.pipeline.drained()
+        (found,) = await it.stored(status="done")
+        assert (found["user_text"], found["task_id"], len(found["tool_calls"])) == ("fine", "t", 1)
+        assert found["evaluations"][0]["status"] == "passed"
+        assert it.metrics.turns_closed == 1
+
+
+@pytest.mark.parametrize("suite", [SUITE, GATED])
+async def test_a_turn_that_is_taken_again_after_a_restart_replaces_itself(
+    path: Path, gate: type[Gate], suite: str
+) -> None:
+    gate.opened.set()
+    for number in range(3):
+        async with running(path, parse_suite(suite)) as it:
+            it.pipeline.take(turn(1, *["search"] * number, response_text=str(number)), again=number > 0)
+            await it.pipeline.drained()
+            (found,) = await it.stored()
+            assert (found["status"], found["response_text"]) == ("done", str(number))
+            assert len(found["tool_calls"]) == number
+            assert found["evaluations"]
+
+
 # ── restarts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
