@@ -238,7 +238,9 @@ def judge_budget(""",
         "prune of one agent deletes the turns of all",
         (
             Edit(
-                "runs.stored_turns", "        before, max_bytes, own = None, None, {agent: limits}\n", "        pass\n"
+                "runs.stored_turns",
+                "Limits.of(days, megabytes, time.time(), agent)",
+                "Limits.of(days, megabytes, time.time())",
             ),
         ),
         kind="agents",
