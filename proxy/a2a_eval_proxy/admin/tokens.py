@@ -8,7 +8,7 @@ import time
 from hashlib import sha256
 from typing import Literal
 
-from ..net.failed_logins import PAUSE_S, FailedLogins
+from .failed_logins import PAUSE_S, FailedLogins
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.WARNING)  # failed logins are logged whatever `log_level` is

@@ -22,7 +22,6 @@ from ..admin.guard import PageAccess, peer_of
 from ..admin.tokens import AdminTokens, TooManyGuessesError
 from ..long_computations import seen
 from ..net.browser_guard import Headers
-from ..net.page_sessions import IDLE_S, PageSessions
 from ..settings.settings import AgentSettings
 from ..store import StoreError
 from . import (
@@ -39,6 +38,7 @@ from . import (
 )
 from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
+from .page_sessions import IDLE_S, PageSessions
 from .rendering import AssetFiles, Links, environment
 from .reruns import Playground, Reruns
 from .screen import RecentFigures, Screen, ScreenFunction, View

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.net import failed_logins
-from a2a_eval_proxy.net.failed_logins import FREE
+from a2a_eval_proxy.admin import failed_logins
+from a2a_eval_proxy.admin.failed_logins import FREE
 from support.proxied import Proxied, proxied
 
 ADMIN, METRICS = "admin-0123456789abcdef", "metrics-0123456789abcdef"
