@@ -46,28 +46,36 @@ class MessageFilter:
 
         Raises ValueError where `data` is no message.
         """
-        if not (self._withheld or MARKER in data):  # strings are encoded as they are
+        is_named = MARKER in data  # strings are encoded as they are
+        if not (is_named or self._withheld):
             return data
         message: Any = decoded(self._type, data)
-        update = getattr(message, "artifact_update", None)
-        if update is not None and update.HasField("artifact") and not self._keeps(update, kept=False):
-            calls = self._json.calls
-            self._cut(update.artifact, kept=False)
-            outcome = shown_update(
-                self._withheld,
-                update.artifact.artifact_id,
-                is_empty=_holds_nothing(update.artifact),
-                has_calls=self._json.calls > calls,
-                appends=update.append,
-                ends=update.last_chunk,
-            )
-            if outcome is Shown.NOT:
-                return None
-            if outcome is Shown.AS_FIRST:
-                update.ClearField("append")
+        outcome = self._shown_update(getattr(message, "artifact_update", None))
+        if outcome is Shown.NOT:
+            return None
+        if outcome is Shown.WHOLE and not is_named:
+            return data
         self._cut(message, kept=False)
         encoded: bytes = message.SerializeToString()
         return encoded
+
+    def _shown_update(self, update: Any) -> Shown:
+        """Cut an artifact update, if the message has one."""
+        if update is None or not update.HasField("artifact") or self._keeps(update, kept=False):
+            return Shown.WHOLE
+        calls = self._json.calls
+        self._cut(update.artifact, kept=False)
+        outcome = shown_update(
+            self._withheld,
+            update.artifact.artifact_id,
+            is_empty=_holds_nothing(update.artifact),
+            has_calls=self._json.calls > calls,
+            appends=update.append,
+            ends=update.last_chunk,
+        )
+        if outcome is Shown.AS_FIRST:
+            update.ClearField("append")
+        return outcome
 
     def _keeps(self, message: Any, *, kept: bool) -> bool:
         """Whether the calls in a message stay: the id of its task decides."""

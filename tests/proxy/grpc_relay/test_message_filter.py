@@ -122,6 +122,14 @@ def test_streams_are_as_over_http(stream, keep_task):
         assert filtered(filter_, message) == expected
 
 
+def test_what_does_not_name_it_stays_the_same_object_though_an_artifact_was_withheld():
+    filter_ = MessageFilter(StreamResponse, None)
+    only_calls = {"artifactUpdate": {"artifact": {"artifactId": "a", "metadata": {KEY: [{"name": "x"}]}}}}
+    assert filter_.shown(ParseDict(only_calls, StreamResponse()).SerializeToString()) is None
+    update = StreamResponse(status_update={"task_id": "t"}).SerializeToString()
+    assert filter_.shown(update) is update
+
+
 @given(tasks)
 def test_a_client_that_did_not_ask_gets_nothing_of_the_extension_but_content(content):
     shown = json.dumps(filtered(MessageFilter(Task, None), ParseDict(content, Task())))
