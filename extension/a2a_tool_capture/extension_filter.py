@@ -58,6 +58,7 @@ _LABELS = frozenset(
 _DEFAULTS = ("name", "description", "filename", "mediaType")
 """Members that are an empty text only where a serializer writes what is not set."""
 
+_CONTAINERS = (dict, list)
 _TASK_IDS = ("id", "taskId", "task_id")
 _UPDATES = ("artifactUpdate", "artifact_update")
 _ESCAPE = b"\\u00"
@@ -135,7 +136,7 @@ class ExtensionFilter:
                     continue
                 self.calls += isinstance(item, list) and bool(item)
                 goes, left = True, None
-            elif isinstance(item, dict | list):
+            elif isinstance(item, _CONTAINERS):
                 left = self.value(item, kept=kept, depth=depth, name=name)
                 if left is item:
                     continue
@@ -162,7 +163,7 @@ class ExtensionFilter:
                 same = False
                 continue
             before, left = self.calls, item
-            if isinstance(item, dict | list):
+            if isinstance(item, _CONTAINERS):
                 left = self.value(item, kept=kept, depth=depth)
                 same = same and left is item
             elif isinstance(item, float):
