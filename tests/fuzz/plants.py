@@ -342,9 +342,9 @@ def judge_budget(""",
         "a stream keeps its Content-Length when a part is removed",
         (
             Edit(
-                "relay.responses",
-                "_send_head(_DESCRIBE_BODY if encoded else _LENGTH)",
-                "_send_head(_DESCRIBE_BODY if encoded else frozenset())",
+                "relay.answer_readers",
+                "self.leaves_out = DESCRIBE_BODY if names else _LENGTH",
+                "self.leaves_out = DESCRIBE_BODY if names else frozenset()",
             ),
         ),
         kind="differential",
@@ -401,8 +401,8 @@ def judge_budget(""",
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "cleaner = None if tap.requested else MessageFilter(method.response_type, tap.keeps)",
-                "cleaner = None",
+                "        strips = not exchange.requested\n",
+                "        strips = False\n",
             ),
         ),
         kind="differential",
@@ -434,9 +434,9 @@ def judge_budget(""",
         "the last event of a stream, which lacks its blank line, keeps its tool calls",
         (
             Edit(
-                "relay.responses",
-                "                await self._send_events([SseEvent(tap.rest, tap.data_of_rest())])",
-                "                await self._client.write(tap.rest)",
+                "relay.answer_readers",
+                "            yield from self._show([SseEvent(rest, event_data(rest))], now)",
+                "            yield rest",
             ),
         ),
         kind="differential",
@@ -503,9 +503,9 @@ def judge_budget(""",
         "comment lines wait for the event that follows",
         (
             Edit(
-                "relay.responses",
-                '        comments = tap.comments() if tap.rest_size else b""',
-                '        comments = b""',
+                "relay.answer_readers",
+                "if splitter.size and self._rules.changes and (comments := splitter.comments()):",
+                'if splitter.size and self._rules.changes and (comments := b""):',
             ),
         ),
         kind="differential",
@@ -514,15 +514,9 @@ def judge_budget(""",
         "a body of a media type that the proxy does not know waits for its end",
         (
             Edit(
-                "relay.responses",
-                """            self._tap.arrived(chunk)
-            await self._pass(chunk, copy, reads_events=reads_events)
-""",
-                """            self._tap.arrived(chunk)
-            beginning.append(chunk)
-        for chunk in beginning:
-            await self._pass(chunk, copy, reads_events=reads_events)
-""",
+                "relay.answer_readers",
+                "        return WholeReader(exchange, head, rules, holds=False)\n",
+                "        return WholeReader(exchange, head, rules, holds=True)\n",
             ),
         ),
         kind="differential",
