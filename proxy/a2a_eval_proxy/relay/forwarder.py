@@ -233,7 +233,9 @@ class _RequestRelay:
     async def _take_request(self, exchange: RelayedExchange) -> tuple[list[WebhookPlace], str]:
         """Read the body; returns where it sets webhooks, and why that is unclear."""
         client = self._client
-        content = await run(exchange.decoded(client.body, client.head.content_encoding), client.held)
+        content: bytes | None = client.body
+        if client.head.content_encoding:
+            content = await run(exchange.decoded(client.body, client.head.content_encoding), client.held)
         read = partial(self._read, content, exchange.undecoded)
         found, places, unclear = await client.held.parse(read, len(content or b""))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
