@@ -132,8 +132,11 @@ class AwaitedSpans:
             then()
 
 
-async def earlier_turns(store: Store, turn: Turn, privacy: Privacy) -> list[TurnJson] | None:
-    """The last turns of its conversation before it, redacted; None where they cannot be read."""
+async def earlier_turns(store: Store, scorer: Scorer, turn: Turn, privacy: Privacy) -> list[TurnJson] | None:
+    """The last turns of its conversation before it, redacted, if it is scored in their light; None where they cannot be
+    read."""
+    if not scorer.reads_earlier(turn.case_id):
+        return []
     read = partial(store.earlier, turn, MAX_EARLIER, turn.agent_of_conversation)
     try:
         earlier = await once_readable(store, read, StoreUnreachableError)

@@ -346,10 +346,10 @@ class Pipeline:
         evidence = [None if work.merged else self._spans.evidence(turn) for work, turn in part]
         turns = await self._intake.in_thread(partial(self._complete, part, evidence))
         found: list[Results] = [[] for _ in turns]
-        if self._executor is not None:
-            given = [
-                ToScore(turn, await self._earlier(turn), work.tree) for (work, _), turn in zip(part, turns, strict=True)
-            ]
+        if self._executor is not None and self._scorer is not None:
+            earlier = [await earlier_turns(self._store, self._scorer, turn, self._privacy) for turn in turns]
+            trees = [work.tree for work, _ in part]
+            given = list(map(ToScore, turns, earlier, trees))
             found = await self._executor.score(given)
         scored: list[Scored] = []
         reported: list[ScoredTurn] = []
@@ -378,11 +378,6 @@ class Pipeline:
             merged = turn if found is None else _merged(turn, found, late=work.late)
             turns.append(merged if found is None and not work.size else self._intake.redacted(merged))
         return turns
-
-    async def _earlier(self, turn: Turn) -> Sequence[TurnJson] | None:
-        if self._scorer is None or not self._scorer.reads_earlier(turn.case_id):
-            return ()
-        return await earlier_turns(self._store, turn, self._privacy)
 
     def _scored(self, work: Work, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
         """A turn has its results, with the evidence `used`; returns what listeners get."""

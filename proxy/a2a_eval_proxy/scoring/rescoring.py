@@ -89,9 +89,7 @@ class Rescoring:
         return turn
 
     async def _earlier(self, turn: Turn) -> Sequence[TurnJson] | None:
-        if not self._scorer.reads_earlier(turn.case_id):
-            return ()
-        earlier = await earlier_turns(self._store, turn, self._privacy)
+        earlier = await earlier_turns(self._store, self._scorer, turn, self._privacy)
         return earlier and [in_its_case(item, self.moved) for item in earlier]
 
 
