@@ -115,7 +115,7 @@ ENTRIES: list[tuple[type, str]] = [
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((TaskLog, name) for name in ("put", "passed_on")),
     (Pipeline, "take"),
-    *((QueuedWrites, name) for name in ("add", "settle", "finish")),
+    *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),
     *((WireExchange, name) for name in ("answered", "part", "end")),
 ]
