@@ -15,7 +15,7 @@ from agents.h11_agent import H11Agent
 from e2e.contracts import GetAgent, GetProxy
 from support.proxy import Proxy
 from support.raw_a2a import RPC, Wire
-from support.recordings import anonymous
+from support.recordings import anonymous, respelt
 
 PROGRAM = Path(__file__).parents[1] / "clients" / "JdkRequests.java"
 CARD = "/.well-known/agent-card.json"
@@ -78,4 +78,4 @@ def test_card_message_and_stream_are_what_they_are_directly(java: str, agent: Ge
 
 
 def _comparable(status: int, body: bytes, url: str) -> tuple[int, str]:
-    return status, anonymous(body.decode().replace(url, "URL"))
+    return status, anonymous(respelt(body.decode().replace(url, "URL")))

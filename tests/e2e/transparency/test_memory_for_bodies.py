@@ -21,7 +21,7 @@ OWN = {"metadata": {f"{URI}/tool_calls": [{"name": "search"}]}, "extensions": [U
 def answer(text: str, *, calls: bool) -> bytes:
     artifact = {"artifactId": "a", "parts": [{"text": text}]} | (OWN if calls else {})
     task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}, separators=(",", ":")).encode()
 
 
 class Answers(H11Agent):
