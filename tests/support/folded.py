@@ -19,8 +19,8 @@ class Folded:
         self.rules = rules or FoldRules()
         self.stored = stored
         self.awaited = awaited
-        self.silent_s: float | None = None
-        """After that time, open exchanges are those of proxies that were killed; None: there are none."""
+        self.gone: dict[str, float] = {}
+        """Proxies that were killed, and when."""
         self.stopped = False
         self.skipped = 0
         """Number of turns that `closed` leaves out."""
@@ -34,9 +34,9 @@ class Folded:
 
     def begins(self, name: str, *, restarted: bool = False) -> TurnBook:
         """Another proxy begins; where it is `restarted`, the one before was killed."""
+        if restarted:
+            self.gone[self.book.source] = self.now
         self.book = TurnBook(self.rules, name, self._observe, self._keep)
-        for observations in self.log.values() if restarted else ():
-            observations.append({"kind": "restarted", "exchange": "", "at": self.now})
         return self.book
 
     def forgets(self) -> None:
@@ -55,7 +55,7 @@ class Folded:
             turns = [one for one in self._kept.values() if one.task_id == task_id and one.turn_id not in sent]
             history = TaskHistory(turns) if turns or self.stored else None
             in_order = sorted(observations, key=lambda one: one["at"])
-            fold, _ = fold_task(in_order, history, self.rules, self.now, awaited=self.awaited, silent_s=self.silent_s)
+            fold, _ = fold_task(in_order, history, self.rules, self.now, awaited=self.awaited, gone=self.gone)
             if self.stopped:
                 fold.stop(self.now)
             for finding, _ in fold.late:

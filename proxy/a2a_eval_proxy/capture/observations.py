@@ -1,20 +1,20 @@
 """What exchanges show of a task, as values that outlive the process: a task is folded from them.
 
-An observation is a JSON object with `kind`, `exchange` (its id), `at` (seconds), and what the kind needs:
+An observation is a JSON object with `kind`, `exchange` (its id, which begins with that of its proxy), `at` (seconds),
+and what the kind needs:
 
 - `sent`: `turn`, `returns_at_once`, `if_generation`: a message was sent;
-- `event`: `event` (v1.0), `live`, `notified` (the proxy that received a notification, or "");
-- `alive`: `touched_at`, `notified`: its proxy goes on, and the exchange showed a sign of life then;
-- `left`: `notified`: that proxy receives no further notifications of this webhook;
+- `event`: `event` (v1.0), `live`, `notified`;
+- `alive`: nothing; the exchange showed a sign of life;
 - `ended`: `problem`, `final`, `findings`;
-- `finding`: `finding`, of the task;
-- `restarted`: the only proxy has ended before, and with it all exchanges.
+- `finding`: `finding`, of the task.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -50,17 +50,15 @@ def fold_task(
     now: float,
     *,
     awaited: bool = False,
-    here: str = "",
-    silent_s: float | None = None,
+    gone: Mapping[str, float] = MappingProxyType({}),
 ) -> FoldedTask:
     """Fold the observations of a task, in the order of their times. Never raises: for one that cannot be taken there is
     a finding.
 
-    `awaited`: notifications of the task may come. An exchange that is silent for `silent_s` (None: never) is cut off,
-    unless its proxy is `here`.
+    `awaited`: notifications of the task may come. `gone`: the proxies that were killed, and when they were there last.
     """
-    fold, problems = TaskFold(rules, history), []
-    for one in _with_cuts(observations, now, here, silent_s):
+    fold, problems = TaskFold(rules, history, tuple(gone.values())), []
+    for one in _with_cuts(observations, gone):
         try:
             take(fold, one)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
@@ -71,34 +69,18 @@ def fold_task(
     return FoldedTask(fold, fold.expire(now, awaited=awaited))
 
 
-def _with_cuts(observations: Iterable[Observation], now: float, here: str, silent_s: float | None) -> list[Observation]:
-    """The observations, and a `cut` at the last sign of life of each exchange whose proxy has ended before it."""
-    found: list[Observation] = []
-    heard: dict[tuple[str, str], float] = {}
-    """Of exchanges that go on, and of webhooks by the proxy that receives their notifications."""
-    for one in observations:
-        found.append(one)
-        exchange = one["exchange"], one.get("notified") or ""
-        match one["kind"]:
-            case "restarted":
-                found += [_cut(name, one["at"]) for name, _ in heard]
-                heard.clear()
-            case "ended" | "left":
-                heard.pop(exchange, None)
-            case "sent" | "alive":
-                heard[exchange] = one["at"]
-            case "event" if one["live"] or exchange in heard:
-                heard[exchange] = one["at"]
-    cuts = [
-        _cut(name, at)
-        for (name, proxy), at in heard.items()
-        if silent_s is not None and at + silent_s <= now and here != (proxy or name.partition(" ")[0])
-    ]
-    return sorted([*found, *cuts], key=lambda one: one["at"]) if cuts else found
-
-
-def _cut(exchange: str, at: float) -> Observation:
-    return {"kind": "cut", "exchange": exchange, "at": at}
+def _with_cuts(observations: Iterable[Observation], gone: Mapping[str, float]) -> list[Observation]:
+    """The observations, and a `cut` for each exchange whose proxy was killed before it ended."""
+    found = list(observations)
+    if not gone:
+        return found
+    ended = {one["exchange"] for one in found if one["kind"] == "ended"}
+    last = {one["exchange"]: one["at"] for one in found if one["kind"] == "sent" or one.get("live")}
+    for exchange, at in last.items():
+        killed_at = gone.get(exchange.partition(" ")[0])
+        if killed_at is not None and exchange not in ended:
+            found.append({"kind": "cut", "exchange": exchange, "at": max(at, killed_at)})
+    return sorted(found, key=lambda one: one["at"])
 
 
 def take(fold: TaskFold, one: Observation) -> None:
@@ -112,9 +94,9 @@ def take(fold: TaskFold, one: Observation) -> None:
             more = {"returns_at_once": one["returns_at_once"], "if_generation": one["if_generation"]}
             fold.sent(exchange, turn, at, **more)
         case "event":
-            fold.event(exchange, one["event"], at, live=one["live"], notified=bool(one["notified"]))
+            fold.event(exchange, one["event"], at, live=one["live"], notified=one["notified"])
         case "alive":
-            fold.alive(exchange, one["touched_at"])
+            fold.alive(exchange, at)
         case "cut":
             fold.cut(exchange, at)
         case "ended":
@@ -123,8 +105,6 @@ def take(fold: TaskFold, one: Observation) -> None:
             fold.ended(exchange, at, problem=problem, final=one["final"], findings=findings)
         case "finding":
             fold.found(Finding.from_dict(one["finding"]))
-        case "left" | "restarted":
-            pass  # see `_with_cuts`
         case other:
             raise ValueError(f"no kind of observation: {other!r}")
 

@@ -29,6 +29,9 @@ from ..turn import Turn
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .task_events import ASKED_KEY, NO_STATUS, StatusMark, messages_in, shows_end
 
+BEAT_S = 2.0
+"""Time between two signs of life of a proxy, where several have one store."""
+
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
 evidence of its own whose answer repeats the end of the turn before."""
@@ -139,6 +142,8 @@ class Watcher:
     findings: list[Finding] = field(default_factory=list)
     notified: bool = False
     """Whether it is the notifications of a webhook: they may lag behind what a client of the task is shown."""
+    whole: bool = False
+    """Whether the last notification was a Task: it shows what earlier ones may have."""
     settled: bool = False
     """Whether the latest status of which this webhook was notified is the end of the turn."""
     returns_at_once: bool = False
@@ -160,9 +165,11 @@ class TaskFold:
     with the calls that it may lack.
     """
 
-    def __init__(self, rules: FoldRules, history: TaskHistory | None = None) -> None:
-        """`history` None: whatever is known of the task is observed."""
+    def __init__(self, rules: FoldRules, history: TaskHistory | None = None, killed_at: Collection[float] = ()) -> None:
+        """`history` None: whatever is known of the task is observed. `killed_at`: when proxies were there last that
+        were killed, up to `BEAT_S` later: they may have received notifications."""
         self._rules = rules
+        self._killed_at = killed_at
         self._history = history
         self.closed: list[Turn] = []
         self.late: list[tuple[Finding, Sequence[ToolCall]]] = []
@@ -249,11 +256,11 @@ class TaskFold:
             if self.open is not None and self.open.phase is TurnPhase.ANSWERED and not self._streams:
                 self._advance(TurnEvent.LAST_STREAM_ENDED, now)
 
-    def alive(self, exchange: str, touched_at: float) -> None:
-        """An exchange showed a sign of life at `touched_at`."""
+    def alive(self, exchange: str, now: float) -> None:
+        """An exchange showed a sign of life, and nothing else."""
         watcher = self._watchers.get(exchange)
-        if watcher is not None and not watcher.notified:
-            watcher.heard_at = self.touched_at = max(self.touched_at, touched_at)
+        if watcher is not None:
+            watcher.heard_at = self.touched_at = max(self.touched_at, now)
 
     def ended(
         self,
@@ -282,15 +289,12 @@ class TaskFold:
     # ── what time brings ────────────────────────────────────────────────────────────────────────────────
 
     def cut(self, exchange: str, now: float) -> None:
-        """The proxy of an exchange has ended before it; of a webhook, that one that received its notifications."""
+        """The proxy of an exchange was killed before it ended."""
         watcher = self._watchers.get(exchange)
-        if watcher is None:
-            return
-        follows = watcher.notified or watcher is self._opener or watcher in self._streams
+        follows = watcher is not None and (watcher is self._opener or watcher in self._streams)
         if self.open is not None and not self.answered and follows:
             self.open.gap = True
-        if not watcher.notified:
-            self.ended(exchange, now, problem=EXCHANGE_CUT)
+        self.ended(exchange, now, problem=EXCHANGE_CUT)
 
     def expire(self, now: float, *, awaited: bool = False) -> float | None:
         """Close turns that were silent for the time of the rules, unless notifications are `awaited`, and answered ones
@@ -559,6 +563,7 @@ class TaskFold:
             self._notified.append(watcher)
             watcher.view, watcher.settled = deepcopy(self.merger), False
         self._merge(watcher.view, event, mark, now)
+        watcher.whole = "task" in event
         if mark is not None:
             watcher.settled = mark.state in SETTLED_STATES
         if self._streams or not (watcher.settled or (watcher is self._notified[0] and not self._followed)):
@@ -742,11 +747,11 @@ class TaskFold:
         open_turn = self.open
         if open_turn is None:
             return False
-        ended_at = min(now, open_turn.since + LINGER_S) if open_turn.phase is TurnPhase.ANSWERED else now
+        answered_at = open_turn.since if open_turn.phase is TurnPhase.ANSWERED else now
         if open_turn.step(event, now) is not TurnPhase.CLOSED:
             return True
         self.open, turn = None, open_turn.turn
-        if incomplete is None and open_turn.gap and PROXY_ENDED not in turn.findings:
+        if incomplete is None and (open_turn.gap or self._misses_notifications(turn, answered_at)):
             turn.findings.append(PROXY_ENDED)
         self._complete(turn, self.merger, incomplete)
         if self._status_before.state and self._end_is_repeated and not self._shows_news(turn):
@@ -757,13 +762,18 @@ class TaskFold:
         self._earlier_unknown = _leaves_unknown(turn, unknown)
         if unknown and turn.capture.snapshot_seen:
             self._foreign_messages = None  # whatever was missing is in that Task
-        self._close(turn, ended_at)
+        self._close(turn, min(now, answered_at + LINGER_S))
         if self._next is not None:
             queue, self._next = self._next, None
             queue.is_over = True
             for report in queue:
                 report()
         return False
+
+    def _misses_notifications(self, turn: Turn, answered_at: float) -> bool:
+        """Whether a proxy was killed during a turn of which notifications alone show the end."""
+        notified = any(watcher.view is self.merger and not watcher.whole for watcher in self._notified)
+        return notified and any(turn.started_at <= at + BEAT_S and at < answered_at for at in self._killed_at)
 
     def _complete(self, turn: Turn, view: TaskMerger, incomplete: str | None) -> None:
         """Complete a turn with what is known, and with the reason where it is incomplete."""

@@ -16,9 +16,8 @@ from typing import Any
 from a2a_tool_capture import Finding
 from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.recent import Recent, RecentKeys
-from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..protocol.answers import state_of, task_id_of
+from ..protocol.answers import task_id_of
 from ..turn import Turn
 from .observations import Observation, take, turn_to_json
 from .task_events import messages_in
@@ -35,9 +34,6 @@ MAX_OWN_BYTES = 4 * 1024 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
 """Those of all exchanges of all agents. Beyond that those with most are observed, or their turns closed where no task
 is named."""
-
-ALIVE_EVERY_S = 10.0
-"""Least time between two signs of life of an exchange that is observed."""
 
 _MAX_KNOWN, _MAX_ENDED = 100_000, 1_000
 
@@ -75,7 +71,8 @@ class ReportedExchange:
     own: OwnTask | None = None
     """Set as long as its task is folded here."""
     touched_at: float = 0.0
-    alive_at: float = 0.0
+    shown_at: float = 0.0
+    """When the last sign of life of an exchange that `follows` was observed."""
     follows: bool = False
     """Whether it is observed, and its end is to be."""
 
@@ -159,7 +156,7 @@ class TurnBook:
         `returns_at_once`: its answer does not wait for the agent's work; `if_generation`: see `capture.task_fold`.
         """
         self._on_opened(turn)
-        exchange = ReportedExchange(self._new_id(), turn.task_id, turn, touched_at=now, alive_at=now)
+        exchange = ReportedExchange(self._new_id(), turn.task_id, turn, touched_at=now, shown_at=now)
         sent = self._observation(exchange, "sent", now, returns_at_once=returns_at_once, if_generation=if_generation)
         if turn.task_id:
             self._follow(exchange)
@@ -187,13 +184,11 @@ class TurnBook:
         exchange.task_id = exchange.task_id or task_id
         exchange.touched_at = now
         own = exchange.own or (None if exchange.follows else self._named.get(task_id))
-        notified = self.source if exchange.notified else ""
+        notified = exchange.notified
         observation = self._observation(exchange, "event", now, event=event, live=live, notified=notified)
         if own is None:
             if exchange.task_id and (exchange.turn is not None or not self._is_no_news(exchange, observation)):
-                if notified and state_of(event) in TERMINAL_STATES:  # nothing more is awaited
-                    self._following.pop(exchange.exchange_id, None)
-                elif live:
+                if live and not notified:
                     self._follow(exchange)
                 self._put(exchange, observation, size)
             return task_id
@@ -250,6 +245,10 @@ class TurnBook:
             self._known.add(task_id)
             self._observe(task_id, observation, 0)
 
+    def over(self, task_id: str) -> None:
+        """The task has ended, by what was observed of it: its id may be used again."""
+        self._known.discard(task_id)
+
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────
 
     def expire(self, now: float) -> None:
@@ -262,10 +261,8 @@ class TurnBook:
             elif own.fold.task_id and now - own.began_at > MAX_OWN_S:
                 self._hand_over(own, own.fold.task_id)
         for exchange in self._following.values():
-            if now - exchange.alive_at > ALIVE_EVERY_S:
-                exchange.alive_at = now
-                facts = {"touched_at": exchange.touched_at, "notified": self.source if exchange.notified else ""}
-                self._put(exchange, self._observation(exchange, "alive", now, **facts), 0)
+            if exchange.touched_at - exchange.shown_at > self.rules.timeout_s / 4:
+                self._put(exchange, self._observation(exchange, "alive", exchange.touched_at), 0)
 
     def close_all(self, now: float) -> None:
         """The proxy stops. What is known of tasks is observed; turns without a task are closed as incomplete."""
@@ -275,10 +272,6 @@ class TurnBook:
             else:
                 own.fold.stop(now)
                 self._close(own)
-        for exchange in self._following.values():
-            if exchange.notified:
-                self._put(exchange, self._observation(exchange, "left", now, notified=self.source), 0)
-        self._following.clear()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,8 +282,11 @@ class TurnBook:
         return {"kind": kind, "exchange": exchange.exchange_id, "at": now, **content}
 
     def _is_known(self, own: OwnTask, task_id: str) -> bool:
-        """Whether a task that the agent has just named for an exchange was known before."""
-        return task_id not in self._named and task_id in self._known
+        """Whether a task that the agent has just named for an exchange goes on; else it is new, even if its id is not."""
+        if task_id in self._named or task_id not in self._known:
+            return False
+        before = self._ended.get(task_id)
+        return before is None or own.turn.started_at <= before.fold.touched_at
 
     def _is_no_news(self, exchange: ReportedExchange, observation: Observation) -> bool:
         """Whether what an exchange without a turn shows is known: of a task that is over, or in the last single answer
@@ -315,7 +311,7 @@ class TurnBook:
         self._following[exchange.exchange_id] = exchange
 
     def _put(self, exchange: ReportedExchange, observation: Observation, size: int) -> None:
-        task_id = exchange.task_id
+        task_id, exchange.shown_at = exchange.task_id, observation["at"]
         own = self._named.get(task_id) or self._ended.pop(task_id, None)
         if own is not None:  # it is not the only exchange
             self._hand_over(own, task_id)
@@ -364,7 +360,8 @@ class TurnBook:
         """All that was seen of the task is observed, and folded with what else is known of it."""
         for exchange in self._leave(own):
             exchange.task_id = task_id
-            self._follow(exchange)
+            if not exchange.notified:
+                self._follow(exchange)
         self._held_bytes -= own.held_bytes
         other = self._named.get(task_id) or self._ended.pop(task_id, None)
         if other is not None:

@@ -21,7 +21,7 @@ from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
 
 from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task
-from ..capture.task_fold import LINGER_S, FoldRules, TaskHistory
+from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules, TaskHistory
 from ..clock import CLOCK
 from ..memory import share
 from ..privacy.policy import Privacy
@@ -43,11 +43,11 @@ MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy; further events are left out."""
 
 _PAUSE_S, _RETRY_S = 0.02, 1.0
-SWEEP_S = 20.0
+SWEEP_S = 4.0
 """Time between two searches for tasks that nobody follows any more."""
 
-SILENT_S = 30.0
-"""An exchange of another proxy, which gives a sign of life every ten seconds, has ended after this time without."""
+SILENT_S = 8.0
+"""A proxy that is not heard of for this time was killed."""
 
 _MAX_TURNS = 200
 """Maximum number of stored turns of a task that are read, the newest ones."""
@@ -85,7 +85,7 @@ class TaskLog:
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
         """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
-        with whether they were stored as closed before, `on_changed` open ones. `awaits` says whether notifications of a
+        with whether they were stored as closed before, `on_changed` open ones, `on_over` tasks that have ended. `awaits` says whether notifications of a
         task, whose id is as in the store, may come; None: never.
         """
         self._log = log
@@ -98,6 +98,7 @@ class TaskLog:
         self._source = source
         self._on_closed = on_closed
         self._on_changed = on_changed
+        self._on_over = on_over
         self._awaits = awaits
         self._unsent: dict[str, list[Observation]] = {}
         """By task id."""
@@ -108,6 +109,9 @@ class TaskLog:
         """By key."""
         self._dirty: dict[str, float] = {}
         """The tasks that are to be folded, and when, by key."""
+        self._beat_at = 0.0
+        self._gone: dict[str, float] = {}
+        """The proxies that were killed, and when they were there last."""
         self._folding = False
         self._open: dict[str, list[Turn]] = {}
         self._answered: set[str] = set()
@@ -162,22 +166,20 @@ class TaskLog:
 
     async def run(self) -> None:
         """Keep and fold what comes. Ends by being cancelled."""
-        swept_at = restarted_at = 0.0 if self._store.shared else CLOCK.now()
+        swept_at = 0.0
         while True:
             due = min(self._dirty.values(), default=float("inf")) - CLOCK.now()
             if not self._unsent and due > 0:
                 self._came.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._came.wait(), min(due, SWEEP_S))
+                    await asyncio.wait_for(self._came.wait(), min(due, BEAT_S))
             try:
-                if restarted_at:
-                    await self._restart(restarted_at)
-                    restarted_at = 0.0
+                await self._beat()
                 await self._work()
                 if CLOCK.now() - swept_at > SWEEP_S:
-                    swept_at = CLOCK.now()
-                    for key in await self._log.open_tasks(swept_at - SILENT_S):
+                    for key in await self._log.open_tasks(CLOCK.now() - SILENT_S if swept_at else CLOCK.now()):
                         self._dirty.setdefault(key, 0.0)
+                    swept_at = CLOCK.now()
                     await self._log.expire(swept_at)
                 await asyncio.sleep(_PAUSE_S)
             except (StoreError, TimeoutError) as error:
@@ -195,17 +197,24 @@ class TaskLog:
             await self._work()
             for key in [] if continues else list(self._open):
                 await self._fold(key, stops=True)
+            if self._store.shared:
+                await self._log.leave(self._source)
+            else:  # nobody was there for what is notified from now on
+                await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
             logger.error("what was observed last of tasks is not in their turns: %s", error)
         self._trouble.close()
 
-    async def _restart(self, at: float) -> None:
-        """Only this process uses the store: the exchanges of the one before have ended, and what notifications came
-        meanwhile is not known."""
-        ended = encoded({"kind": "restarted", "exchange": "", "at": at})
-        keys = await self._log.open_tasks(at)
-        await self._log.add([Observed(key, at, f"[{ended}]") for key in keys])
-        self._dirty |= dict.fromkeys(keys, 0.0)
+    async def _beat(self) -> None:
+        """Say that this proxy is there, and learn which ones were killed: what they had begun is folded as it is."""
+        now = CLOCK.now()
+        if now - self._beat_at < BEAT_S:
+            return
+        self._beat_at = now
+        gone = await self._log.present(self._source, now, SILENT_S if self._store.shared else 0.0)
+        if gone.keys() - self._gone.keys():
+            self._dirty |= dict.fromkeys(await self._log.tasks(), 0.0)
+        self._gone = gone
 
     async def _work(self) -> None:
         await self._send()
@@ -268,7 +277,7 @@ class TaskLog:
         sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
         history = TaskHistory([self._seen(item) for item in stored if item["turn_id"] not in sent])
         awaited = self._awaits is not None and await self._awaits(self._privacy.identifier(task_id))
-        now, silent_s = CLOCK.now(), SILENT_S if self._store.shared else None
+        now = CLOCK.now()
         folded: FoldedTask = await asyncio.to_thread(
             fold_task,
             observations,
@@ -276,8 +285,7 @@ class TaskLog:
             self._rules,
             now,
             awaited=awaited,
-            here=self._source,
-            silent_s=silent_s,
+            gone=self._gone,
         )
         fold = folded.fold
         if stops:
@@ -296,6 +304,8 @@ class TaskLog:
             waits = fold.merger.state is not None and fold.merger.state not in TERMINAL_STATES
             seen_at = max((one["at"] for one in observations), default=now)
             if late or now - seen_at > _PATIENCE_S:
+                if not waits:
+                    self._on_over(task_id)
                 if rows and (fold.closed or history.turns or now - seen_at > _PATIENCE_S):
                     await self._log.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
                 else:

@@ -26,6 +26,12 @@ OBSERVATIONS_INDEXES = (
     "CREATE INDEX observations_open ON observations (agent, at) WHERE keep_until IS NULL",
 )
 
+PROXIES = {"proxy": "TEXT PRIMARY KEY", "heard_at": "DOUBLE PRECISION NOT NULL"}
+"""The proxies on a store that several share: one that stops leaves, one that was killed is not heard of any more."""
+
+_REMEMBERED_S = 7_200.0
+"""How long a killed proxy is known as such: longer than observations stay."""
+
 _ROWS = 200
 """Of one statement: a database takes no more than some thousand parameters."""
 
@@ -65,7 +71,14 @@ class ObservationLog(Protocol):
     async def open_tasks(self, before: float) -> list[str]:
         """Tasks with an open turn of which nothing was observed since `before`."""
 
+    async def tasks(self) -> list[str]: ...
+
     async def expire(self, now: float) -> None: ...
+
+    async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
+        """A proxy is there; returns those that were killed: not heard of for `silent_s`, with when that was last."""
+
+    async def leave(self, proxy: str) -> None: ...
 
 
 class ObservationTable(StoreTable):
@@ -105,8 +118,26 @@ class ObservationTable(StoreTable):
         )
         return [row[0] for row in await self._read(statement, {"agent": self.agent, "at": before}, list)]
 
+    async def tasks(self) -> list[str]:
+        statement = "SELECT DISTINCT task FROM observations WHERE agent = :agent"
+        return [row[0] for row in await self._read(statement, {"agent": self.agent}, list)]
+
     async def expire(self, now: float) -> None:
         await self._change("DELETE FROM observations WHERE keep_until < :now", {"now": now})
+        await self._change("DELETE FROM proxies WHERE heard_at < :before", {"before": now - _REMEMBERED_S})
+
+    async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
+        heard = (
+            "INSERT INTO proxies (proxy, heard_at) VALUES (:proxy, :now)"
+            " ON CONFLICT (proxy) DO UPDATE SET heard_at = excluded.heard_at"
+        )
+        await self._change(heard, {"proxy": proxy, "now": now})
+        silent = "SELECT proxy, heard_at FROM proxies WHERE heard_at <= :before AND proxy <> :proxy"
+        values = {"before": now - silent_s, "proxy": proxy}
+        return {row[0]: row[1] for row in await self._read(silent, values, list)}
+
+    async def leave(self, proxy: str) -> None:
+        await self._change("DELETE FROM proxies WHERE proxy = :proxy", {"proxy": proxy})
 
 
 class ObservationMemory:
@@ -136,6 +167,15 @@ class ObservationMemory:
     async def open_tasks(self, before: float) -> list[str]:
         return [task for task, rows in self._rows.items() if task not in self._kept and rows[-1][1].at < before]
 
+    async def tasks(self) -> list[str]:
+        return list(self._rows)
+
     async def expire(self, now: float) -> None:
         for task in [task for task, until in self._kept.items() if until < now]:
             del self._kept[task], self._rows[task]
+
+    async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
+        return {}  # no other one knows of these tasks
+
+    async def leave(self, proxy: str) -> None:
+        pass

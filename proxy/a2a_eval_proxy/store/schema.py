@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import StoreError
 from .dialects import SqlDialect
-from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES
+from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES, PROXIES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
 VERSION = 1
@@ -91,6 +91,7 @@ def _tables(dialect: SqlDialect) -> dict[str, Columns]:
         "wires": {"turn_id": _OF_TURN.replace("NOT NULL", "PRIMARY KEY"), "body": "TEXT NOT NULL"},
         "webhooks": WEBHOOKS,
         "observations": {"number": f"{dialect.number} PRIMARY KEY", **OBSERVATIONS},
+        "proxies": PROXIES,
     }
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from a2a_eval_proxy.capture.exchange import ExchangeBook
-from a2a_eval_proxy.serving.task_log import SILENT_S
+from a2a_eval_proxy.capture.task_fold import LINGER_S
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import example, given
@@ -236,6 +236,7 @@ def through_three(turns: Sequence[Said]) -> list[Any]:
     lives = itertools.count(3)
 
     def kill(process: int, now: float) -> None:
+        folded.gone[books[process].source] = now
         books[process] = folded.begins(f"{next(lives)}-proxy")
 
     return passed(folded, World(lambda process: books[process], kill), turns)
@@ -244,7 +245,7 @@ def through_three(turns: Sequence[Said]) -> list[Any]:
 def passed(folded: Folded, world: World, turns: Sequence[Said]) -> list[Any]:
     world.converse(turns)
     world.is_notified()
-    folded.now, folded.silent_s = world.now + 2 * SILENT_S, SILENT_S
+    folded.now = world.now + LINGER_S + 1
     closed = folded.closed
     assert not folded.open_turns
     return found(closed)
