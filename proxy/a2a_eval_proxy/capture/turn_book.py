@@ -282,7 +282,7 @@ class TurnBook:
         return {"kind": kind, "exchange": exchange.exchange_id, "at": now, **content}
 
     def _is_known(self, own: OwnTask, task_id: str) -> bool:
-        """Whether a task that the agent has just named for an exchange goes on; else it is new, even if its id is not."""
+        """Whether a task that the agent has just named for an exchange goes on; else it is new, if its id is not."""
         if task_id in self._named or task_id not in self._known:
             return False
         before = self._ended.get(task_id)

@@ -79,6 +79,7 @@ class AgentCapture:
             source,
             on_closed=self._closed,
             on_changed=self._may_have_changed,
+            on_over=lambda task_id: self.book.over(task_id),
             awaits=awaits,
             max_unsent_bytes=MAX_UNSENT_BYTES // parts,
         )
@@ -140,8 +141,7 @@ class AgentCapture:
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _closed_here(self, turn: Turn) -> None:
-        self._log.passed_on(turn)
-        self._closed(turn, again=False)
+        self._log.behind(turn)
 
     def _closed(self, turn: Turn, again: bool) -> None:
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -42,7 +43,7 @@ MAX_UNSENT_BYTES = share(16)
 MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy; further events are left out."""
 
-_PAUSE_S, _RETRY_S = 0.02, 1.0
+_PAUSE_S, _OTHERS_S, _RETRY_S = 0.02, 0.1, 1.0
 SWEEP_S = 4.0
 """Time between two searches for tasks that nobody follows any more."""
 
@@ -81,12 +82,13 @@ class TaskLog:
         *,
         on_closed: Callable[[Turn, bool], None],
         on_changed: Callable[[Turn], None],
+        on_over: Callable[[str], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
         """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
-        with whether they were stored as closed before, `on_changed` open ones, `on_over` tasks that have ended. `awaits` says whether notifications of a
-        task, whose id is as in the store, may come; None: never.
+        with whether they were stored as closed before, `on_changed` open ones, `on_over` the ids of tasks that have
+        ended. `awaits` says whether notifications of a task, whose id is as in the store, may come; None: never.
         """
         self._log = log
         self._max_unsent_bytes = max_unsent_bytes
@@ -118,6 +120,10 @@ class TaskLog:
         """Tasks whose open turn has its answer: it closes soon."""
         self._passed_on: Recent[str, bytes] = Recent(100_000)
         """What `on_closed` has received last, as digests by turn id."""
+        self._news: set[str] = set()
+        """Tasks of which something was observed that is not folded yet, by key."""
+        self._behind: deque[tuple[float, Turn]] = deque()
+        """Turns that were folded from one exchange, and when."""
         self._came = asyncio.Event()
         self._trouble = ProblemLog(logger, "the store could not be asked about tasks {count} time(s)")
         self.live = False
@@ -141,10 +147,6 @@ class TaskLog:
         self._unsent.setdefault(task_id, []).append({**observation, "size": size})
         self._came.set()
 
-    def passed_on(self, turn: Turn) -> None:
-        """A turn was folded from one exchange."""
-        self._passed_on[turn.turn_id] = _brief(turn)
-
     @property
     def open_turns(self) -> list[Turn]:
         """Copies of open turns, as they were folded last."""
@@ -156,8 +158,19 @@ class TaskLog:
 
     async def settled(self) -> None:
         """Returns when all that was observed is folded, and no open turn has its answer."""
-        while self._unsent or self._folding or self._answered or self._due():  # noqa: ASYNC110  # `run` works on it
+        while self.is_busy or self._behind or self._answered or self._due():  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something was observed that is not folded yet."""
+        return bool(self._unsent or self._news or self._folding)
+
+    def behind(self, turn: Turn) -> None:
+        """Pass on a turn that was folded from one exchange after what was observed before it, unless that takes long:
+        turns are stored in their order."""
+        self._behind.append((CLOCK.now(), turn))
+        self._pass_on_those_behind(CLOCK.now())
 
     def _due(self) -> list[str]:
         return [key for key, at in self._dirty.items() if at <= CLOCK.now()]
@@ -176,6 +189,7 @@ class TaskLog:
             try:
                 await self._beat()
                 await self._work()
+                self._pass_on_those_behind(CLOCK.now())
                 if CLOCK.now() - swept_at > SWEEP_S:
                     for key in await self._log.open_tasks(CLOCK.now() - SILENT_S if swept_at else CLOCK.now()):
                         self._dirty.setdefault(key, 0.0)
@@ -183,6 +197,7 @@ class TaskLog:
                     await self._log.expire(swept_at)
                 await asyncio.sleep(_PAUSE_S)
             except (StoreError, TimeoutError) as error:
+                self._pass_on_those_behind(CLOCK.now())
                 logger.debug("observations could not be kept or folded: %r", error)
                 self._trouble.seen()
                 await asyncio.sleep(_RETRY_S)
@@ -194,7 +209,7 @@ class TaskLog:
         """Keep and fold what is left. `continues`: open turns are left to a later process; else they are closed, as
         incomplete where they have no answer."""
         try:
-            await self._work()
+            await self._work(at_once=True)
             for key in [] if continues else list(self._open):
                 await self._fold(key, stops=True)
             if self._store.shared:
@@ -203,7 +218,14 @@ class TaskLog:
                 await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
             logger.error("what was observed last of tasks is not in their turns: %s", error)
+        self._pass_on_those_behind(float("inf"))
         self._trouble.close()
+
+    def _pass_on_those_behind(self, now: float) -> None:
+        while self._behind and (not self.is_busy or now - self._behind[0][0] > _RETRY_S):
+            _, turn = self._behind.popleft()
+            self._passed_on[turn.turn_id] = _brief(turn)
+            self._on_closed(turn, False)
 
     async def _beat(self) -> None:
         """Say that this proxy is there, and learn which ones were killed: what they had begun is folded as it is."""
@@ -216,9 +238,9 @@ class TaskLog:
             self._dirty |= dict.fromkeys(await self._log.tasks(), 0.0)
         self._gone = gone
 
-    async def _work(self) -> None:
+    async def _work(self, *, at_once: bool = False) -> None:
         await self._send()
-        for key in self._due():
+        for key in [*self._news] if at_once else self._due():
             await self._fold(key)
 
     async def _send(self) -> None:
@@ -238,7 +260,9 @@ class TaskLog:
                 del self._unsent[task_id]
             self._unsent_bytes -= sum(one["size"] for one in observations)
             if any(map(self._is_news, observations)):
-                self._dirty[row.task] = 0.0
+                self._news.add(row.task)
+                # rows that other proxies are about to add come first in the order of times
+                self._dirty[row.task] = CLOCK.now() + _OTHERS_S if self._store.shared else 0.0
 
     def _is_news(self, observation: Observation) -> bool:
         """Whether an observation may change a turn otherwise than by making its open one longer."""
@@ -257,11 +281,13 @@ class TaskLog:
             is_new = True
             while is_new and (not rows or await self._log.count(key) > len(rows)):
                 self._dirty.pop(key, None)
+                self._news.discard(key)
                 rows = await self._log.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
                     await self._pipeline.written()  # another proxy may have written its turns since, having seen more
         except BaseException:
+            self._news.add(key)
             self._dirty[key] = 0.0  # it is tried again
             raise
         finally:

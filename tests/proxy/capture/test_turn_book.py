@@ -245,6 +245,7 @@ def test_what_a_killed_proxy_had_seen_last_is_missing_unless_a_task_shows_it(wir
     wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
     wire.streams(wire.book.watch(notified="h"), at(says("WORKING"), 1))
     wire.begins("next", restarted=True)  # what the first was notified of last is nowhere
+    wire.now += 1
     wire.streams(wire.book.watch(notified="h"), at(says("INPUT_REQUIRED"), 2))
     wire.passes(LINGER_S + 1)
     wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
