@@ -127,9 +127,8 @@ class TurnBook:
 
     @property
     def open_turns(self) -> list[Turn]:
-        """Those of open exchanges, as they began."""
-        followed = [exchange.turn for exchange in self._following.values() if exchange.turn is not None]
-        return [*(own.turn for own in self._own.values()), *followed]
+        """Those that are folded here, as they began."""
+        return [own.turn for own in self._own.values()]
 
     @property
     def answered(self) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from ..capture.task_fold import FoldRules
@@ -68,6 +68,8 @@ class AgentCapture:
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
         self._loop = asyncio.get_running_loop()
         self._next_report_at = 0.0
+        self._open: dict[str, Turn] = {}
+        """The turns that have begun here, by id."""
         self._running: asyncio.Task[None] | None = None
         self._log = TaskLog(
             ObservationMemory() if privacy.changes_turns else store.observations(agent.key),
@@ -77,6 +79,7 @@ class AgentCapture:
             rules,
             privacy,
             source,
+            on_folded=self._folded,
             on_closed=self._closed,
             on_changed=self._may_have_changed,
             on_over=lambda task_id: self.book.over(task_id),
@@ -88,15 +91,15 @@ class AgentCapture:
             source,
             self._log.put,
             self._closed_here,
-            on_opened=listeners.opened,
+            on_opened=self._opened,
             on_evicted=self._evicted,
             max_bytes=MAX_HELD_BYTES // parts,
         )
 
     @property
     def open_turns(self) -> list[Turn]:
-        """The open turns, as far as they are known here."""
-        return list({turn.turn_id: turn for turn in (*self.book.open_turns, *self._log.open_turns)}.values())
+        """The open turns, as they began, or as they were folded last."""
+        return list((self._open | {turn.turn_id: turn for turn in self._log.open_turns}).values())
 
     @property
     def answered(self) -> int:
@@ -140,10 +143,20 @@ class AgentCapture:
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
+    def _opened(self, turn: Turn) -> None:
+        self._open[turn.turn_id] = turn
+        self._listeners.opened(turn)
+
+    def _folded(self, turns: Sequence[Turn]) -> None:
+        """These turns are closed, here or elsewhere."""
+        for turn in turns:
+            self._open.pop(turn.turn_id, None)
+
     def _closed_here(self, turn: Turn) -> None:
         self._log.behind(turn)
 
     def _closed(self, turn: Turn, again: bool) -> None:
+        self._open.pop(turn.turn_id, None)
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
             self._changed(new)
         if not again:

@@ -80,15 +80,17 @@ class TaskLog:
         privacy: Privacy,
         source: str,
         *,
+        on_folded: Callable[[Sequence[Turn]], None],
         on_closed: Callable[[Turn, bool], None],
         on_changed: Callable[[Turn], None],
         on_over: Callable[[str], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
-        """`source` begins the ids of the exchanges of this proxy. `on_closed` receives turns that are new or changed,
-        with whether they were stored as closed before, `on_changed` open ones, `on_over` the ids of tasks that have
-        ended. `awaits` says whether notifications of a task, whose id is as in the store, may come; None: never.
+        """`source` begins the ids of the exchanges of this proxy. `on_folded` receives the closed turns of a task,
+        `on_closed` those of them that are new or changed, with whether they were stored as closed before; `on_changed`
+        open ones, `on_over` the ids of tasks that have ended. `awaits` says whether notifications of a task, whose id
+        is as in the store, may come; None: never.
         """
         self._log = log
         self._max_unsent_bytes = max_unsent_bytes
@@ -98,6 +100,7 @@ class TaskLog:
         self._rules = rules
         self._privacy = privacy
         self._source = source
+        self._on_folded = on_folded
         self._on_closed = on_closed
         self._on_changed = on_changed
         self._on_over = on_over
@@ -317,6 +320,7 @@ class TaskLog:
         if stops:
             fold.stop(now)
         news = [turn for turn in fold.closed if self._is_new(turn, stored)]
+        self._on_folded(fold.closed)
         closed_before = {item["turn_id"]: item for item in stored if item["status"] != "open"}
         for turn in news:
             before = closed_before.get(turn.turn_id)

@@ -195,6 +195,7 @@ async def test_a_message_that_is_refused_for_its_generation_opens_no_turn(tmp_pa
         await exchanged(it, rest, "send", asked)
         for refused in refusals(rest):
             await exchanged(it, rest, "send", refused, "2")
+        await it.flushed()
         assert it.proxy.open_turns == 0
         await exchanged(it, rest, "send", done, 3)
         await it.flushed()
