@@ -173,7 +173,7 @@ LAYERS = {
         "bridges | client",
         "agent_connection",
         "a2e | agent | merge | spans",
-        "card_search | client_tls | dialects | environment_proxies | secret_references | wire_observer",
+        "card_search | client_tls | dialects | environment_proxies | secret_references",
         "artifact_calls | errors | reconciliation | recorder",
         "same_call | unknown_calls",
         "extension_filter | models",

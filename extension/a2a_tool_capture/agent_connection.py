@@ -46,7 +46,6 @@ from .errors import (
 from .json_values import read_json
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import BINDINGS, received_event, rpc_error, unknown_fields, unread_event
-from .wire_observer import ObservedClient, grpc_interceptors
 
 _received: ContextVar[Any] = ContextVar("received")
 """The JSON of the event, or of the whole response, that this task received last; a ValueError for what is no JSON."""
@@ -74,7 +73,7 @@ def last_error() -> Any:
     return rpc_error(_received.get())
 
 
-class EventClient(ObservedClient):
+class EventClient(httpx.AsyncClient):
     """Keeps what it receives for `last_received`: whole responses when they are read, streams event by event.
 
     `in_envelope`: whether answers are JSON-RPC. As long as it is None, responses are no events, and not kept.
@@ -265,9 +264,8 @@ class AgentConnection:
             ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
         ]
         try:
-            secure, observed = self._url.startswith(SECURE_SCHEMES), grpc_interceptors()
-            headers = self._headers.items()
-            channel = grpc_channel(url, self._tls, options, secure=secure, interceptors=observed, headers=headers)
+            secure, headers = self._url.startswith(SECURE_SCHEMES), self._headers.items()
+            channel = grpc_channel(url, self._tls, options, secure=secure, headers=headers)
         except ImportError:
             raise ConfigurationError(_GRPC_MISSING) from None
         self._channels.append(channel)

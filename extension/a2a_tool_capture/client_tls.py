@@ -36,7 +36,6 @@ def grpc_channel(
     options: Sequence[tuple[str, Any]],
     *,
     secure: bool = False,
-    interceptors: Sequence[Any] = (),
     headers: Iterable[tuple[str, str]] = (),
 ) -> Any:
     """A grpc.aio.Channel to HOST:PORT, which may have a scheme: encrypted for https and grpcs, else if `secure`.
@@ -49,8 +48,8 @@ def grpc_channel(
     target = url.rpartition("://")[2].rstrip("/")
     options = [*options, *(("grpc.default_authority", value) for name, value in headers if name.lower() == HOST)]
     if secure or url.startswith(SECURE_SCHEMES):
-        return grpc.aio.secure_channel(target, channel_credentials(tls), options, interceptors=interceptors)
-    return grpc.aio.insecure_channel(target, options, interceptors=interceptors)
+        return grpc.aio.secure_channel(target, channel_credentials(tls), options)
+    return grpc.aio.insecure_channel(target, options)
 
 
 def channel_credentials(tls: ssl.SSLContext | None) -> Any:

@@ -92,7 +92,7 @@ class TurnLinks(NamedTuple):
 STARTS_TRACE = TurnLinks()
 """The links of a turn of which nothing is known but that its trace began with it."""
 
-_IN_MEMORY = ("parent_span_id", "shown_by", "wire", "links")
+_IN_MEMORY = ("parent_span_id", "shown_by", "links")
 """Fields of a turn that are not in its JSON."""
 _OPTIONAL = ("agent_name", "agent_card", "attempt", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
@@ -143,8 +143,6 @@ class Turn:
     `total_tokens`, `cost`, `models` (tokens by name), `source` of the tokens, `at_least` (true: a part of them)."""
     spans: list[dict[str, Any]] | None = None
     """What its traces show of the agent's work, by start: see `traces.merge.spans_of`. None: no spans, not in JSON."""
-    wire: str = ""
-    """What the turn looked like on the wire, as JSON (`relay.shown_wire`), to be stored with it. Not in JSON."""
     links: TurnLinks | None = None
     """None: only the store has them. Not in JSON."""
 

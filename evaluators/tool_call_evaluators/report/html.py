@@ -319,11 +319,11 @@ def _listed(report: Report) -> list[tuple[str, str, list[str]]]:
 
 
 MAX_SEEN_BYTES = 6_000_000
-"""Of the HTML of timelines and raw wires in a report."""
+"""Of the HTML of timelines in a report."""
 
 
 def _seen(report: Report) -> tuple[list[Markup], int]:
-    """What was seen of the turns, as HTML: the timeline of each with spans, and the raw wire of each that has one.
+    """What was seen of the turns, as HTML: the timeline of each with spans, and whom it asked.
 
     Failed conversations come first until there is no more room; then the number of turns that are left out.
     """
@@ -332,9 +332,8 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
     for index, item in sorted(enumerate(report.conversations), key=lambda one: report.status(one[1]) != "failed"):
         for planned in item.turns:
             turn = planned.turn or {}
-            exchanges = report.wires.get(turn.get("turn_id", ""), ())
             tree = (report.trees or {}).get(turn.get("turn_id", ""))
-            parts = [("agents that were asked", tree), ("timeline", turn.get("spans")), ("raw wire", exchanges)]
+            parts = [("agents that were asked", tree), ("timeline", turn.get("spans"))]
             title = ", ".join([name for name, part in parts if part]).capitalize()
             if not title:
                 continue
@@ -345,7 +344,6 @@ def _seen(report: Report) -> tuple[list[Markup], int]:
                 title=title,
                 of=f"{item.label}, turn {number}: {report.status(item)}",
                 rows=waterfall(timeline(turn)) if turn.get("spans") else [],
-                exchanges=exchanges,
                 tree=None if tree is None else shown_tree(tree),
             )
             room -= len(html)

@@ -83,8 +83,6 @@ class Report:
     """The comparison with an earlier run."""
     trace_url: str = ""
     """The address of a trace for people, http or https, with `{trace_id}`; empty: trace ids are no links."""
-    wires: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """The exchanges of turns with the agent, by turn id, as `seen.html` shows them; only where that was asked for."""
     trees: Mapping[str, AgentTurn] | None = None
     """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
     store; None: it was not looked up."""

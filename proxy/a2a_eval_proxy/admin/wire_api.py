@@ -1,4 +1,4 @@
-"""The raw wire of a turn, from memory or the store, and its timeline: what happened when, on one time axis.
+"""The raw wire of a turn, from memory, and its timeline: what happened when, on one time axis.
 
 Bodies and events are shown by the rules of stored turns, and without credentials.
 """
@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.report.timeline import timeline
 
-from ..relay.shown_wire import moments, shown_wire
+from ..relay.shown_wire import shown_wire
 from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Api, Control
@@ -48,7 +48,7 @@ class WireApi(Api):
 
 
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
-    """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory or stored."""
+    """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory."""
     turn = await control.store.turn(turn_id)
     known = [turn] if turn is not None else await control.turns_in_progress(turn_id=turn_id)
     if not known:
@@ -58,20 +58,16 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
     if exchanges := await _exchanges(control, turn_id, turn, known[0].get("agent_name")):
         return await asyncio.to_thread(shown_wire, privacy, turn_id, exchanges)
-    if stored := await control.store.wire(turn_id):
-        return stored
     raise HTTPException(
         404,
         f"the wire of turn {turn_id!r} is not known: `serve` keeps the last exchanges since its start in memory, under "
-        "load only some; `run` stores that of its turns, up to a limit",
+        "load only some",
     )
 
 
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The timeline of a turn; targets of requests are redacted."""
     exchanges = await _exchanges(control, turn["turn_id"], turn, turn.get("agent_name"))
-    if not exchanges and (stored := await control.store.wire(turn["turn_id"])):
-        exchanges = moments(stored)
     found = timeline(turn, exchanges)
     for item in found["items"]:
         if item["kind"] == "exchange":

@@ -95,9 +95,6 @@ class ReportOptions(SelectionOptions):
         group=OptionGroup.RUN,
         alias="--output-dir",
     )
-    report_wire: bool = _run(
-        types.FLAG, "Include in report.html what turns of `run` looked like on the wire, of failed ones first."
-    )
     scenario_file_path: str | None = _run(types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.")
     format: str | None = _suite_format()
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")

@@ -53,7 +53,6 @@ from ..runs.tables import (
     suite_table,
     turn_table,
 )
-from ..runs.turn_wire import stored_wires
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .agents import receiving
@@ -190,7 +189,7 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    conclusion = await _with_stored_parts(conclusion, options, hides_others=False)
+    conclusion = await _with_trees(conclusion, options)
     passed = show_result(conclusion, plan, options)
     if options.update and not passed:
         for file in plan.suites:
@@ -201,24 +200,16 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     return passed
 
 
-async def _with_stored_parts(
-    conclusion: RunResult, options: RunOptions | EvaluateOptions, *, hides_others: bool
-) -> RunResult:
-    """This result with what its report has from the store: the wire, and who asked whom. `hides_others`: what is stored
-    may be redacted by other rules, and is left out. Raises StoreError."""
-    if not (options.report or options.report_wire):
+async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
+    """This result with who asked whom, which its report has from the store. Raises StoreError."""
+    if not options.report:
         return conclusion
     report = conclusion.report
-    if options.report_wire and hides_others:
-        click.echo("note: the report has no wire: it was stored under other rules of redaction", err=True)
+    failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
+    turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
     async with open_existing_store(options.store) as store:
-        if options.report_wire and not hides_others:
-            report = replace(report, wires=await stored_wires(store, report))
-        if options.report and not hides_others:
-            failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
-            turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
-            trees = await trees_of(store, turn_ids[:_MOST_TREES])
-            report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
+        trees = await trees_of(store, turn_ids[:_MOST_TREES])
+    report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
     return replace(conclusion, report=report)
 
 
@@ -298,7 +289,8 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    conclusion = await _with_stored_parts(conclusion, options, hides_others=privacy.changes_turns)
+    if not privacy.changes_turns:  # what is stored may be redacted by other rules
+        conclusion = await _with_trees(conclusion, options)
     passed = show_result(conclusion, plan.selecting(options.selection), options)
     if conclusion.unreachable and not passed:
         resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
@@ -331,8 +323,6 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
         plan = _with_suite(plan, file, options)
         if plan.arksim and len(files) > 1:
             raise ConfigError(f"{file}: an ArkSim configuration cannot be run together with other suites")
-    if options.report_wire and plan.report is None:
-        raise ConfigError("--report-wire: it is part of report.html; name its directory with --report DIR")
     without = [file for file, suite in plan.suites.items() if not suite.cases]
     if without and (len(files) > 1 or isinstance(options, RunOptions)):
         raise ConfigError(f"{without[0]}: the suite has no cases")

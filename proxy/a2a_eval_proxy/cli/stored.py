@@ -182,7 +182,7 @@ def prune(options: PruneOptions) -> None:
     """Delete old turns of the store, once and now.
 
     Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
-    --retain-mb, with their results, annotations and wire: what `serve` does every ten minutes with the same settings.
+    --retain-mb, with their results and annotations: what `serve` does every ten minutes with the same settings.
     With --agent NAME, turns of that agent; --retain-mb is for what these take. Proxies may use the store meanwhile.
 
     \b

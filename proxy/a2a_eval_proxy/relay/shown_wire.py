@@ -1,4 +1,4 @@
-"""The wire of a turn as it may be shown and stored: by the rules of stored turns, and without credentials. Pure."""
+"""The wire of a turn as it may be shown: by the rules of stored turns, and without credentials. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from a2a_tool_capture.models import epoch_seconds, rfc3339
+from a2a_tool_capture.models import rfc3339
 
 from ..privacy.detectors import tokens
 from ..privacy.policy import Privacy
@@ -139,21 +139,6 @@ def _headers(privacy: Privacy, headers: list[list[str]]) -> list[list[str]]:
 
 def _offset(at: float, began: float) -> float:
     return round(at - began, 6)
-
-
-def moments(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `report.timeline` reads of exchanges, from their `shown_wire`. Times are seconds since the epoch."""
-    began = epoch_seconds(shown["started_at"])
-    return [
-        {
-            "request": one["request"],
-            "response": one["response"] and {**one["response"], "at": began + one["response"]["offset_s"]},
-            "started_at": began + one["offset_s"],
-            "ended_at": None if one["end_s"] is None else began + one["end_s"],
-            "problem": one["problem"],
-        }
-        for one in shown["exchanges"]
-    ]
 
 
 _MOST_EVENTS = 500

@@ -14,7 +14,7 @@ from ..net.http_client import RawHeaders, RequestHead
 
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
-"""For the request and the response of one exchange, unless a log has another limit; of more, the beginning is kept."""
+"""For the request and the response of one exchange; of more, the beginning is kept."""
 
 MAX_PER_S, MAX_AT_ONCE = 20, 50
 """Limits of new exchanges; others are not kept. Keeping all adds a tenth to the cost of a request under full load:
@@ -66,7 +66,7 @@ class WireExchange:
 
     def keep(self, body: bytes, *, complete: bool) -> None:
         """Keep the request, whose `body` may be only its beginning, and what follows. Called once, first."""
-        most = self._log.exchange_bytes // 2
+        most = MAX_EXCHANGE_BYTES // 2
         if len(body) > most or not complete:
             self.body_is_cut, body = True, body[:most]
         self.body = body
@@ -80,7 +80,7 @@ class WireExchange:
         """Bytes of the response arrived."""
         if self.forgotten:
             return
-        room = self._log.exchange_bytes - self.size
+        room = MAX_EXCHANGE_BYTES - self.size
         if len(data) > room or self.left_out:
             kept = data[: max(0, room - _PART_BYTES)] if not self.left_out else b""
             self.left_out += len(data) - len(kept)
@@ -114,10 +114,9 @@ class WireExchange:
 class WireLog:
     """The exchanges that concern turns, oldest first, within a limit of bytes. Belongs to one event loop."""
 
-    def __init__(self, limit: int, max_age_s: float = MAX_AGE_S, exchange_bytes: int = MAX_EXCHANGE_BYTES) -> None:
+    def __init__(self, limit: int, max_age_s: float = MAX_AGE_S) -> None:
         self.limit = limit
         self.total = 0
-        self.exchange_bytes = exchange_bytes
         self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
         self._admissible = float(MAX_AT_ONCE)

@@ -22,7 +22,6 @@ from a2a_tool_capture.environment_proxies import EnvironmentTransport
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from a2a_tool_capture.secret_references import resolve_header
-from a2a_tool_capture.wire_observer import observing
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.options import or_known
@@ -50,7 +49,6 @@ from ..turn import Turn
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
-from .turn_wire import MAX_RUN_BYTES, TurnWire
 
 logger = logging.getLogger(__name__)
 
@@ -423,7 +421,6 @@ class _Driver:
     _run: _Run
     _agents: Mapping[str | None, _DrivenAgent]  # by the names that cases give them
     _users: SimulatedUsers
-    _wire_room: int = field(default_factory=lambda: MAX_RUN_BYTES)  # for what turns look like on the wire
     stopped_at: str = ""  # the first case that is not run because another one failed
     answered: int = 0  # messages that the agent answered, also with an error
     unanswered: int = 0  # conversations in which the agent left a message without answer, or the simulated user's model
@@ -521,21 +518,13 @@ class _Driver:
         """The `turn` of a message, unless a fault of ours left none; and whether the conversation cannot continue."""
         turn.conversation_id = conversation.context_id or ""
         traceparent = f"00-{turn.trace_id}-{turn.parent_span_id}-01"
-        wire = TurnWire(turn.turn_id) if self._run.privacy.covers_texts and self._wire_room > 0 else None
         if self._run.tracing:
             self._run.tracing.opened(turn)
         try:
-            with observing(wire):
-                outcome = await self._send(conversation, text, turn, traceparent)
+            return await self._send(conversation, text, turn, traceparent)
         finally:
             if self._run.tracing:
                 self._run.tracing.ended(turn)
-        if wire is not None and outcome[0] is not None:
-            turn.wire = await asyncio.to_thread(wire.as_json, self._run.privacy)
-            if self._wire_room > 0 >= self._wire_room - len(turn.wire):
-                logger.warning("the wire of later turns is not stored: that of the run has reached its limit")
-            self._wire_room -= len(turn.wire)
-        return outcome
 
     async def _send(
         self, conversation: CaptureConversation, text: str, turn: Turn, traceparent: str

@@ -16,7 +16,7 @@ QUEUE_BYTES = share(32)
 
 def memory_of(turn: Turn) -> int:
     """Bytes, about."""
-    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text) + getsizeof(turn.wire)
+    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text)
     for finding in turn.findings:
         size += _FINDING_BYTES + getsizeof(finding.message)
     for call in turn.tool_calls:

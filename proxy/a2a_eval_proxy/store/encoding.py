@@ -49,8 +49,6 @@ class EncodedTurn:
     """See `name_key`."""
     body: bytes
     results: EncodedResults | None = None
-    wire: bytes = b""
-    """What it looked like on the wire, as JSON; b"" where that is not known."""
 
     @property
     def size(self) -> int:
@@ -59,8 +57,8 @@ class EncodedTurn:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of its JSON, wire and results."""
-        return len(self.body) + len(self.wire) + (0 if self.results is None else len(self.results.json))
+        """Bytes of its JSON and results."""
+        return len(self.body) + (0 if self.results is None else len(self.results.json))
 
     def columns(self) -> dict[str, Any]:
         """What is stored of the turn, by the name of the column."""
@@ -126,7 +124,6 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
     links = links_text(turn), [] if turn.links is None else list(starmap(name_key, turn.links.names))
     times = turn.started_at, turn.ended_at
-    wire = utf8_text(turn.wire).encode() if turn.wire else b""
     return EncodedTurn(
         turn.turn_id,
         *names,
@@ -137,7 +134,6 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
         *links,
         body,
         results,
-        wire,
     )
 
 
@@ -252,7 +248,7 @@ class Add(Item):
     """Whether they replace what the store has of them, closed as well."""
 
     def __post_init__(self) -> None:
-        texts = [len(turn.user_text) + len(turn.response_text) + len(turn.wire) for turn in self.raw]
+        texts = [len(turn.user_text) + len(turn.response_text) for turn in self.raw]
         self.size = sum(texts) + ROW_BYTES * len(texts)
 
     @property

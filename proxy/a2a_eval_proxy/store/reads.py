@@ -344,15 +344,6 @@ class StoreReads(ABC):
     async def turn(self, turn_id: str) -> TurnJson | None:
         return next(iter(await self._newest("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)), None)
 
-    async def wire(self, turn_id: str) -> dict[str, Any] | None:
-        """What a turn looked like on the wire (`relay.shown_wire`); None where that is not stored."""
-        statement = "SELECT body FROM wires WHERE turn_id = :turn_id"
-        return await self._read(
-            statement,
-            {"turn_id": stored_text(turn_id)},
-            lambda rows: next((json.loads(body) for (body,) in rows), None),
-        )
-
     async def status(self, turn_id: str) -> str | None:
         """The status of a turn, without the turn; None where the store does not have it."""
         statement = "SELECT status FROM turns WHERE turn_id = :turn_id"

@@ -88,7 +88,6 @@ def _tables(dialect: SqlDialect) -> dict[str, Columns]:
         "annotations": {"annotation_id": "TEXT PRIMARY KEY", "turn_id": _OF_TURN, "body": "TEXT NOT NULL"},
         "calibrations": {"name": "TEXT PRIMARY KEY", "body": "TEXT NOT NULL"},  # by the metric and the key of its judge
         "verdicts": VERDICTS,
-        "wires": {"turn_id": _OF_TURN.replace("NOT NULL", "PRIMARY KEY"), "body": "TEXT NOT NULL"},
         "webhooks": WEBHOOKS,
         "observations": {"number": f"{dialect.number} PRIMARY KEY", **OBSERVATIONS},
         "proxies": PROXIES,

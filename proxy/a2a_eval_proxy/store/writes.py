@@ -65,7 +65,6 @@ def group_statements(
                 yield _discard_conversation(dialect), (turn_id, turn_id)
         rows = [_row(turn, jobs or {}) for turn in turns.values()]
         yield from _in_parts(partial(_insert, dialect, again), rows)
-        yield from _in_parts(_wires, [(turn.turn_id, turn.wire.decode()) for turn in turns.values() if turn.wire])
         names = [(turn.turn_id, name) for turn in turns.values() for name in dict.fromkeys(turn.names)]
         yield from _in_parts(_names, names)
     for item in group:
@@ -135,10 +134,6 @@ def _values(columns: int, rows: int) -> str:
 
 
 @lru_cache
-def _wires(rows: int) -> str:
-    return f"INSERT INTO wires (turn_id, body) VALUES {_values(2, rows)} ON CONFLICT (turn_id) DO NOTHING"  # noqa: S608  # fixed texts
-
-
 @lru_cache
 def _names(rows: int) -> str:
     return f"INSERT INTO turn_names (turn_id, name) VALUES {_values(2, rows)} ON CONFLICT DO NOTHING"  # noqa: S608  # fixed texts

@@ -590,41 +590,33 @@ def test_the_picture_of_the_report_can_be_made_again(browser, demo, tmp_path):
 
 
 def seen_report() -> Report:
-    """A turn with two spans and an exchange, both with hostile texts; and one with nothing of both."""
+    """A turn with two spans with hostile texts; and one without any."""
     spans = [
         {"span_id": "1", "parent_span_id": "", "name": BREAKING_OUT, "failed": False},
         {"span_id": "2", "parent_span_id": "1", "name": "tool\u202e\x1b", "failed": True, "input_tokens": 5},
     ]
     times = {"started_at": "2026-11-21T09:00:00.100000Z", "ended_at": "2026-11-21T09:00:00.200000Z"}
     seen = turn("a", "x", [], [result("m", 0.0)], spans=[span | times for span in spans])
-    event = {"offset_s": 0.1, "bytes": 9, "data": BREAKING_OUT}
-    exchange = {
-        "offset_s": 0.0, "notification": False, "request_text": BREAKING_OUT, "response_text": None, "events": [event],
-        "request": {"method": "POST", "target": BREAKING_OUT, "headers": [[BREAKING_OUT, BREAKING_OUT]]}, "curl": None,
-        "response": {"offset_s": 0.1, "status": 200, "headers": [], "bytes_left_out": 0}, "more_events": 0,
-        "end_s": 0.2, "problem": BREAKING_OUT,
-    }  # fmt: skip
-    return replace(report([seen, turn("b", "y", start=5)]), wires={"a": [exchange]})
+    return report([seen, turn("b", "y", start=5)])
 
 
-def test_timelines_and_wires_stand_in_their_turns_and_for_readers_without_script_at_the_end(opened):
+def test_timelines_stand_in_their_turns_and_for_readers_without_script_at_the_end(opened):
     made = seen_report()
     session = opened(made)
     settle(session, "document.querySelector('.turn')")
     session.execute_script("document.querySelector('.conversation').open = true")
     settle(session, "document.querySelector('.turn .seen')")
-    assert texts(session, ".seen > summary") == ["Timeline, raw wire"]
+    assert texts(session, ".seen > summary") == ["Timeline"]
     assert texts(session, "#seen") == []
     rows = texts(session, ".turn .waterfall .span .bar-name")
     assert rows[0] == f"{BREAKING_OUT[:79]}…"
     assert "\x1b" not in rows[1]
     assert texts(session, ".turn .waterfall .depth-1 .quiet") == ["5 + – tokens"]
-    assert BREAKING_OUT in texts(session, ".turn .exchange pre")
     assert session.title != "owned"
     assert complaints(session) == []
     static = html_report(made)
     assert static.count('<details class="seen"') == 1
-    assert 'Timeline, raw wire<span class="seen-of"> of conversation-a, turn 1: failed</span>' in static
+    assert 'Timeline<span class="seen-of"> of conversation-a, turn 1: failed</span>' in static
 
 
 def test_what_was_seen_is_bounded_and_failed_turns_come_first(monkeypatch):

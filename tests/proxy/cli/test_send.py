@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.cli import cli, main
-from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.runs.drive import AgentOptions
 from a2a_eval_proxy.runs.send import MAX_FILE_BYTES, files_of, send_message
-from a2a_eval_proxy.runs.turn_wire import TurnWire
-from a2a_tool_capture.wire_observer import observing
+from a2a_tool_capture.errors import AgentError
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
 from click.testing import CliRunner
@@ -43,9 +41,7 @@ def test_an_error_after_a_part_of_the_response_has_a_line_of_its_own(
     broken = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "the database is down"}}
     events = "".join(f"data: {json.dumps(event)}\n\n" for event in (told, broken)).encode()
     with ReplayAgent() as agent:
-        interface = {"url": agent.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
-        agent.card = _answer("application/json", json.dumps(card).encode())
+        agent.card = _card(agent.url)
         agent.prepare(_answer("text/event-stream", events))
         monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "send", "Where is it?", "--agent", agent.url])
         with pytest.raises(SystemExit) as ended:
@@ -56,6 +52,12 @@ def test_an_error_after_a_part_of_the_response_has_a_line_of_its_own(
     assert "the database is down" in printed.err
 
 
+def _card(url: str) -> Answer:
+    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
+    return _answer("application/json", json.dumps(card).encode())
+
+
 def _answer(content_type: str, body: bytes) -> Answer:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n"
     return Answer([head.encode() + body], cut=True)
@@ -64,13 +66,14 @@ def _answer(content_type: str, body: bytes) -> Answer:
 async def test_files_go_with_the_message(tmp_path: Path) -> None:
     bill = tmp_path / "bill.pdf"
     bill.write_bytes(b"%PDF \xff")
-    wire = TurnWire("turn")
-    async with run_agent(tmp_path / "shop.db") as url:
-        with observing(wire):
+    with ReplayAgent() as agent:
+        agent.card = _card(agent.url)
+        agent.prepare(_answer("text/event-stream", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'))
+        with suppress(AgentError):
             files = files_of([str(bill)])
-            await send_message(AgentOptions(url), "Read this.", files=files, observe=lambda _: None)
-    _, exchange = json.loads(wire.as_json(NO_PRIVACY))["exchanges"]  # after the card
-    text, file = json.loads(exchange["request"]["body"]["text"])["params"]["message"]["parts"]
+            await send_message(AgentOptions(agent.url), "Read this.", files=files, observe=lambda _: None)
+        (sent,) = agent.received
+    text, file = json.loads(sent.body)["params"]["message"]["parts"]
     assert text == {"text": "Read this."}
     assert file == {"raw": "JVBERiD/", "filename": "bill.pdf", "mediaType": "application/pdf"}
 

@@ -72,7 +72,7 @@ async def exported(folder: Path, name: str) -> list[dict[str, Any]]:
 
 async def test_each_turn_is_for_its_agent_and_all_are_one_conversation(tmp_path: Path, proxy: RunningProxy) -> None:
     given = ("run", "suite.yaml", "--agent", proxy.url, "--store", "runs.db", "--run", "monday", "--seed", "7")
-    code, shown = await command(tmp_path, *given, "--report", "report", "--report-wire")
+    code, shown = await command(tmp_path, *given, "--report", "report")
     assert code == 0, shown
     turns = await exported(tmp_path, "monday")
     several = [turn for turn in turns if turn["case_id"] == "several"]

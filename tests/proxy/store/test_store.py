@@ -67,20 +67,9 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 # ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_a_turn_looked_like_on_the_wire_is_kept_with_it_and_goes_with_it(kept: Kept) -> None:
-    wires = [json.dumps({"turn_id": f"turn-{number:04}", "text": "\x00 \ud800 ü"}) for number in range(3)]
-    await kept.add(*(turn(number, wire=wire) for number, wire in enumerate(wires)), turn(3))
-    assert [await kept.store.wire(f"turn-{number:04}") for number in range(4)] == [*map(json.loads, wires), None]
-    assert "wire" not in (await kept.store.turn("turn-0000") or {})
-    kept.store.discard(["turn-0000"], lambda: None)
-    kept.store.prune(Limits(1_763_700_001.9))
-    await kept.store.drained()
-    assert [await kept.store.wire(f"turn-{number:04}") is None for number in range(4)] == [True, True, False, True]
-
-
-async def test_a_limit_of_size_counts_what_turns_looked_like_on_the_wire(kept: Kept) -> None:
+async def test_a_limit_of_size_counts_what_turns_take(kept: Kept) -> None:
     noise = [random.Random(number).randbytes(100_000).hex() for number in range(10)]
-    await kept.add(*(turn(number, wire=json.dumps({"text": text})) for number, text in enumerate(noise)))
+    await kept.add(*(turn(number, response_text=text) for number, text in enumerate(noise)))
     await kept.store.pruned(Limits(max_bytes=1_000_000))
     assert 3 <= len(await kept.ids()) <= 8
 
@@ -114,7 +103,7 @@ async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
     began = turn(0).started_at
     for start in range(0, 6_000, 1_000):
         named = ((n, ("orders", "refunds", "search", "gone")[n % 4]) for n in range(start, start + 1_000))
-        await kept.add(*(turn(n, agent_name=name, user_text="x" * 1_000, wire="y" * 500) for n, name in named))
+        await kept.add(*(turn(n, agent_name=name, user_text="x" * 1_500) for n, name in named))
     own = [
         Limits(began + 100, None, "orders"),
         Limits(None, 1_000_000, "refunds"),
@@ -143,7 +132,7 @@ async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
     each = await size_of("refunds") // len(left)
     assert 1_000_000 - each < await size_of("refunds") <= 1_000_000
 
-    more = [turn(n, agent_name="refunds", user_text="x" * 1_000, wire="y" * 500) for n in range(6_000, 6_100)]
+    more = [turn(n, agent_name="refunds", user_text="x" * 1_500) for n in range(6_000, 6_100)]
     await kept.add(*more)
     assert await kept.store.pruned(*own) == 100
     assert await kept.store.pruned(*own) == 0

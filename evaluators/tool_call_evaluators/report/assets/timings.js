@@ -1,6 +1,6 @@
 // When things happened within a conversation: one bar for each turn, one for each call whose times are known.
 
-// Timelines and raw wires stand at the end of the page for readers without script; here they stand in their turns.
+// Timelines stand at the end of the page for readers without script; here they stand in their turns.
 const seen = new Map([...document.querySelectorAll(".seen")].map((element) => [element.id, element]));
 for (const place of document.querySelectorAll(".seen-of, #seen")) place.remove();
 

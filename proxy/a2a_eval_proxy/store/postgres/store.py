@@ -257,4 +257,4 @@ async def _rowcount(statement: str, values: dict[str, Any], connection: Connecti
 
 async def _vacuum(connection: Connection) -> None:
     """Must not run in a transaction. Skips tables that another proxy vacuums."""
-    await connection.execute(b"VACUUM (SKIP_LOCKED) turns, annotations, wires, conversations, judge_answers")
+    await connection.execute(b"VACUUM (SKIP_LOCKED) turns, annotations, conversations, judge_answers")

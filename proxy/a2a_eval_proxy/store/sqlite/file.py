@@ -203,7 +203,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -8000")  # KiB: ids are random, and each is in a page of its own of an index
-    connection.execute("PRAGMA foreign_keys = ON")  # annotations and wires are deleted with their turn
+    connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
     if is_new:
         _create_tables(connection)
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
