@@ -26,7 +26,7 @@ from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules, TaskHistory
 from ..clock import CLOCK
 from ..memory import share
 from ..privacy.policy import Privacy
-from ..protocol.answers import state_of
+from ..protocol.answers import conversation_of, state_of
 from ..scoring.pipeline import Pipeline
 from ..settings.settings import Agent
 from ..store import Store, StoreError
@@ -125,6 +125,8 @@ class TaskLog:
         """What `on_closed` has received last, as digests by turn id."""
         self._news: set[str] = set()
         """Tasks of which something was observed that is not folded yet, by key."""
+        self._conversations: dict[str, str] = {}
+        """Those of tasks of which something was observed that is not folded yet, by task id."""
         self._behind: deque[tuple[float, Turn]] = deque()
         """Turns that were folded from one exchange, and when."""
         self._came = asyncio.Event()
@@ -146,6 +148,8 @@ class TaskLog:
                 observation, size = {**observation, "kind": "finding", "finding": finding, "event": None}, 0
             else:
                 self._bytes[task_id] = known
+        if (event := observation.get("event")) is not None and (conversation := conversation_of(event)):
+            self._conversations[task_id] = conversation
         self._unsent_bytes += size
         self._unsent.setdefault(task_id, []).append({**observation, "size": size})
         self._came.set()
@@ -170,10 +174,12 @@ class TaskLog:
         return bool(self._unsent or self._news or self._folding)
 
     def behind(self, turn: Turn) -> None:
-        """Pass on a turn that was folded from one exchange after what was observed before it, unless that takes long:
-        turns are stored in their order."""
-        self._behind.append((CLOCK.now(), turn))
-        self._pass_on_those_behind(CLOCK.now())
+        """Pass on a turn that was folded from one exchange, after what was observed of its conversation before it,
+        unless that takes long: the turns of a conversation are stored in their order."""
+        if self.is_busy and turn.conversation_id in self._conversations.values():
+            self._behind.append((CLOCK.now(), turn))
+        else:
+            self._pass_on(turn)
 
     def _due(self) -> list[str]:
         return [key for key, at in self._dirty.items() if at <= CLOCK.now()]
@@ -192,6 +198,8 @@ class TaskLog:
             try:
                 await self._beat()
                 await self._work()
+                if not self.is_busy:
+                    self._conversations.clear()
                 self._pass_on_those_behind(CLOCK.now())
                 if CLOCK.now() - swept_at > SWEEP_S:
                     for key in await self._log.open_tasks(CLOCK.now() - SILENT_S if swept_at else CLOCK.now()):
@@ -226,9 +234,11 @@ class TaskLog:
 
     def _pass_on_those_behind(self, now: float) -> None:
         while self._behind and (not self.is_busy or now - self._behind[0][0] > _RETRY_S):
-            _, turn = self._behind.popleft()
-            self._passed_on[turn.turn_id] = _brief(turn)
-            self._on_closed(turn, False)
+            self._pass_on(self._behind.popleft()[1])
+
+    def _pass_on(self, turn: Turn) -> None:
+        self._passed_on[turn.turn_id] = _brief(turn)
+        self._on_closed(turn, False)
 
     async def _beat(self) -> None:
         """Say that this proxy is there, and learn which ones were killed: what they had begun is folded as it is."""
