@@ -175,7 +175,7 @@ class TaskFold:
         self.late: list[tuple[Finding, Sequence[ToolCall]]] = []
         self._watchers: dict[str, Watcher] = {}
         self._unclaimed: list[Callable[[], object]] = []
-        """What exchanges without a message showed of a task before the first turn of it was known."""
+        """What webhooks were notified of before the first turn of the task was known."""
         self._begin()
         if history is not None and history.turns:
             self._learn(history)
@@ -386,7 +386,7 @@ class TaskFold:
     def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> bool:
         """An event names the task; returns whether it is to be taken now."""
         if watcher.opens is None:
-            if not self.task_id:
+            if not self.task_id and watcher.notified:
                 self._unclaimed.append(partial(self._feed, watcher, event, now, live))
             watcher.joined = bool(self.task_id)
             return watcher.joined

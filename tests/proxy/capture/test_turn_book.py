@@ -165,6 +165,14 @@ def test_a_notification_may_come_before_the_answer_that_names_its_task(wire: Wir
     assert wire.turns == [("COMPLETED", ["one"], "")]
 
 
+def test_what_was_read_of_a_task_before_its_turn_is_not_of_it(wire: Wire) -> None:
+    """Agents use ids again: a client reads the task of before while another one begins."""
+    sent = wire.sends()
+    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "before")))
+    wire.answers(sent, task("COMPLETED", artifact("b", "one")))
+    assert wire.turns == [("COMPLETED", ["one"], "")]
+
+
 def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_its_turn(wire: Wire) -> None:
     hook = wire.book.watch(notified="h")
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2))
