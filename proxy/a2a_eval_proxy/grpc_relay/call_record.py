@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..net.grpc_wire import GrpcStatus
@@ -38,11 +37,6 @@ class CallRecord:
         """The call goes to HOST:PORT of the agent."""
         if self._spans is not None:
             self._spans.sent_to(agent)
-
-    def describe(self, operation: str, attributes: Mapping[str, str | list[str]]) -> None:
-        """See `SpanPair.describe`."""
-        if self._spans is not None:
-            self._spans.describe(operation, attributes)
 
     def answered(self) -> None:
         """The agent's response began."""

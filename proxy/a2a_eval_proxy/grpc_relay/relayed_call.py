@@ -30,7 +30,7 @@ from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import TRACE_CONTEXT, negotiated
-from ..protocol.operations import RPC_METHODS, SENDS_MESSAGE, Operation
+from ..protocol.operations import SENDS_MESSAGE, Operation
 from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.client_request import RelayContext
 from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange, parsed_request
@@ -117,8 +117,6 @@ class RelayedCall:
         self._request_bytes = HeldBody(relay.bodies)
         self._answer_bytes = HeldBody(relay.bodies)
         """Of the message that its client has yet to take."""
-        self._described = ""
-        """The operation by which its spans are named; "" where they are not."""
         self._asks = False
         self._metadata: Fields | None = None
         """That for the agent, once it is known."""
@@ -179,8 +177,6 @@ class RelayedCall:
             self._answer_bytes.drop()
             if self._exchange is not None:
                 self._exchange.end()
-                if self._described:
-                    self._record.describe(self._described, self._exchange.answer_attributes)
             if self._exchange is not None and self._webhooks is not None:
                 self._webhooks.finish(self._exchange, complete=self._complete)
             self._record.close(self._status)
@@ -248,9 +244,6 @@ class RelayedCall:
         self._asks = relay.negotiation.asks(request)
         if request is None or request.operation in SENDS_MESSAGE:
             self._trace_state = trace_state
-        if relay.settings.a2a_spans and request is not None and exchange.shows_tasks:
-            self._described = RPC_METHODS[request.operation][0]
-            self._record.describe(self._described, relay.a2a_attributes(request, head))
         self._metadata = self._agent_metadata()
         exchange.report_request(request, self._wire_head(self._metadata), body, CLOCK.now())
         if self._webhooks is not None and self._webhooks.problem:

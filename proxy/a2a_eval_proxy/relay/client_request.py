@@ -19,7 +19,7 @@ from ..net.server_exchange import CLIENT, WHOLE_RESPONSE, ClientExchange
 from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
-from ..protocol.operations import A2ARequest, Binding, rest_request
+from ..protocol.operations import Binding, rest_request
 from ..protocol.trace_state import KEY, naming_turn, turn_named
 from ..push.registry import WebhookRegistry
 from ..settings.settings import TrafficSettings
@@ -119,22 +119,6 @@ class RelayContext:
         limit = self.settings.limits.body_bytes
         exchange = RelayedExchange(reports, self.opted_in, caller, limit, requested=head.requested)
         return exchange, traceparent, naming_turn(turn_id, known) if is_named else ""
-
-    def a2a_attributes(self, request: A2ARequest, head: ClientRequestHeaders) -> dict[str, str | list[str]]:
-        """What spans say of a request, before its message is captured: its ids, and the agent by its card."""
-        message, card = request.message or {}, self.negotiation.card
-        references = message.get("referenceTaskIds")
-        named = {
-            "a2a.message.id": message.get("messageId"),
-            "gen_ai.conversation.id": message.get("contextId"),
-            "gen_ai.agent.name": self.agent_name or (card.get("name") if isinstance(card, dict) else None),
-            "a2a.protocol.version": head.version,
-            "a2a.task.id": request.named_task,
-        }
-        attributes: dict[str, str | list[str]] = {name: text for name, text in named.items() if isinstance(text, str)}
-        if isinstance(references, list):
-            attributes["a2a.message.reference_task_ids"] = [one for one in references if isinstance(one, str)]
-        return attributes
 
     def caller(self, head: ClientRequestHeaders, query: bytes, peer: str | None) -> bytes | None:
         """The key of the caller (`Callers.key`), whose IP address is `peer`."""

@@ -18,7 +18,7 @@ from ..body_memory import SMALL_BYTES
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
-from ..protocol.operations import RPC_METHODS, SENDS_MESSAGE, Operation
+from ..protocol.operations import SENDS_MESSAGE, Operation
 from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_set_webhook
 from .answer_readers import UnreadableAnswerError
 from .card_relay import CONDITIONS
@@ -83,8 +83,6 @@ class _RequestRelay:
         """Set where the request concerns webhooks, and these are relayed."""
         self._traceparent = ""
         """Starts a trace, where the client has none."""
-        self._described: str | None = None
-        """The operation of A2A by which its spans are named."""
         self._trace_state = ""
         """The `tracestate` that names the turn, where the request is a message."""
         self._sent: tuple[RequestHead | None, float] = None, 0.0
@@ -155,8 +153,6 @@ class _RequestRelay:
             if self._client_gone:
                 exchange.client_gone(CLIENT_LEFT)
             exchange.end()
-            if self._spans is not None and self._described is not None:
-                self._spans.describe(self._described, exchange.answer_attributes)
             if self._webhooks is not None:  # the client may leave now
                 self._webhooks.finish(exchange, complete=complete)
 
@@ -226,9 +222,6 @@ class _RequestRelay:
                 await self._webhooks.prepare(exchange)
         # A range may be part of the tool calls, without the key that names them.
         self._asks = not client.head.has_range and context.negotiation.asks(request)
-        if self._spans is not None and context.settings.a2a_spans and request is not None and exchange.shows_tasks:
-            self._described = RPC_METHODS[request.operation][0]
-            self._spans.describe(self._described, context.a2a_attributes(request, client.head))
 
     async def _take_request(self, exchange: RelayedExchange) -> tuple[list[WebhookPlace], str]:
         """Read the body; returns where it sets webhooks, and why that is unclear."""

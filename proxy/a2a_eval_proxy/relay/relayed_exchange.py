@@ -12,7 +12,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..capture.exchange import CLIENT_GONE, ReadRequest
 from ..net.http_client import RequestHead
-from ..protocol.answers import ReadAnswer, conversation_of, state_of
+from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, a2a_request, rpc_method
 from .opted_in_tasks import OptedInTasks
@@ -86,8 +86,6 @@ class RelayedExchange:
         """Ids of the tasks in the answer so far."""
         self.state = ""
         """The latest state of the task in the answer, in 1.0 names."""
-        self.conversation_id = ""
-        """That which the answer names."""
         self.unreadable: Finding | None = None
         """Set once something of the answer cannot be read: from then on its bytes pass unread."""
         self.rest = b""
@@ -206,7 +204,6 @@ class RelayedExchange:
             self.remember_tasks()
         if answer.event is not None:
             self.state = state_of(answer.event) or self.state
-            self.conversation_id = conversation_of(answer.event) or self.conversation_id
 
     def stop_reading(self, code: str, message: str) -> None:
         """The rest of the answer cannot be read."""
@@ -217,12 +214,6 @@ class RelayedExchange:
     def task_over(self) -> bool:
         """Whether the task of the answer has ended."""
         return self.state in TERMINAL_STATES
-
-    @property
-    def answer_attributes(self) -> dict[str, str]:
-        """What spans say of the answer; "" for what it does not show."""
-        task_id = "".join(self.task_ids[-1:])
-        return {"a2a.task.id": task_id, "a2a.task.state": self.state, "gen_ai.conversation.id": self.conversation_id}
 
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
         """The exchange has ended; further calls do nothing. `lost`: the agent did not answer."""

@@ -414,10 +414,6 @@ class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSetting
         "Time without activity after which a turn is closed as incomplete, even if its request is still open.",
         300.0,
     )
-    a2a_spans: bool = _traces(
-        types.FLAG,
-        "Name the proxy's own spans by A2A operation, with attributes of the coming semantic conventions (a2a.*).",
-    )
 
     @property
     def names_turns(self) -> bool:

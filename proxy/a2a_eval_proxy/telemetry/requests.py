@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractContextManager
 from copy import copy
 from types import TracebackType
@@ -56,14 +56,6 @@ class SpanPair:
         self.traceparent = f"00-{ids}-{span.trace_flags:02x}" if span.trace_flags.sampled else ""
         """What the agent gets as `traceparent`; "" where the spans are not sampled."""
         self._began_at = time.perf_counter()
-
-    def describe(self, operation: str, attributes: Mapping[str, str | Sequence[str]]) -> None:
-        """Name the spans by the operation, `a2a.server` and `a2a.client` of the coming conventions for A2A
-        (open-telemetry/semantic-conventions-genai, pull request 195), with what the message and its task are called."""
-        known = {name: value for name, value in attributes.items() if value}
-        for span in (self._server, self._client):
-            span.update_name(operation)
-            span.set_attributes(known)
 
     def _record(self, ended: Attributes) -> None:
         """Record the duration until now; `ended` says how the server span ended."""

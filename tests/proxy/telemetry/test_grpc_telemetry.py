@@ -74,22 +74,6 @@ async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector,
     assert {server.status.code, inner.status.code} == {Status.STATUS_CODE_UNSET}
 
 
-async def test_spans_in_the_names_of_the_coming_conventions(collector, agent, tmp_path):  # noqa: F811
-    async with (
-        running_proxy(agent.url, tmp_path, a2a_spans=True) as proxy,
-        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
-    ):
-        [_ async for _ in stub(channel).SendStreamingMessage(message("artifact hi"), metadata=(VERSION,))]
-        await proxy.flush(PATIENCE_S)
-        (turn,) = await proxy.turns()
-    for span in collector.pair():
-        said = values(span.attributes)
-        assert (span.name, said["a2a.message.id"]) == ("SendStreamingMessage", "m")
-        assert said["a2a.task.id"] == turn["task_id"]
-        assert said["a2a.task.state"] == turn["state"]
-        assert said["gen_ai.conversation.id"] == turn["conversation_id"]
-
-
 async def test_the_status_of_a_call(collector, agent, tmp_path):  # noqa: F811
     """The client's mistake is no error of the server; methods that are not of A2A share one name."""
     async with running_proxy(agent.url, tmp_path) as proxy, grpc.aio.insecure_channel(proxy.grpc_address) as channel:

@@ -134,7 +134,7 @@ def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are a2a_spans, admin, "),
+        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are admin, "),
         ({"otlp": "here"}, "expected HOST:PORT"),
         ({"trace_wait": 0}, "expected a positive number of seconds"),
     ],
