@@ -17,7 +17,7 @@ from ..matching.placeholders import is_optional, is_placeholder
 from ..metrics.tool_call_criteria import OTHERS
 from ..model import CountCriterion, EvalResult, ExpectedCall
 from ..suite import Case, Expectation, Suite
-from ..suite.lint import READ_BY, may_read
+from ..suite.lint import READ_BY
 from ..suite.yaml_document import Path
 from ..texts import from_json
 from ..tool_classes import ToolClasses, named
@@ -56,8 +56,6 @@ def acceptance(
     document: Any,
     turns: Iterable[TurnJson],
     results: Mapping[str, Iterable[Mapping[str, Any]]] | None = None,
-    *,
-    all_calls: bool = False,
 ) -> Acceptance:
     """The changes to the suite file with the value `document` that let it expect what the agent did in `turns`.
 
@@ -65,9 +63,6 @@ def acceptance(
     only what differs: values and placeholders that still match stay. What the run does not show is left out:
     conversations that failed or whose tool calls are unknown, expectations for judges, and cases that passed in some of
     their conversations, which are flaky rather than changed. `results` are those of whole conversations.
-
-    With `all_calls`, the expected calls of every turn are changed, whatever its results are, and nothing else is; new
-    ones are added where an evaluator reads them.
     """
     proposals: list[Proposal] = []
     left_out: dict[str, None] = {}
@@ -78,37 +73,14 @@ def acceptance(
     for index, case in enumerate(suite.cases):
         conversations = by_case.get(case.id, ())
         place = ("cases", index)
-        of_case = _calls_of_case if all_calls else _of_case
-        for found in of_case(case, suite, place, document, conversations):
+        for found in _of_case(case, suite, place, document, conversations):
             if isinstance(found, Proposal):
                 proposals.append(found)
             else:
                 left_out[found] = None
-    if not (proposals or left_out or all_calls):
+    if not (proposals or left_out):
         left_out["all cases: " + ("no expectation failed" if by_case else "the run has no turns of them")] = None
     return Acceptance(tuple(proposals), tuple(left_out))
-
-
-def _calls_of_case(
-    case: Case, suite: Suite, path: Path, document: Any, conversations: Sequence[RunConversation]
-) -> Iterator[Proposal | str]:
-    if problems := [problem for item in conversations if (problem := recording_problem(item))]:
-        yield f"{case.id}: {problems[0]} show no behaviour to expect"
-        return
-    if case.depth == "all":
-        yield f"{case.id}: {_OF_ALL_AGENTS}"
-        return
-    read = may_read("tool_calls", suite.build_evaluators("turn", case))
-    for index in range(len(case.turns)):
-        seen = [item for one in conversations if (item := _Seen.of(one, index + 1)) is not None]
-        place = (*path, "turns", index, "expect", "tool_calls")
-        old = _at(document, place)
-        if not seen or (new := _calls(old, seen, ())) == old:
-            continue
-        if old is None and not read:
-            yield f"{case.id}: none of its evaluators reads tool_calls"
-        else:
-            yield Proposal(case.id, index + 1, "tool_calls", place, new, ())
 
 
 def _of_case(
@@ -218,7 +190,7 @@ def _calls(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[A
     changes = diff_calls(known, [together[0] for together in made], matcher)
     earlier = {change.right: change.left for change in changes if change.right is not None}
     unread = [index for index, call in enumerate(known) if ignored(call.name)]
-    extra = not failed or any(_counts_extra_calls(item) for _, item in failed)
+    extra = any(_counts_extra_calls(item) for _, item in failed)
     out = []
     for index, together in enumerate(made):
         left = earlier.get(index)

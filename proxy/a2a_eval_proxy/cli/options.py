@@ -53,7 +53,7 @@ _suite_format = partial(_run, types.one_of("suite", *_IMPORTED), "Suite file for
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
-    run: str | None = _run(types.run_name("NAME"), "Only turns of this run.")
+    run: str | None = _run(types.NAME, "Only turns of this run.")
 
 
 class StoredAgentOption(Options):
@@ -68,12 +68,12 @@ class SelectionOptions(Options):
     """Which cases of a suite a command takes."""
 
     case: tuple[str, ...] = _run(
-        replace(types.TEXTS, metavar="ID", completes=types.CASE),
+        replace(types.TEXTS, metavar="ID"),
         "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
         repeatable=True,
     )
     tag: tuple[str, ...] = _run(
-        replace(types.TEXTS, metavar="TAG", completes=types.TAG),
+        replace(types.TEXTS, metavar="TAG"),
         "Only cases with this tag. Repeatable.",
         repeatable=True,
     )
@@ -99,7 +99,7 @@ class ReportOptions(SelectionOptions):
     format: str | None = _suite_format()
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
     baseline: str | None = _run(
-        types.run_name("NAME"),
+        types.NAME,
         "Run of the store to compare with, or version:NAME for the runs of an agent version: the report shows what "
         "changed.",
     )
@@ -154,9 +154,7 @@ class SimulatedUserOptions(Options):
     simulated_user_temperature: float | None = _user(types.NUMBER, "Temperature of the model.")
     simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.")
     simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.")
-    replay_user: str | None = _user(
-        types.run_name("NAME"), "Repeat what the simulated users of this run wrote; no model is asked."
-    )
+    replay_user: str | None = _user(types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.")
 
     def simulated_user(self) -> dict[str, Any]:
         """What takes precedence over the suite's `simulated_user` block. Raises ConfigError for an unreadable file."""
@@ -243,7 +241,7 @@ class RunOptions(
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4."
     )
-    run: str | None = _run(types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.")
+    run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.")
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
     repeat: int | None = _run(
@@ -259,13 +257,9 @@ class RunOptions(
     agent_name: str | None = _run(
         types.NAME, "Which of several agents of a proxy it is: its turns are among those of that agent."
     )
-    update: bool = _run(types.FLAG, "Then review, change by change, what the suites should expect; as `accept`.")
-    yes: bool = _run(types.FLAG, "With --update, accept every change without asking.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.yes and not self.update:
-            raise ConfigError("--yes: accepts the changes of --update, which is not given")
         if self.resume and self.run is None:
             raise ConfigError("--resume: requires the name of the run to resume, --run NAME")
 
@@ -374,12 +368,12 @@ class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
 
 class CompareOptions(StoredAgentOption, StoreOption):
     run_a: str = option(
-        types.run_name("RUN_A"),
+        types.RUN_A,
         "The earlier run, or version:NAME for all of an agent version.",
         required=True,
         positional=True,
     )
-    run_b: str = option(types.run_name("RUN_B"), "The later run.", required=True, positional=True)
+    run_b: str = option(types.RUN_B, "The later run.", required=True, positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
     fail_on: tuple[FailOn, ...] = _FAIL_ON
     margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)
@@ -407,7 +401,7 @@ class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOpt
 
 class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):
     suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
-    run: str | None = _run(types.run_name("NAME"), "Run that shows the new behaviour. Default: the newest.")
+    run: str | None = _run(types.NAME, "Run that shows the new behaviour. Default: the newest.")
     yes: bool = option(types.FLAG, "Accept every change without asking.")
     dry_run: bool = option(types.FLAG, "Only show the changes.")
     undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
@@ -421,12 +415,7 @@ class McpOptions(AuditOption, PluginOption, StoreOption):
 
 class RecordOptions(AuditOption, StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
-    update: bool = option(types.FLAG, "Change the calls in the file of --suite; comments and format stay.")
     out: Path | None = _new_file()
-
-    def __post_init__(self) -> None:
-        if self.update and (self.suite is None or self.out is not None):
-            raise ConfigError("--update: changes the file of --suite; give --suite FILE, and no --out")
 
 
 class CheckOptions(AgentClientOptions):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,8 +33,6 @@ from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
-from ..runs.accept import proposed
-from ..runs.report_files import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
@@ -49,7 +45,6 @@ from ..runs.tables import (
     gate_table,
     plain,
     score_table,
-    stored_runs,
     suite_table,
     turn_table,
 )
@@ -58,8 +53,8 @@ from ..telemetry.logs import start_logging
 from .agents import receiving
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
-from .output import JsonOutput, unguarded
-from .stored import review
+from .output import JsonOutput
+from .stored import newest_run
 
 if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
@@ -191,10 +186,6 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     conclusion = await _with_trees(conclusion, options)
     passed = show_result(conclusion, plan, options)
-    if options.update and not passed:
-        for file in plan.suites:
-            found = await proposed(options.store, name, Path(file), allow_plugins=options.allow_plugins)
-            review(Path(file), found, yes=options.yes, allow_plugins=options.allow_plugins)
     if conclusion.unreachable and not passed:
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} (to resume the run: {resuming})")
     return passed
@@ -271,7 +262,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         run = privacy.identifier(run or new_run_name(plan.suite.name))
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
     elif run is None:
-        run = await _newest(options.store)
+        run = await newest_run(options.store)
     if options.baseline is not None:
         await check_baseline(options.store, options.baseline, run)
     suite, *others = plan.suites.values()
@@ -296,16 +287,6 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({resuming})")
     return passed
-
-
-async def _newest(store: str) -> str | None:
-    """The name of the newest run, after saying so; None in an empty store."""
-    runs = await stored_runs(store)
-    if not runs:
-        return None
-    others = f" of {len(runs)} runs; choose another with --run NAME" if len(runs) > 1 else ""
-    click.echo(plain(f"run {runs[0].name}, the newest{others}"), err=True)
-    return runs[0].name
 
 
 def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
@@ -431,9 +412,6 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for who, cost in report.costs.items():
         details.print(f"{who}: {cost}")
-    reports = dict(zip(map(Path, plan.suites), report.parts or [report], strict=True))
-    for line in github_annotations(reports, os.environ):
-        click.echo(line, file=unguarded(sys.stderr))
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"

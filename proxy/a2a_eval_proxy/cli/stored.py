@@ -147,26 +147,18 @@ def record(options: RecordOptions) -> None:
     one, and so do cases with the same messages and tool calls. Values that differ between conversations become
     placeholders, as do values that look generated (UUIDs, times, tokens).
     Failed conversations, and those whose tool calls could not be captured, are left out.
-    With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates. With --update,
-    that file is changed where calls differ, and `accept --undo` takes it back; without, comments are lost.
+    With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates; its
+    comments are lost.
 
     \b
     Examples:
       a2a-eval-proxy record --run monday --out suite.yaml
-      a2a-eval-proxy record --run tuesday --suite suite.yaml --update
+      a2a-eval-proxy record --run tuesday --suite suite.yaml --out next.yaml
     """
     from tool_call_evaluators import load_suite
 
-    from ..runs.accept import record_run, update_suite
+    from ..runs.accept import record_run
 
-    if options.update and options.suite is not None:
-        changed, left_out = run_async(update_suite(options.store, options.run, Path(options.suite)))
-        other = f"{changed} turn{'s expect' if changed != 1 else ' expects'} other calls now"
-        undo = f"; to take it back: a2a-eval-proxy accept {options.suite} --undo" if changed else ""
-        click.echo(
-            "\n".join([*(f"stays: {sentence}" for sentence in left_out), f"{options.suite}: {other}{undo}"]), err=True
-        )
-        return
     refuse_existing(options.out)
     known = None if options.suite is None else load_suite(options.suite)
     recording = run_async(record_run(options.store, options.run, known))
@@ -284,6 +276,18 @@ def restore(options: RestoreOptions) -> None:
     click.echo(restored(Path(options.file), options.store))
 
 
+async def newest_run(store: str) -> str | None:
+    """The name of the newest run, after saying so; None in an empty store."""
+    from ..runs.tables import plain, stored_runs
+
+    runs = await stored_runs(store)
+    if not runs:
+        return None
+    others = f" of {len(runs)} runs; choose another with --run NAME" if len(runs) > 1 else ""
+    click.echo(plain(f"run {runs[0].name}, the newest{others}"), err=True)
+    return runs[0].name
+
+
 _ANSWERS = "accept it? [y]es, [n]o, [a]ll of the rest, [q]uit"
 
 
@@ -302,7 +306,6 @@ def accept(options: AcceptOptions) -> None:
       a2a-eval-proxy accept suite.yaml --undo
     """
     from ..runs.accept import proposed, undo
-    from ..runs.tables import stored_runs
 
     file = Path(options.suite)
     if options.undo:
@@ -311,11 +314,9 @@ def accept(options: AcceptOptions) -> None:
         return
     run = options.run
     if run is None:
-        stored = run_async(stored_runs(options.store))
-        if not stored:
+        run = run_async(newest_run(options.store))
+        if run is None:
             raise click.UsageError("the store has no runs: nothing to accept")
-        run = stored[0].name
-        click.echo(f"run {run}, the newest", err=True)
     found = run_async(proposed(options.store, run, file, options.selection, allow_plugins=options.allow_plugins))
     review(file, found, yes=options.yes, dry_run=options.dry_run, allow_plugins=options.allow_plugins)
 

@@ -126,21 +126,6 @@ class Recording:
     left_out: tuple[str, ...]
 
 
-async def update_suite(location: str, run: str | None, file: Path) -> tuple[int, tuple[str, ...]]:
-    """Let the suite in `file` expect the calls of a run, or of all: those that differ are changed in its text.
-
-    Returns how many turns have other calls now, and in sentences what was left out. Raises StoreError, SuiteError.
-    """
-    audit.note(run=run or "")
-    suite = load_suite(file)
-    async with open_existing_store(location) as store:
-        turns = [compact(turn) async for turn in turns_of(store, run)]
-    found = acceptance(suite, read_document(read_text(file), str(file)).value, turns, all_calls=True)
-    if found.proposals:
-        accept(file, found.proposals)
-    return len(found.proposals), found.left_out
-
-
 async def record_run(location: str, run: str | None, known: Suite | None = None) -> Recording:
     """A suite that expects what the agent did in one run or (None) in all. Else it is the suite `known`, if given.
 

@@ -58,20 +58,6 @@ _MAX_WAITING = 200  # turns that may wait for their scores; then the agent is as
 _SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
-_PLACE = (
-    "turn_id",
-    "case_id",
-    "conversation_id",
-    "user_text",
-    "started_at",
-    "status",
-    "simulated_user",
-    "findings",
-    "attempt",
-    "agent_name",
-)
-"""Of a turn, what says which place in the plan it takes, and whether it stands."""
-
 
 class NothingRanError(Exception):
     """No case could reach the agent; the message says why."""
@@ -231,11 +217,7 @@ async def _left(
 
 async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> dict[str, list[int]]:
     """The numbers of the missing conversations of each case; interrupted ones are discarded."""
-    judged = {case.id for case in suite.cases if case.must_pass is not None}
-    turns = [
-        without_texts(turn) if turn["case_id"] in judged else {key: turn.get(key) for key in _PLACE}
-        async for turn in every_turn(store, TurnQuery(run=run))
-    ]
+    turns = [without_texts(turn) async for turn in every_turn(store, TurnQuery(run=run))]
     conversations = follow(turns, suite)
     cut_off = [
         turn["turn_id"]

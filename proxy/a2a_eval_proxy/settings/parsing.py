@@ -37,10 +37,6 @@ TRACE_ID = "{trace_id}"
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
 
-RUN, EVALUATORS, CASE, TAG = "run", "evaluators", "case", "tag"
-"""The shell completes names of stored runs, of evaluators, or of cases or tags of the suite."""
-
-
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """A type of value. `parse` raises ValueError with what is accepted."""
@@ -49,7 +45,7 @@ class ValueType:
     metavar: str
     choices: tuple[str, ...] = ()
     completes: str = ""
-    """What a shell completes if there are no choices: `file`, `dir`, RUN, EVALUATORS, CASE or TAG."""
+    """What a shell completes if there are no choices: `file` or `dir`."""
     unset: Any = None
     """The value of an option that is not given, unless the option has a default."""
 
@@ -335,10 +331,6 @@ def _output_file(value: Any) -> Path:
     return path
 
 
-def run_name(metavar: str) -> ValueType:
-    return ValueType(parse_text, metavar, completes=RUN)
-
-
 def one_of(*choices: str) -> ValueType:
     def parse(value: Any) -> str:
         if value not in choices:
@@ -352,8 +344,9 @@ TEXT = ValueType(parse_text, "TEXT")
 TOKEN = ValueType(parse_token, "TOKEN")
 TEXTS = ValueType(_texts, "TEXT", unset=())
 NAME = ValueType(parse_text, "NAME")
-EVALUATOR = ValueType(parse_text, "[NAME]", completes=EVALUATORS)
-STORED_NAME = run_name("RUN|TURN")
+EVALUATOR = ValueType(parse_text, "[NAME]")
+STORED_NAME = ValueType(parse_text, "RUN|TURN")
+RUN_A, RUN_B = ValueType(parse_text, "RUN_A"), ValueType(parse_text, "RUN_B")
 FILE = ValueType(parse_text, "FILE", completes="file")
 SUITE_FILES = ValueType(_texts, "SUITE...", completes="file", unset=())
 STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")

@@ -145,14 +145,13 @@ def test_values_that_differ_between_conversations_become_placeholders() -> None:
     assert proposal.value == [{"name": "look_up", "arguments": {"n": 1, "at": {"$type": "number"}}}]
 
 
-@pytest.mark.parametrize("all_calls", [False, True])
-def test_calls_of_other_agents_are_not_taken_for_those_that_were_not_made(all_calls: bool) -> None:
+def test_calls_of_other_agents_are_not_taken_for_those_that_were_not_made() -> None:
     expect = "tool_calls: [{name: look_up}], tool_calls_count: {look_up: ['=', 1]}"
     text = SUITE.replace("EXPECT", expect).replace("OPTIONS", "{}")
     made = scored(text, turn("1", "Where is ORD-1?", [], case="status"))
     for depth, proposed in (("own", True), ("all", False)):
         suite = f"depth: {depth}\n{text.lstrip()}"
-        found = acceptance(parse_suite(suite), read_document(suite).value, [made], all_calls=all_calls)
+        found = acceptance(parse_suite(suite), read_document(suite).value, [made])
         assert bool(found.proposals) == proposed
         assert any("of the agents that were asked count" in why for why in found.left_out) == (not proposed)
 

@@ -1,4 +1,4 @@
-"""`accept` and `run --update`: a suite expects what the agent did, change by change, and can be taken back."""
+"""`accept`: a suite expects what the agent did, change by change, and can be taken back."""
 
 from __future__ import annotations
 
@@ -89,13 +89,6 @@ def test_why_there_is_nothing_to_accept_is_said(
     assert out.endswith("suite.yaml stays as it is\n")
 
 
-def test_run_update_changes_the_selected_cases_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} one --case refund --update --yes", monkeypatch) == 1
-    text = Path("suite.yaml").read_text()
-    assert text == SUITE.replace("ORD-1, n: 1", "ORD-1, n: 2")
-
-
 @pytest.mark.parametrize(("answers", "wanted"), [("n\ny\n", "second"), ("a\n", "all"), ("q\n", "none")])
 def test_each_change_is_asked_for(answers: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBER", "2")
@@ -115,7 +108,6 @@ def test_nobody_can_be_asked_without_a_terminal(
     assert ended(f"{RUN} changed", monkeypatch) == 1
     assert ended("accept suite.yaml", monkeypatch) == 2
     assert "Give --yes" in capsys.readouterr().err
-    assert ended("run suite.yaml --agent python:agent.py:Orders --yes", monkeypatch) == 2
 
 
 def test_a_run_without_content_shows_nothing_to_accept(
@@ -128,31 +120,13 @@ def test_a_run_without_content_shows_nothing_to_accept(
     assert Path("suite.yaml").read_text() == SUITE
 
 
-def test_record_update_changes_calls_in_place(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} changed", monkeypatch) == 1
-    assert ended("record --run changed --suite suite.yaml --update", monkeypatch) == 0
-    assert Path("suite.yaml").read_text() == ACCEPTED
-    assert "2 turns expect other calls now" in capsys.readouterr().err
-    assert ended("record --run changed --suite suite.yaml --update", monkeypatch) == 0
-    assert "0 turns expect other calls now" in capsys.readouterr().err
-    assert ended("record --update", monkeypatch) == 2
-
-
-@pytest.mark.parametrize("how", ["--update", "--out new.yaml"])
-def test_record_adds_calls_only_where_an_evaluator_reads_them(
-    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_record_adds_calls_only_where_an_evaluator_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the recorded suite would fail: an expectation that no evaluator reads is an error."""
     own = "  - {id: said, evaluators: [exact_match], turns: [{user: Hi, expect: {response: It is sent.}}]}\n"
     Path("suite.yaml").write_text(f"{SUITE}  - {{id: bare, turns: [{{user: Hello}}]}}\n{own}")
     assert ended(f"{RUN} first", monkeypatch) == 0
-    assert ended(f"record --run first --suite suite.yaml {how}", monkeypatch) == 0
-    if how == "--update":
-        assert "said: none of its evaluators reads tool_calls" in capsys.readouterr().err
-    recorded = Path("suite.yaml" if how == "--update" else "new.yaml")
+    assert ended("record --run first --suite suite.yaml --out new.yaml", monkeypatch) == 0
+    recorded = Path("new.yaml")
     said, bare = (case for case in load_suite(recorded).cases[:1:-1])
     assert said.turns[0].expect.tool_calls is None
     assert bare.turns[0].expect.tool_calls

@@ -61,9 +61,8 @@ async def agent(tmp_path: Path) -> AsyncIterator[str]:
 
 
 async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
-    folder: Path, agent: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, agent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     report = Path("report")
     assert not await run_and_show(
         RunOptions(suite=("suites",), agent=agent, store="turns.db", run="monday", report=report)
@@ -73,9 +72,6 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
     assert "note: suites/settings.yaml is skipped: it is not a suite" in shown.out
     assert "orders   passed" in " ".join(shown.out.split("\n"))
     assert "✕ tool_trajectory: mean ≥ 0.90 (refunds)" in shown.out
-    assert "::error file=suites/refunds.yml::tool_trajectory: mean 0.50 is below 0.90" in shown.err.replace(
-        str(folder.parent) + "/", ""
-    )
     assert "suites/orders.yaml" not in shown.err
 
     data = json.loads((report / "report.json").read_text())
