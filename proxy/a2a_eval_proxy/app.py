@@ -31,6 +31,7 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
+from .relay.wire_log import WireExchange
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
@@ -263,8 +264,10 @@ class RunningProxy(Control):
             shown |= {turn["turn_id"]: turn for turn in await line.events.open_turns(turns)}
         return [shown[turn.turn_id] for turn in newest if turn.turn_id in shown]
 
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        return self.serving.wire(turn_id, tasks, began, ended)
+    def wire(
+        self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
+    ) -> list[WireExchange]:
+        return self.serving.wire(agent_name, turn_id, tasks, began, ended)
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines

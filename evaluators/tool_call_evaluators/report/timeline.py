@@ -53,12 +53,8 @@ def _items(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], began: float)
 
 def _exchange_item(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]:
     """`first_byte_s` is when the header of the response came."""
-    request, response = exchange["request"], exchange["response"]
-    name = f"{request['method']} {request['target']}"
-    item = _item("exchange", name, since(exchange["started_at"]), since(exchange["ended_at"]))
-    item["first_byte_s"] = None if response is None else since(response["at"])
-    item["failed"] = bool(exchange["problem"]) or (response is not None and response["status"] >= 400)
-    return item
+    item = _item("exchange", exchange["name"], since(exchange["started_at"]), since(exchange["ended_at"]))
+    return {**item, "first_byte_s": since(exchange["first_byte_at"]), "failed": exchange["failed"]}
 
 
 def _call(number: int, call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from tool_call_evaluators.options import did_you_mean
 
 from ..long_computations import LongComputations
+from ..relay.wire_log import WireExchange
 from ..runs.run_result import JudgedBy
 from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
@@ -137,8 +138,10 @@ class Control:
         """
         return []
 
-    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
+    def wire(
+        self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
+    ) -> list[WireExchange]:
+        """The exchanges of a turn that are in memory; see `relay.wire_log.WireLog.of_turn`."""
         return []
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:

@@ -14,11 +14,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.report.timeline import timeline
 
-from ..relay.shown_wire import shown_wire
+from ..relay.wire_log import WireExchange
 from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Api, Control
 from .schemas import named
+from .shown_wire import shown_target, shown_wire
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 
@@ -56,7 +57,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     privacy = control.scoring_of(known[0]).privacy
     if not privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
-    if exchanges := await _exchanges(control, turn_id, turn, known[0].get("agent_name")):
+    if exchanges := _exchanges(control, turn_id, turn, known[0].get("agent_name")):
         return await asyncio.to_thread(shown_wire, privacy, turn_id, exchanges)
     raise HTTPException(
         404,
@@ -67,24 +68,25 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
 
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The timeline of a turn; targets of requests are redacted."""
-    exchanges = await _exchanges(control, turn["turn_id"], turn, turn.get("agent_name"))
-    found = timeline(turn, exchanges)
-    for item in found["items"]:
-        if item["kind"] == "exchange":
-            item["name"] = control.scoring_of(turn).privacy.text(item["name"])
-    return found
+    privacy = control.scoring_of(turn).privacy
+    exchanges = []
+    for one in _exchanges(control, turn["turn_id"], turn, turn.get("agent_name")):
+        method, target, _ = one.request
+        exchanges.append(
+            {
+                "name": f"{method} {shown_target(privacy, target)}",
+                "started_at": one.started_at,
+                "first_byte_at": one.response_at if one.status else None,
+                "ended_at": one.ended_at,
+                "failed": bool(one.problem) or one.status >= 400,
+            }
+        )
+    return timeline(turn, exchanges)
 
 
-async def _exchanges(
-    control: Control, turn_id: str, turn: TurnJson | None, agent_name: str | None
-) -> list[dict[str, Any]]:
-    """The exchanges in the order in which they began. Another agent may have a task of the same id."""
-    tasks = {turn["task_id"]} - {""} if turn is not None else set()
+def _exchanges(control: Control, turn_id: str, turn: TurnJson | None, agent_name: str | None) -> list[WireExchange]:
+    """The exchanges in the order in which they began."""
+    tasks = [turn["task_id"]] if turn is not None and turn["task_id"] else []
     began = epoch_seconds(turn["started_at"]) if turn is not None else 0.0
     ended = epoch_seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
-    found = await control.wire(turn_id, sorted(tasks), began, ended)
-    named = {task_id for one in found if one["turn_id"] == turn_id for task_id in one["task_ids"]}
-    if not named <= tasks:  # the store has other ids where they are redacted; other processes do not know them yet
-        found = await control.wire(turn_id, sorted(tasks | named), began, ended)
-    ours = (one for one in found if one["agent_name"] == agent_name)
-    return sorted(ours, key=lambda one: float(one["started_at"]))
+    return sorted(control.wire(agent_name or "", turn_id, tasks, began, ended), key=lambda one: one.started_at)

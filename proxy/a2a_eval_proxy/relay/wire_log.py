@@ -103,6 +103,13 @@ class WireExchange:
         self.forgotten = True
         self.parts = []
 
+    @property
+    def request(self) -> tuple[str, str, RawHeaders]:
+        """Method, target and headers of the request."""
+        first, *lines = (self.head.framed() if self.head is not None else b"").rstrip(b"\r\n").split(b"\r\n")
+        method, _, target = first.decode("latin-1").removesuffix(" HTTP/1.1").partition(" ")
+        return method, target, [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
+
     def concerns(self, turn_id: str, tasks: Collection[str], until: float | None) -> bool:
         """Whether it opened this turn, or asked about one of its `tasks` before the turn ended."""
         if self.turn_id:

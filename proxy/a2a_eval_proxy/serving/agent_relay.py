@@ -29,8 +29,7 @@ from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
-from ..relay.wire_json import exchange_json
-from ..relay.wire_log import MAX_AGE_S, WireLog
+from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
 from .notification_wire import NotificationWire
@@ -139,13 +138,9 @@ class AgentRelay:
         shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
         return {"name": self.agent.name, "url": url, "card": shown}
 
-    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        """The exchanges of a turn in memory (`relay.wire_json`), with the name of their agent; none where rules cannot
-        be applied to them."""
-        if self._wire_log is None:
-            return []
-        found = self._wire_log.of_turn(turn_id, tasks, began, ended)
-        return [exchange_json(one) | {"agent_name": self.agent.name or None} for one in found]
+    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[WireExchange]:
+        """See `WireLog.of_turn`; none where rules cannot be applied to them."""
+        return [] if self._wire_log is None else self._wire_log.of_turn(turn_id, tasks, began, ended)
 
     def open(self, stack: AsyncExitStack) -> None:
         """Requests may come, until the stack ends."""

@@ -6,7 +6,6 @@ import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from ..net.browser_guard import HostNames
 from ..net.client_limits import Capacity, ClientLimits, connections_possible
@@ -17,6 +16,7 @@ from ..net.http2_server import StreamHandler
 from ..net.http_server import HttpServer, reachable
 from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
+from ..relay.wire_log import WireExchange
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from .agent_relay import AgentRelay
@@ -68,9 +68,12 @@ class DataPort:
         if self._grpc_server is not None:
             self._grpc_server.retire()
 
-    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+    def wire(
+        self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
+    ) -> list[WireExchange]:
         """See `AgentRelay.wire`."""
-        return [one for agent in self._agents for one in agent.wire(turn_id, tasks, began, ended)]
+        found = (one.wire(turn_id, tasks, began, ended) for one in self._agents if one.agent.name == agent_name)
+        return next(found, [])
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""

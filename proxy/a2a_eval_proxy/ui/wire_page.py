@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.texts import printable
 
+from ..admin.shown_wire import MASKED
 from ..admin.wire_api import wire_of
-from ..relay.shown_wire import with_texts
-from ..relay.wire_json import MASKED
+from ..protocol.sse import event_data
 from .screen import Screen, Values, View
 
 _LEFT_OUT = frozenset(
@@ -35,6 +35,8 @@ _LEFT_OUT = frozenset(
 """Headers that curl or the proxy sets."""
 _CURLS_OWN = ("accept", "content-type")
 """Headers that curl adds to a request without them, unless it is given the name alone."""
+_MOST_EVENTS = 500
+_MOST_CHARACTERS = 20_000  # of a body or event; the JSON has all
 
 
 def curl_command(request: Mapping[str, Any], proxy_url: str, agent: str) -> str:
@@ -78,9 +80,35 @@ async def _values(view: View) -> Values:
 
 
 def _exchange(one: Mapping[str, Any], proxy_url: str | None, agent: str) -> dict[str, Any]:
-    request = one["request"]
+    """An exchange with its bodies and events as texts for reading, cut where they are long."""
+    request, response = one["request"], one["response"] or {}
+    events = response.get("events", [])
     has_curl = not (one["notification"] or ["content-type", "application/grpc"] in request["headers"])
-    return with_texts(one) | {"curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None}
+    return {
+        **one,
+        "curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None,
+        "request_text": _text(request["body"]),
+        "response_text": _text(response["body"]) if "body" in response else None,
+        "events": [{**event, **_event(event)} for event in events[:_MOST_EVENTS]],
+        "more_events": max(0, len(events) - _MOST_EVENTS) + response.get("events_left_out", 0),
+    }
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, str]:
+    """The data of an event for reading, and its beginning."""
+    text = _text(event)
+    data = event_data(event["text"].encode()).decode() if "text" in event else text
+    return {"data": (data or text)[:_MOST_CHARACTERS], "raw": text}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    if "withheld" in content:
+        return f"[{content['bytes']} bytes, not shown: {content['withheld']}]"
+    if "base64" in content:
+        return f"[{content['bytes']} bytes that are not text, in base64]\n{content['base64'][:_MOST_CHARACTERS]}"
+    text = content["text"]
+    more = len(text) - _MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:_MOST_CHARACTERS]}\n[{more:,} more characters in the JSON]"
 
 
 def mark_calls(exchanges: Sequence[dict[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:

@@ -22,11 +22,11 @@ def shown(items: list[dict[str, Any]]) -> list[tuple[str, str, float, float | No
 
 def test_items_come_in_the_order_in_which_they_began() -> None:
     exchange = {
+        "name": "POST /",
         "started_at": BEGAN,
-        "request": {"method": "POST", "target": "/"},
-        "response": {"status": 200, "at": BEGAN + 0.25},
+        "first_byte_at": BEGAN + 0.25,
         "ended_at": BEGAN + 2.5,
-        "problem": "",
+        "failed": False,
     }
     calls = [
         call("lookup"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from a2a_eval_proxy.admin.shown_wire import shown_wire
 from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http_messages import RequestHead
-from a2a_eval_proxy.relay.wire_json import exchange_json
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +106,7 @@ def test_json_has_no_credentials() -> None:
     one = exchange(WireLog(16 * MIB), "a", b"{}")
     one.status, one.headers = 200, [(b"Set-Cookie", b"id=s3cret"), (b"content-type", b"text/plain"), (b"X-Key", b"s3c")]
     one.part(b"\xff\x00", 1.0)
-    content = exchange_json(one)
+    (content,) = shown_wire(NO_PRIVACY, "a", [one])["exchanges"]
     assert "s3c" not in str(content)
     assert "sk-ant" not in str(content)
     assert content["request"]["headers"] == [["authorization", "***"], ["traceparent", "00-1"]]
