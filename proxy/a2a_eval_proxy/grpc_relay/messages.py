@@ -7,9 +7,8 @@ the fields of A2A 1.1.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -117,23 +116,20 @@ def decoded(message_type: type[Message], data: bytes | None) -> Message:
     return message
 
 
-def check_values(message: Message) -> None:
-    """Raises ValueError for more than `_MAX_VALUES` values."""
-    if message.ByteSize() <= _SMALL:
-        return
-    found, pending = 0, [message]
-    while pending and found <= _MAX_VALUES:
-        for field, value in pending.pop().ListFields():
+def fields_within(message: Message) -> Iterator[tuple[Any, FieldDescriptor, Sequence[Any]]]:
+    """Each field that is set in `message`, and in all messages in it, with its values, and the message that has it."""
+    pending = [message]
+    while pending:
+        one = pending.pop()
+        for field, value in one.ListFields():
             kind = field.message_type
             if kind is not None and kind.GetOptions().map_entry:
                 value, kind = value.values(), kind.fields_by_name["value"].message_type
             elif not field.is_repeated:
                 value = (value,)
-            found += len(value)
+            yield one, field, value
             if kind is not None:
                 pending.extend(value)
-    if found > _MAX_VALUES:
-        raise ValueError("too many values to be read")
 
 
 def as_json(message: Message) -> dict[str, Any]:
@@ -141,65 +137,48 @@ def as_json(message: Message) -> dict[str, Any]:
 
     Raises ValueError for one with too many values, or that nests too deeply.
     """
-    check_values(message)
+    if message.ByteSize() > _SMALL:
+        found = 0
+        for _, _, values in fields_within(message):
+            found += len(values)
+            if found > _MAX_VALUES:
+                raise ValueError("too many values to be read")
     try:
         return _fields(message)
     except (JsonFormatError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-_Reader = Callable[[Any], Any]
-
-
 def _fields(message: Message) -> dict[str, Any]:
-    """What `MessageToDict` returns, in half of its time: the kinds of fields are looked up once for each type."""
-    known, content = _known_fields(message.DESCRIPTOR), {}
+    """What `MessageToDict` returns, but for numbers that JSON lacks."""
+    content: dict[str, Any] = {}
     for field, value in message.ListFields():
-        name, read = known[field.number]
-        content[name] = value if read is None else read(value)
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            one = kind.fields_by_name["value"]
+            content[field.json_name] = {str(key): _field(one, value[key]) for key in value}
+        elif field.is_repeated:
+            content[field.json_name] = [_field(field, one) for one in value]
+        else:
+            content[field.json_name] = _field(field, value)
     return content
 
 
-@cache
-def _known_fields(kind: Descriptor) -> dict[int, tuple[str, _Reader | None]]:
-    """The name and the reader of each field, by its number; without a reader, a value is as it is in JSON."""
-    return {field.number: (field.json_name, _reader(field)) for field in kind.fields}
-
-
-def _reader(field: FieldDescriptor) -> _Reader | None:
+def _field(field: FieldDescriptor, value: Any) -> Any:
+    """One value of a field."""
     kind = field.message_type
-    if kind is not None and kind.GetOptions().map_entry:
-        read = _reader_of_one(kind.fields_by_name["value"])
-        return lambda values: {str(key): values[key] if read is None else read(values[key]) for key in values}
-    read = _reader_of_one(field)
-    if field.is_repeated:
-        return list if read is None else lambda values: list(map(read, values))
-    return read
-
-
-def _reader_of_one(field: FieldDescriptor) -> _Reader | None:
-    """Of a value that is not repeated."""
-    if field.message_type is not None:
-        name: str = field.message_type.full_name
-        if name.startswith("google.protobuf."):
-            return _WELL_KNOWN.get(name) or _by_protobuf
-        return _fields
+    if kind is not None:
+        if read := _WELL_KNOWN.get(kind.full_name):
+            return read(value)
+        return MessageToDict(value) if kind.full_name.startswith("google.protobuf.") else _fields(value)
     if field.enum_type is not None:
-        return _Names({value.number: value.name for value in field.enum_type.values}).__getitem__
-    if field.type == FieldDescriptor.TYPE_BYTES:
-        return lambda content: b64encode(content).decode()
-    return _OF_NUMBERS.get(field.cpp_type)
-
-
-class _Names(dict[int, str | int]):
-    """Of the values of an enum; one that is not known is its number."""
-
-    def __missing__(self, number: int) -> int:
-        return number
-
-
-def _by_protobuf(message: Message) -> Any:
-    return MessageToDict(message)
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if field.cpp_type in (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64):
+        return str(value)
+    return _number(value) if isinstance(value, float) else value
 
 
 def _value(value: Any) -> Any:
@@ -236,13 +215,8 @@ def value_content(message: Message) -> Any:
     return _WELL_KNOWN[message.DESCRIPTOR.full_name](message)
 
 
-_WELL_KNOWN: dict[str, _Reader] = {
+_WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
     "google.protobuf.Struct": _struct,
     "google.protobuf.Value": _value,
     "google.protobuf.ListValue": _list,
 }
-_OF_NUMBERS: dict[int, _Reader] = {
-    **dict.fromkeys((FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE), _number),
-    **dict.fromkeys((FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64), str),
-}
-"""By the type of a field in C++."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -23,7 +23,7 @@ from ..push.rewriting import deleted_config
 from ..relay.relayed_exchange import RelayedExchange
 from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
 from ..store import StoreError
-from .messages import A2AMethod, as_json, decoded
+from .messages import A2AMethod, as_json, decoded, fields_within
 
 logger = logging.getLogger(__name__)
 
@@ -33,36 +33,19 @@ _CONFIGS = frozenset({"TaskPushNotificationConfig", "PushNotificationConfig"})
 
 def webhooks_in(request: Message) -> list[Any]:
     """The configurations in a request that set a webhook."""
-    messages: Iterator[Any] = _messages(request)
-    configs = [one for one in messages if one.DESCRIPTOR.name in _CONFIGS]
-    return [config for config in configs if "url" in config.DESCRIPTOR.fields_by_name and config.url]
-
-
-def _messages(message: Message) -> Iterator[Message]:
-    """`message` and all messages in it."""
-    waiting = [message]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        for field, value in one.ListFields():
-            kind = field.message_type
-            if kind is None:
-                continue
-            if kind.GetOptions().map_entry:
-                waiting += value.values() if kind.fields_by_name["value"].message_type is not None else ()
-            else:
-                waiting += value if field.is_repeated else (value,)
+    found = fields_within(request)
+    return [one for one, field, _ in found if field.name == "url" and one.DESCRIPTOR.name in _CONFIGS]
 
 
 def replace_texts(message: Message, replacement: Callable[[str], str]) -> None:
     """Replace each text in `message`; keys of maps stay."""
-    for one in _messages(message):
-        for field, value in one.ListFields():
-            if field.type == field.TYPE_STRING:
-                if field.is_repeated:
-                    value[:] = [replacement(text) for text in value]
-                else:
-                    setattr(one, field.name, replacement(value))
+    for one, field, values in fields_within(message):
+        if field.type == field.TYPE_STRING:
+            texts = [replacement(text) for text in values]
+            if field.is_repeated:
+                getattr(one, field.name)[:] = texts
+            else:
+                setattr(one, field.name, texts[0])
 
 
 class WebhookCall(WebhookRequest):

@@ -7,14 +7,17 @@ read alike is an error here, so that a policy about webhooks holds for every age
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.json_limits import has_too_many_values
 
-from .json_elements import SPACE, after_space, read_object, read_value, string_end
-
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+# Control characters in strings are not JSON, but some clients accept them.
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_int=str, strict=False).scan_once  # type: ignore[attr-defined]  # typeshed omits it
 _MAX_DEPTH = 3  # configurations within a configuration: `config.pushNotificationConfig` in some versions
 _MAY_BE_JSON = re.compile(rb"[^!-~]*(?:[{\[/]|\Z)")
 """The beginning of an object or an array, in any encoding, or of a comment before it."""
@@ -86,9 +89,9 @@ def webhooks_in(body: bytes, *, is_config: bool = False, content_type: bytes = b
         raise UnclearWebhookError("it has too many values to be read")
     found: list[WebhookPlace] = []
     try:
-        at = after_space(text, 0)
+        at = _after_space(text, 0)
         end = _read_config(text, at, found, _MAX_DEPTH)[0] if is_config else _read_request(text, at, found)
-        if text[end:].strip(SPACE):
+        if _after_space(text, end) < len(text):
             raise ValueError("something follows the JSON object")
     except UnclearWebhookError:
         raise
@@ -117,16 +120,47 @@ def _members(text: str, at: int, wanted: Callable[[str], bool]) -> tuple[_Member
     if text[at] != "{":
         raise UnclearWebhookError("it has something else in place of an object")
     found: _Members = {}
-    elements, end = read_object(text, at, lambda _, at: read_value(text, at))
-    for start, stop, key, value in elements:
-        if not wanted(_letters(key)):
-            continue
-        if key in found or key not in _SPELLINGS:
-            problem = "is there twice" if key in found else "is no name of A2A, and some readers ignore that"
-            raise UnclearWebhookError(f"its field {key[:64]!r} {problem}")
-        colon = after_space(text, string_end(text, start))
-        found[key] = after_space(text, colon + 1), stop, value
-    return found, end
+    at = _after_space(text, at + 1)
+    while text[at] != "}":
+        if text[at] != '"':
+            raise ValueError(f"expected a key at {at}")
+        key, at = _scan(text, at)
+        at = _after(":", text, at)
+        value, end = _value(text, at)
+        if wanted(_letters(key)):
+            if key in found or key not in _SPELLINGS:
+                problem = "is there twice" if key in found else "is no name of A2A, and some readers ignore that"
+                raise UnclearWebhookError(f"its field {key[:64]!r} {problem}")
+            found[key] = at, end, value
+        at = _after_space(text, end)
+        if text[at] != "}":
+            at = _after(",", text, at)
+    return found, at + 1
+
+
+def _after_space(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
+def _after(sign: str, text: str, at: int) -> int:
+    """The position of what follows this sign, with white space around it."""
+    at = _after_space(text, at)
+    if text[at] != sign:
+        raise ValueError(f"expected {sign!r} at {at}")
+    return _after_space(text, at + 1)
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """The value at `at` and its end; None for one that nests deeper than Python reads."""
+    try:
+        return _scan(text, at)
+    except RecursionError:
+        depth = 0
+        for token in _STRUCTURE.finditer(text, at):
+            depth += (token[0] in "{[") - (token[0] in "}]")
+            if depth == 0:
+                return None, token.end()
+        raise ValueError(f"the value at {at} does not end") from None
 
 
 def _read_request(text: str, at: int, found: list[WebhookPlace]) -> int:
