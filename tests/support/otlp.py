@@ -10,7 +10,6 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
-from a2a_eval_proxy.otlp.spans import Rejected
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -26,12 +25,10 @@ class CollectingSink:
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.sizes: list[int] = []
         self.losses: list[str] = []
-        self.rejects: Rejected | None = None
+        self.rejects = 0
         self.fail: Callable[[], object] = lambda: None
 
-    async def take(
-        self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int
-    ) -> Rejected | None:
+    async def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> int:
         if isinstance(request, ExportTraceServiceRequest):
             self.trace_requests.append(request)
         else:

@@ -23,13 +23,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from .decoding import BodyError, BusyError, PayloadTooLargeError, SinkError, TooSlowError, decode_request
 from .forwarding import OtlpForwarder
-from .spans import Rejected
 from .trace_service import Tracing
 
 logger = logging.getLogger(__name__)
 
 _INLINE_BYTES = 64 * 1024
 """Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
+
+_NAMELESS = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
 
 _BODIES = 4
 """Bodies of the largest size that may be in memory, as sent and as decompressed; further ones are to come again."""
@@ -47,12 +48,12 @@ class Signal(NamedTuple):
     rejected: str
     """The field of a partial success that says how many records were rejected."""
 
-    def answer(self, rejected: Rejected | None) -> Any:
+    def answer(self, rejected: int) -> Any:
         """Returns the response: empty, or a partial success."""
         response = self.response()
-        if rejected is not None:
-            setattr(response.partial_success, self.rejected, rejected.count)
-            response.partial_success.error_message = rejected.reason
+        if rejected:
+            setattr(response.partial_success, self.rejected, rejected)
+            response.partial_success.error_message = _NAMELESS
         return response
 
 
@@ -182,7 +183,7 @@ class Intake:
         """Forward a request and hand it to the sink; the response."""
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)
-        rejected = None
+        rejected = 0
         if signal is not METRICS:
             try:
                 rejected = await self._sink.take(request, size_bytes)
@@ -194,6 +195,6 @@ class Intake:
                         "taking a request at %s failed; the next failures of this kind are not logged", signal.path
                     )
                 raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
-        if rejected is not None:
-            self._sink.lost(rejected.reason)
+        if rejected:
+            self._sink.lost(_NAMELESS)
         return signal.answer(rejected)

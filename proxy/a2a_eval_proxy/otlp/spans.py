@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.json_limits import ATTRIBUTE
@@ -69,14 +68,6 @@ def spans_from_proto(request: ExportTraceServiceRequest) -> list[Span]:
             named = filter(_is_named, scope_spans.spans)
             spans += [_span_from_proto(record, scope, resource) for record in named]
     return spans
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The rejected records of a request: at least one, and one sentence for the developer who exports them."""
-
-    count: int
-    reason: str
 
 
 def logs_from_proto(request: ExportLogsServiceRequest) -> list[LogEvent]:

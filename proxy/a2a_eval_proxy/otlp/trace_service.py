@@ -21,9 +21,7 @@ from ..telemetry.turn_listener import TurnListener
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence
 from ..turn import Turn
-from .spans import Rejected, logs_from_proto, spans_from_proto
-
-_NAMELESS = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
+from .spans import logs_from_proto, spans_from_proto
 
 _PART_SPANS, _MAX_PART_SPANS_OF_TRACE = 200, 2_000
 """Spans passed to the trace book in one iteration of the event loop (a few milliseconds). More for spans of one trace:
@@ -133,9 +131,7 @@ class Tracing(TurnListener):
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 
-    async def take(
-        self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int
-    ) -> Rejected | None:
+    async def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> int:
         """Read spans or GenAI events, in a thread, since a full batch would block the event loop for too long.
 
         Returns once the trace book has them, with the number of spans without valid ids.
@@ -147,7 +143,7 @@ class Tracing(TurnListener):
             self._book.add(part, size_bytes // len(parts), CLOCK.now())
             await asyncio.sleep(0)
         self._metrics.spans_dropped += rejected
-        return Rejected(rejected, _NAMELESS) if rejected else None
+        return rejected
 
     def lost(self, reason: str) -> None:
         """An export was refused for good: the spans in it may have been of any turn that waits for some."""

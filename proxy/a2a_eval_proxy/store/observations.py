@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .webhooks import StoreTable
 
@@ -52,37 +52,12 @@ class Observed(NamedTuple):
     content: str
 
 
-class ObservationLog(Protocol):
-    """Where the observations of an agent are kept. Every method raises StoreError while that cannot be used.
+class ObservationTable(StoreTable):
+    """The observations of an agent in a store, shared by all proxies on it. Every method raises StoreError while that
+    cannot be used.
 
     A task is its `task_key`; times are seconds since the epoch.
     """
-
-    async def add(self, rows: Sequence[Observed]) -> None: ...
-
-    async def of_task(self, task: str) -> list[tuple[int, str]]:
-        """The number of each row and its content, in the order in which they were added."""
-
-    async def count(self, task: str) -> int: ...
-
-    async def keep_until(self, task: str, number: int, until: float) -> None:
-        """The turns that rows up to this number show are closed: they are deleted after `until`."""
-
-    async def open_tasks(self, before: float) -> list[str]:
-        """Tasks with an open turn of which nothing was observed since `before`."""
-
-    async def tasks(self) -> list[str]: ...
-
-    async def expire(self, now: float) -> None: ...
-
-    async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
-        """A proxy is there; returns those that were killed: not heard of for `silent_s`, with when that was last."""
-
-    async def leave(self, proxy: str) -> None: ...
-
-
-class ObservationTable(StoreTable):
-    """An `ObservationLog` in a store, shared by all proxies on it."""
 
     def __init__(
         self, read: Callable[..., Awaitable[Any]], change: Callable[[str, dict[str, Any]], Awaitable[int]], agent: str
@@ -100,6 +75,7 @@ class ObservationTable(StoreTable):
             await self._change(insert, {**values, "agent": self.agent})
 
     async def of_task(self, task: str) -> list[tuple[int, str]]:
+        """The number of each row and its content, in the order in which they were added."""
         statement = "SELECT number, content FROM observations WHERE task = :task ORDER BY number"
         return [(row[0], row[1]) for row in await self._read(statement, {"task": task}, list)]
 
@@ -108,10 +84,12 @@ class ObservationTable(StoreTable):
         return int(rows[0][0])
 
     async def keep_until(self, task: str, number: int, until: float) -> None:
+        """The turns that rows up to this number show are closed: they are deleted after `until`."""
         statement = "UPDATE observations SET keep_until = :until WHERE task = :task AND number <= :number"
         await self._change(statement, {"task": task, "number": number, "until": until})
 
     async def open_tasks(self, before: float) -> list[str]:
+        """Tasks with an open turn of which nothing was observed since `before`."""
         statement = (
             "SELECT task FROM observations WHERE agent = :agent AND keep_until IS NULL"
             " GROUP BY task HAVING max(at) < :at"
@@ -127,6 +105,7 @@ class ObservationTable(StoreTable):
         await self._change("DELETE FROM proxies WHERE heard_at < :before", {"before": now - _REMEMBERED_S})
 
     async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
+        """A proxy is there; returns those that were killed: not heard of for `silent_s`, with when that was last."""
         heard = (
             "INSERT INTO proxies (proxy, heard_at) VALUES (:proxy, :now)"
             " ON CONFLICT (proxy) DO UPDATE SET heard_at = excluded.heard_at"
@@ -141,7 +120,7 @@ class ObservationTable(StoreTable):
 
 
 class ObservationMemory:
-    """An `ObservationLog` of this process alone, where rules redact: what is not redacted is in no store."""
+    """As `ObservationTable`, of this process alone, where rules redact: what is not redacted is in no store."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[int, Observed]]] = {}
@@ -179,3 +158,6 @@ class ObservationMemory:
 
     async def leave(self, proxy: str) -> None:
         pass
+
+
+ObservationLog = ObservationTable | ObservationMemory

@@ -303,7 +303,8 @@ class QueuedWrites(ABC):
         try:
             if self.ended_by is None and not self._try_until_written(self._writing(group) if something else nothing):
                 return False
-        except StoreError as error:
+        except Exception as problem:  # noqa: BLE001  # a thread that ended without a word would lose turns
+            error = problem if isinstance(problem, StoreError) else self._unexpected(problem)
             waiting = self.health.waiting_turns
             self.ended_by = type(error)(f"{error}; {waiting} turn(s) are lost" if waiting else str(error))
             self.health.problem = str(error).removeprefix(f"store {self._name}: ")
@@ -326,6 +327,11 @@ class QueuedWrites(ABC):
             else:
                 item.committed()
         return True
+
+    def _unexpected(self, problem: Exception) -> StoreError:
+        logger.error("store %s: nothing more is written", self._name, exc_info=problem)
+        told = f"{type(problem).__name__}: {problem}"
+        return StoreError(f"store {self._name}: a write failed for a reason of this program; report it: {told}")
 
     def _prune(self, item: Prune) -> None:
         deleted = 0

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -52,16 +51,6 @@ AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
 """Raised for an unreachable database, or a job that does not exist any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """`concurrency` jobs at once; a worker that gives no sign of life for `stalled_after_s` counts as dead; a job
-    that is under way when the worker is stopped may take `grace_s` more."""
-
-    concurrency: int = 4
-    stalled_after_s: float = 30.0
-    grace_s: float = 20.0
-
-
 class _Backoff(procrastinate.BaseRetryStrategy):
     """Waits 2, 4, 8 ... seconds, at most 300, and gives up after 10 attempts."""
 
@@ -86,11 +75,11 @@ class Engine:
     """Runs jobs of one database until it is cancelled. A database that goes away is waited for."""
 
     def __init__(
-        self, url: str, work: WorkStore, score: Callable[[Sequence[str]], Awaitable[int]], options: EngineOptions
+        self, options: WorkerOptions, work: WorkStore, score: Callable[[Sequence[str]], Awaitable[int]]
     ) -> None:
         self._work = work
         self._options = options
-        connector = procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10.0)
+        connector = procrastinate.PsycopgConnector(conninfo=options.store, min_size=1, max_size=4, timeout=10.0)
         self._app = procrastinate.App(connector=connector)
         self.scored = 0  # turns so far
         self._away = False  # whether the unreachable database was logged, so that it is logged once
@@ -149,9 +138,9 @@ class Engine:
             concurrency=options.concurrency,
             delete_jobs="successful",
             install_signal_handlers=False,
-            shutdown_graceful_timeout=options.grace_s,
-            update_heartbeat_interval=min(options.stalled_after_s / 3, _SIGN_OF_LIFE_S),
-            stalled_worker_timeout=options.stalled_after_s,
+            shutdown_graceful_timeout=options.timeouts.shutdown,
+            update_heartbeat_interval=min(options.stalled_after / 3, _SIGN_OF_LIFE_S),
+            stalled_worker_timeout=options.stalled_after,
         )
 
     async def _recover_until(self, ended: asyncio.Event) -> None:
@@ -163,7 +152,7 @@ class Engine:
                 self._lost(error)  # now: the worker takes its time to end
                 raise
             self._found()
-            await asyncio.sleep(self._options.stalled_after_s / 3)
+            await asyncio.sleep(self._options.stalled_after / 3)
 
     async def _queue_abandoned(self) -> None:
         queued = await self._work.queue_abandoned()
@@ -172,7 +161,7 @@ class Engine:
 
     async def _hand_on_jobs(self) -> None:
         jobs = self._app.job_manager
-        stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after_s)
+        stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after)
         for job in stalled:
             try:
                 if job.attempts + 1 >= MAX_ATTEMPTS:
@@ -217,8 +206,6 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
 
     Raises SuiteError, StoreError, ConfigError or ListenError.
     """
-    location = settings.store
-    options = EngineOptions(settings.concurrency, settings.stalled_after, settings.timeouts.shutdown)
     every = (settings, *settings.each_agent.values())
     start_logging("info", LOG_LINE, together(one.privacy() for one in every))
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
@@ -226,17 +213,17 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
     for name in ("procrastinate.utils", "procrastinate.worker.worker", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
-    store = PostgresStore(location)
+    store = PostgresStore(settings.store)
     try:
         metrics = Metrics()
         agents = WorkerAgents(store, settings, settings.each_agent)
         scorer = JobScorer(store, agents, metrics)
-        engine = Engine(location, store.work, scorer.score, options)
+        engine = Engine(settings, store.work, scorer.score)
         stop = stop_signal()
         suite = f"suite {settings.suite}" if settings.suite else "no suite"
         of_agents = f", {counted(len(settings.agents), 'agent')}" if settings.agents else ""
-        place = masked_url(location)
-        ready = f"a2a-eval-proxy worker ready: store {place}, {suite}{of_agents}, {options.concurrency} jobs at once"
+        place, jobs = masked_url(settings.store), settings.concurrency
+        ready = f"a2a-eval-proxy worker ready: store {place}, {suite}{of_agents}, {jobs} jobs at once"
         async with AsyncExitStack() as stack:
             watched = FileWatch()
             if settings.admin is not None:
@@ -249,7 +236,7 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             working.cancel()
-            await asyncio.wait({working}, timeout=options.grace_s + _GOODBYE_S)
+            await asyncio.wait({working}, timeout=settings.timeouts.shutdown + _GOODBYE_S)
             if working.done() and not working.cancelled():
                 working.result()  # raises the error that ended it: the engine itself ends by no other way
         click.echo(f"a2a-eval-proxy worker stopped: {engine.scored} turns scored", err=True)

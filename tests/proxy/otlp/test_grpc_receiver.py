@@ -13,7 +13,6 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
 from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake
-from a2a_eval_proxy.otlp.spans import Rejected
 from h2.events import ResponseReceived, StreamEnded, StreamReset
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
@@ -78,11 +77,14 @@ async def test_all_three_services_are_there(sink):
 
 
 async def test_partial_success_says_how_many_and_why(sink):
-    sink.rejects = Rejected(2, "no trace id")
+    sink.rejects = 2
     async with receiving(sink) as address:
         _, response = await export(address, BODY)
     partial = ExportTraceServiceResponse.FromString(response).partial_success
-    assert (partial.rejected_spans, partial.error_message) == (2, "no trace id")
+    assert (partial.rejected_spans, partial.error_message) == (
+        2,
+        "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes",
+    )
 
 
 async def test_hostile_messages_are_refused(sink):

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from a2a_eval_proxy.otlp.intake import TRACES, Intake
-from a2a_eval_proxy.otlp.spans import Rejected
 from google.rpc.status_pb2 import Status
 from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.http import Compression
@@ -131,15 +130,16 @@ async def test_success_is_empty_in_the_encoding_of_the_request(sink, client):
 
 
 async def test_partial_success_says_how_many_and_why(sink, client):
-    sink.rejects = Rejected(3, "no trace id")
+    sink.rejects = 3
+    said = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
     async with receiver(sink) as url:
         answer = await post(client, url, BODY)
         partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
-        assert (answer.status_code, partial.rejected_spans, partial.error_message) == (200, 3, "no trace id")
+        assert (answer.status_code, partial.rejected_spans, partial.error_message) == (200, 3, said)
         answer = await post(client, url, JSON_BODY, JSON)
-        assert answer.json() == {"partialSuccess": {"rejectedSpans": "3", "errorMessage": "no trace id"}}
+        assert answer.json() == {"partialSuccess": {"rejectedSpans": "3", "errorMessage": said}}
         answer = await client.post(f"{url}/v1/logs", content=b"{}", headers={"content-type": JSON})
-        assert answer.json() == {"partialSuccess": {"rejectedLogRecords": "3", "errorMessage": "no trace id"}}
+        assert answer.json() == {"partialSuccess": {"rejectedLogRecords": "3", "errorMessage": said}}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,16 @@ from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.settings import Timeouts
-from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, StoreUnreachableError, open_store, write_queue
+from a2a_eval_proxy.store import (
+    ConversationKey,
+    ScoredConversation,
+    SqliteStore,
+    StoreError,
+    StoreFileError,
+    StoreUnreachableError,
+    open_store,
+    write_queue,
+)
 from a2a_eval_proxy.store.postgres import database
 from a2a_eval_proxy.store.postgres import store as postgres_store
 from a2a_eval_proxy.store.sqlite.file import identity, moved_aside
@@ -557,3 +566,12 @@ async def test_a_database_that_stops_answering_does_not_hold_up_the_end(
             await proxy.aclose()
             assert loop.time() - begun < 50  # the database is given up after 60 s
     assert "1 turn(s) are lost" in caplog.text
+
+
+async def test_an_error_that_is_none_of_the_database_ends_the_store(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "turns.db"))
+    key = ConversationKey("nightly", "c", "x")
+    store.finish_conversations([ScoredConversation(key, 2**70, [])], lambda: None)
+    with pytest.raises(StoreError, match="a write failed for a reason of this program; report it: OverflowError"):
+        await store.drained()
+    store.close()

@@ -22,7 +22,7 @@ from a2a_eval_proxy.store.postgres.work import queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from a2a_eval_proxy.worker import job_scorer
 from a2a_eval_proxy.worker.agents import WorkerAgents
-from a2a_eval_proxy.worker.command import Engine, EngineOptions, log_lost_task
+from a2a_eval_proxy.worker.command import Engine, log_lost_task
 from a2a_eval_proxy.worker.job_scorer import JobScorer, in_their_cases
 from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
@@ -332,7 +332,7 @@ async def working(
 ) -> AsyncIterator[Engine]:
     """An engine that runs for the time of the block."""
     score = score or shared.scorer(None).score
-    engine = Engine(shared.url, shared.store.work, score, EngineOptions(stalled_after_s=2))
+    engine = Engine(shared.options(None, stalled_after=2.0), shared.store.work, score)
     running = asyncio.create_task(engine.run())
     yield engine
     running.cancel()
