@@ -240,7 +240,7 @@ def test_check_is_entered_by_its_face_only(graph: grimp.ImportGraph) -> None:
         if not f"{importer}.".startswith(f"{room}.")
     }
     assert entered == set()
-    assert graph.find_modules_that_directly_import(room) == {f"{PROXY}.cli.agents", f"{PROXY}.ui.agent_check"}
+    assert graph.find_modules_that_directly_import(room) == {f"{PROXY}.cli.agents"}
 
 
 ROOMS = sorted({path.parent for path in MODULES} - set(FOLDERS))

@@ -349,8 +349,7 @@ async def _open_to_operators(
     """Open the port of operators: the admin API, the metrics and the pages. Raises ListenError, ConfigError."""
     settings, store = proxy.settings, proxy.store
     tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
-    agents = {name: line.agent.settings for name, line in proxy.lines.items()}
-    proxy.site = Site(proxy, tokens, settings.store, agents=agents, url=lambda: reachable(proxy.url))
+    proxy.site = Site(proxy, tokens)
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
     if telemetry is not None:
         telemetry.observe(*sources)

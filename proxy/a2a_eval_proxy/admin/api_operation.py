@@ -10,11 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -196,34 +195,17 @@ async def form_of(request: Request, most: int = 64 * 1024) -> dict[str, str]:
 
     Raises HTTPException (400, 413).
     """
-    fields, _ = await upload_of(request, most)
-    return fields
-
-
-class UploadedFile(NamedTuple):
-    name: str
-    media_type: str
-    content: bytes
-
-
-async def upload_of(request: Request, most: int) -> tuple[dict[str, str], list[UploadedFile]]:
-    """The fields of a form as by `form_of`, and its files."""
     body = await _body(request, "the form", most)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body}
 
     fields: dict[str, str] = {}
-    files = []
-    parsed = Request(request.scope, receive).form(max_files=_MOST_FIELDS, max_fields=_MOST_FIELDS, max_part_size=most)
-    async with parsed as form:
+    async with Request(request.scope, receive).form(max_fields=_MOST_FIELDS, max_part_size=most) as form:
         for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                kind = value.content_type or "application/octet-stream"
-                files += [UploadedFile(value.filename, kind, await value.read())] if value.filename else []
-            elif value:
+            if value and isinstance(value, str):
                 fields.setdefault(name, value.replace("\r\n", "\n"))
-    return fields, files
+    return fields
 
 
 async def _body(request: Request, what: str, most: int) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from tool_call_evaluators.runs.accepting import Acceptance, Proposal, acceptance
 from tool_call_evaluators.runs.recording import record_suite
@@ -25,7 +24,7 @@ from ..ids import prefix_of
 from ..privacy.content_removal import lacks_content
 from ..scoring.suite_file import change_suite_file
 from ..settings.store_url import masked_url
-from ..store import Store, StoreError
+from ..store import StoreError
 from .selection import Selection
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
@@ -35,35 +34,23 @@ async def proposed(
 ) -> Acceptance:
     """The changes of the suite in `file` that `run` proposes, with its selected cases.
 
-    Raises SuiteError where it is no suite in this project's own format, StoreError where there is no store or run.
+    Raises SuiteError where it is no suite in this project's own format, StoreError where there is no
+    store or run, ConfigError for a run without content.
     """
     async with open_existing_store(store) as opened:
-        found = await proposed_by(opened, run, file, allow_plugins=allow_plugins)
-    if selection is None or not selection:
-        return found
-    (chosen,) = selection.of_each([load_suite(file, allow_plugins=allow_plugins)])
-    ids = {case.id for case in chosen.cases}
-    return Acceptance(tuple(one for one in found.proposals if one.case_id in ids), found.left_out)
-
-
-async def proposed_by(
-    store: Store,
-    run: str,
-    file: Path,
-    chosen: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = lambda turns: turns,
-    *,
-    allow_plugins: bool = False,
-) -> Acceptance:
-    """The changes of the suite in `file` that the `chosen` turns of a run of the store propose; raises as `proposed`,
-    and ConfigError."""
-    audit.note(run=run)
-    suite = load_suite(file, allow_plugins=allow_plugins)
-    document = read_document(read_text(file), str(file)).value
-    turns = chosen([turn async for turn in turns_of(store, run)])
-    results = await conversation_results(store, run)
+        audit.note(run=run)
+        suite = load_suite(file, allow_plugins=allow_plugins)
+        document = read_document(read_text(file), str(file)).value
+        turns = [turn async for turn in turns_of(opened, run)]
+        results = await conversation_results(opened, run)
     if any(lacks_content(turn["user_text"]) for turn in turns):
         raise ConfigError(f"run {run}: was stored without its content (--no-content): it shows no values to accept")
-    return await asyncio.to_thread(acceptance, suite, document, turns, results)
+    found = await asyncio.to_thread(acceptance, suite, document, turns, results)
+    if selection is None or not selection:
+        return found
+    (chosen,) = selection.of_each([suite])
+    ids = {case.id for case in chosen.cases}
+    return Acceptance(tuple(one for one in found.proposals if one.case_id in ids), found.left_out)
 
 
 def changed_text(text: str, proposals: Iterable[Proposal], file: Path) -> str:
@@ -92,7 +79,7 @@ def undo(file: Path, *, allow_plugins: bool = False) -> None:
     kept = _kept(file)
     if not kept.is_file():
         raise SuiteError(f"nothing to undo: {kept.name} does not exist", str(file))
-    if not can_undo(file):
+    if file.stat().st_mtime_ns > kept.stat().st_mtime_ns:  # `accept` writes the kept one after the suite
         raise SuiteError(
             f"was edited after the last accepted change, which is not undone; {kept.name} has it", str(file)
         )
@@ -100,12 +87,6 @@ def undo(file: Path, *, allow_plugins: bool = False) -> None:
     audit.note(undone="the last accepted changes")
     change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
     kept.unlink()
-
-
-def can_undo(file: Path) -> bool:
-    """Whether there is an `accept` to take back, and the suite was not edited since."""
-    kept = _kept(file)
-    return kept.is_file() and file.stat().st_mtime_ns <= kept.stat().st_mtime_ns  # `accept` writes it after the suite
 
 
 def _kept(file: Path) -> Path:

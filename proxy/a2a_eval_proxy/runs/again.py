@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..errors import ConfigError
 
@@ -21,9 +21,8 @@ async def run_program(
     cases: Sequence[str] = (),
     tags: Sequence[str] = (),
     allow_plugins: bool = False,
-    environment: Mapping[str, str] | None = None,
 ) -> str:
-    """The output of `run` with these cases, or all; `environment` None: that of this process.
+    """The output of `run` with these cases, or all.
 
     Raises ConfigError with the message of the program where the run did not take place. It ends with its caller.
     """
@@ -33,7 +32,7 @@ async def run_program(
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "a2a_eval_proxy", "run", *given,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env={**(os.environ if environment is None else environment), "A2A_EVAL_PROXY_STORE": store},
+        env={**os.environ, "A2A_EVAL_PROXY_STORE": store},
     )  # fmt: skip  # in the arguments, others would see the password of a store
     try:
         out, err = await program.communicate()

@@ -302,11 +302,6 @@ class JudgedBy(NamedTuple):
     """The rules under which a run keeps the suite."""
 
     @property
-    def one_file(self) -> str | None:
-        """The file of the suite, where that is one, whose changes can be shown."""
-        return None if isinstance(self.suite, CombinedSuite) else self.suite_file
-
-    @property
     def suites(self) -> Sequence[Suite]:
         if self.suite is None:
             return []

@@ -1,4 +1,4 @@
-"""The agents behind the proxy: all of them, those that fail now first; one of several; and the check of one."""
+"""The agents behind the proxy: all of them, those that fail now first; and one of several."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
-from starlette.responses import RedirectResponse, Response
 
 from ..admin.agent_report import FAILS_NOW, AgentReport, failing_first
-from ..admin.api_operation import form_of
 from ..admin.control import Control, known_agent
 from ..store import TurnQuery
 from .rendering import name_in, turn_row
@@ -95,20 +93,6 @@ async def _one(view: View) -> Values:
     }
 
 
-async def _check(view: View) -> Values:
-    return {"agent": view.agent, "check": view.checks.get(view.agent or "")}
-
-
-async def _start_check(view: View) -> Response:
-    agent = view.chosen_agent(await form_of(view.request))
-    check = view.checks.get(agent or "")
-    if check is None:
-        raise HTTPException(404, "There is no agent here, only a store: run `a2a-eval-proxy check URL`.")
-    check.start()
-    return RedirectResponse(view.link("check", agent=agent), 303)
-
-
-CHECK = Screen("/check", "check.html", _check, nav="Check", fragments=("check",), action=_start_check, needs_agent=True)
 SCREENS = (
     Screen("/agents", "agents.html", _agents, nav="Agents", fragments=("agents",)),
     Screen("/agents/{name:path}", "agent.html", _one, fragments=("agent",)),

@@ -77,12 +77,9 @@ class RunView:
     more_cases: int
     case_ids: frozenset[str]
     agents: tuple[str, ...]
-    agent_url: str
     sections: Markup
     again: str | None
     """The command that runs the suite again, only the failed cases if they are few; None without a suite file."""
-    agent_name: str | None = None
-    """Which of several agents all of its turns are of."""
 
     @property
     def failed(self) -> int:
@@ -118,16 +115,9 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
         more_cases=max(0, len(executed) - MAX_CASES),
         case_ids=frozenset(item.case_id for item in executed if item.case_id is not None),
         agents=tuple(report.agents),
-        agent_url=report.agent_url,
         sections=Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
         again=None if suite_file is None else _command(report, suite_file),
-        agent_name=_agent_name(executed),
     )
-
-
-def _agent_name(executed: Iterable[RunConversation]) -> str | None:
-    names = {turn.get("agent_name") for item in executed for turn in item.executed}
-    return names.pop() if len(names) == 1 else None
 
 
 def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:

@@ -18,8 +18,6 @@ from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
 from ..store import RunSummary
-from .accept_page import judges_of
-from .again_page import can_run_again
 from .judged_runs import RunView
 from .rendering import name_in
 from .screen import Screen, Values, View
@@ -166,23 +164,8 @@ async def _one_run(view: View) -> Values:
         "run": run,
         "row": row,
         "judged": judged,
-        "can_run_again": judged is not None
-        and judged.failed > 0
-        and can_run_again(view.control.scoring_of({"agent_name": judged.agent_name})),
-        "accepts": await _accepts(view, run.name) if judged is not None and judged.failed > 0 else {},
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment_text(run.ended_at),
-    }
-
-
-async def _accepts(view: View, run: str) -> dict[str, str]:
-    """Links to the changes that the run proposes, after the agents of the suite file; "" if one file judges it."""
-    judges = await judges_of(view.control, run)
-    if len(judges) == 1:
-        return {"": view.link("accept", run=run)} if judges[0].one_file else {}
-    named = [(sorted(filter(None, by.agents)), by) for by in judges]
-    return {
-        ", ".join(names): view.link("accept", run=run, agent=names[0]) for names, by in named if names and by.one_file
     }
 
 

@@ -15,10 +15,8 @@ from starlette.responses import Response
 from ..admin.control import Control, known_agent
 from ..store import RunSummary, Store
 from ..store.reads import TurnFigures
-from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .rendering import Links
-from .reruns import Playground, Reruns
 
 _FRESH_S = 1.0
 _MAX_RUNS = 16
@@ -50,21 +48,14 @@ class View:
     link: Links
     figures: RecentFigures
     runs: JudgedRuns
-    checks: Mapping[str, AgentCheck]
-    playground: Mapping[str, Playground]
-    reruns: Reruns
 
     @property
     def agent(self) -> str | None:
-        """Which of several agents the page is about: see `chosen_agent`."""
-        return self.chosen_agent({})
-
-    def chosen_agent(self, form: Mapping[str, str]) -> str | None:
-        """The one that the form names, or the address of the page, else the first; None for one agent.
+        """Which of several agents the page is about: that of its address, else the first; None for one agent.
 
         Raises HTTPException (400).
         """
-        name = form.get("agent") or self.request.query_params.get("agent")
+        name = self.request.query_params.get("agent")
         return known_agent(self.control, name) if name else next(iter(self.control.scorings), None)
 
     async def run(self, name: str) -> RunSummary:
@@ -93,4 +84,3 @@ class Screen:
     nav: str | None = None
     fragments: tuple[str, ...] = ()
     action: ScreenFunction | None = None
-    needs_agent: bool = False  # not there over a store without traffic

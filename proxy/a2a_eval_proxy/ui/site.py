@@ -22,11 +22,8 @@ from ..admin.guard import PageAccess, peer_of
 from ..admin.tokens import AdminTokens, TooManyGuessesError
 from ..long_computations import seen
 from ..net.browser_guard import Headers
-from ..settings.settings import AgentSettings
 from ..store import StoreError
 from . import (
-    accept_page,
-    again_page,
     agent_pages,
     case_page,
     conversation,
@@ -36,11 +33,9 @@ from . import (
     turn_page,
     wire_page,
 )
-from .agent_check import AgentCheck
 from .judged_runs import JudgedRuns
 from .page_sessions import IDLE_S, PageSessions
 from .rendering import AssetFiles, Links, environment
-from .reruns import Playground, Reruns
 from .screen import RecentFigures, Screen, ScreenFunction, View
 
 REST_S = 0.08
@@ -149,12 +144,8 @@ SCREENS = (
     *agent_pages.SCREENS,
     *run_pages.SCREENS,
     case_page.SCREEN,
-    agent_pages.CHECK,
     *turn_page.SCREENS,
-    accept_page.SCREEN,
     *label_page.SCREENS,
-    again_page.AGAIN,
-    again_page.PLAY,
     wire_page.SCREEN,
 )
 
@@ -178,30 +169,17 @@ _ASSET_HEADERS = {
 class Site:
     """The pages. Without `tokens`, no login is needed."""
 
-    def __init__(
-        self,
-        control: Control,
-        tokens: AdminTokens | None,
-        store_url: str,
-        agents: Mapping[str, AgentSettings] | None = None,
-        url: Callable[[], str] = str,
-    ) -> None:
-        """`agents`: the settings of those behind the proxy at `url`, by name; None without traffic."""
-        screens = [screen for screen in SCREENS if agents is not None or not screen.needs_agent]
-        agents = agents or {}
+    def __init__(self, control: Control, tokens: AdminTokens | None) -> None:
         self._control = control
-        self._reruns = Reruns(store_url, agents)
-        self._playground = {name: Playground.of(name, url) for name in agents}
-        self._checks = {name: AgentCheck.of(settings) for name, settings in agents.items()}
         self._runs = JudgedRuns(control.store, control.work, control.suite_file_of)
         self._figures = RecentFigures(control.store)
         self._assets = AssetFiles()
         self._fragments = SharedFragments()
         self._environment = environment(control.trace_url)
-        self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
+        self._nav = [(screen.path.strip("/"), screen.nav) for screen in SCREENS if screen.nav]
         self._login = Login(tokens) if tokens else None
         self.routes = [
-            *(route for screen in screens for route in self._routes_of(screen)),
+            *(route for screen in SCREENS for route in self._routes_of(screen)),
             Route(f"{_ASSETS}{{name}}", self._asset),
             Route(LOGIN_PATH, self._log_in, methods=["GET", "POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
@@ -226,8 +204,7 @@ class Site:
 
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, fragments: str | None) -> Response:
-            link, kept = Links.of(request), (self._figures, self._runs, self._checks, self._playground, self._reruns)
-            values = await function(View(self._control, request, link, *kept))
+            values = await function(View(self._control, request, Links.of(request), self._figures, self._runs))
             if isinstance(values, Response):
                 return values
             # In a thread: a long conversation takes 100 ms, in which traffic must not wait.

@@ -156,7 +156,7 @@ async def store_pages(
         scoring = Scoring(NO_PRIVACY, CaseBook(suite), suite_file)
         control = StoreControl(store=store, common=scoring, trace_url=trace_url)
         await control.agent_reports(())
-        site = Site(control, tokens, location)
+        site = Site(control, tokens)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)
         server = HttpServer(app, f"127.0.0.1:{port}", setting="--port", limits=operator_limits())
         await server.open(stack)

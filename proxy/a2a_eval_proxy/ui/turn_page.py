@@ -24,7 +24,6 @@ from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.api_operation import form_of
-from ..admin.control import Control
 from ..admin.schemas import MAX_NOTE, MAX_WHO
 from ..admin.turn_changes_api import (
     annotate,
@@ -40,7 +39,6 @@ from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store import TurnQuery
 from ..store.base import TurnJson
-from .again_page import can_run_again
 from .call_rows import CallRows, call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
@@ -76,14 +74,6 @@ async def _values(view: View) -> Mapping[str, Any]:
         "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": calls,
         "prompt": _prompt(view, turn, calls) if row["verdict"] in ("failed", "errored") else "",
-        "can_run_again": not is_changing
-        and turn["case_id"] is not None
-        and can_run_again(view.control.scoring_of(turn)),
-        "can_send": not is_changing and len(view.playground) > 0,
-        "can_accept": row["verdict"] == "failed"
-        and turn["case_id"] is not None
-        and view.control.scoring_of(turn).one_file is not None,
-        "accept_agent": _with_cases_of(view.control, turn),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
@@ -93,12 +83,6 @@ async def _values(view: View) -> Mapping[str, Any]:
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
-
-
-def _with_cases_of(control: Control, turn: TurnJson) -> str | None:
-    """Which of several agents has the suite by which the turn is scored: its own, if it has."""
-    name, sharing = turn.get("agent_name"), control.sharing(control.scoring_of(turn))
-    return name if name in sharing else next(iter(sharing), None)
 
 
 def _prompt(view: View, turn: TurnJson, calls: CallRows) -> str:

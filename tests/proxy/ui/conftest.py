@@ -131,7 +131,9 @@ def shown_proxy(folder: Path, **settings: Any) -> Iterator[Shown]:
         }
         several = "agents" in given
         everything = (
-            load(Settings, {**given, "otlp": False}) if several else Settings(**{"upstream": agent.url, **given})
+            load(Settings, {**given, "otlp": False, "timeouts": {"shutdown": 2.0}})
+            if several
+            else Settings(**{"upstream": agent.url, **given})
         )
         stack = AsyncExitStack()
         proxy = loop.run(stack.enter_async_context(run_proxy(everything)))

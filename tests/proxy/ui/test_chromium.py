@@ -373,8 +373,6 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
         "turns": "/?evaluator=tool_error",
         "turn": f"/turns/{failed_turn(demo)}",
         "case": f"/turns/{failed_turn(demo)}/case",
-        "accept": "/accept?run=demo",
-        "playground": f"/playground?turn={failed_turn(demo)}",
         "judges": "/judges",
         "begin-to-label": "/label",
         "label": "/label?metric=tool_error&who=ann",

@@ -1,8 +1,8 @@
-"""Pages and admin API of a proxy with several agents: what is chosen, sent and shown is of one of them."""
+"""Pages and admin API of a proxy with several agents: what is chosen and shown is of one of them."""
 
 from __future__ import annotations
 
-import asyncio
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -20,10 +20,9 @@ from agents.stepwise_agent import stepwise_app
 from click.testing import CliRunner
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from support.turn_samples import call, result, turn
+from support.turn_samples import result, turn
 
 from .conftest import A2A, Shown, shown_proxy
-from .test_again_pages import text_of, wait_for
 
 NAMES = ("orders", "refunds", "search")
 SUITES = {"orders": "orders.yaml", "refunds": "refunds.yaml"}
@@ -78,6 +77,10 @@ def say(platform: Shown, name: str, text: str, **headers: str) -> dict[str, Any]
     assert "result" in httpx.post(url, json=body, headers={**A2A, **headers}, trust_env=False).json()
     platform.flush()
     return turns(platform, agent=name, order="newest")[0]
+
+
+def text_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def turns(platform: Shown, **query: str) -> list[dict[str, Any]]:
@@ -190,85 +193,6 @@ def test_a_conversation_on_a_page_is_that_with_one_agent(platform: Shown) -> Non
     assert "0 of 2 turns of refunds" in page
     links = re.findall(r'href="[^"]*(conversations/same%2Fid[^"]*)"', platform.admin.get("/runs/talks?wait=1").text)
     assert {link.partition("agent=")[2] for link in links} == {"orders", "refunds"}
-
-
-# ── what goes to an agent ───────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_message_of_the_playground_goes_to_the_agent_that_is_chosen(platform: Shown) -> None:
-    page = platform.admin.get("/playground", params={"agent": "refunds"}).text
-    assert "Playground of refunds" in page
-    for name in ("refunds", "orders"):
-        sent = platform.admin.post("/playground", data={"text": f"To {name}.", "agent": name})
-        assert sent.headers["location"] == f"playground?agent={name}"
-        wait_for(platform, platform.proxy.site._playground[name])
-        platform.flush()
-        (found,) = turns(platform, run=f"playground-{name}")
-        assert (found["agent_name"], found["user_text"]) == (name, f"To {name}.")
-        assert found["state"] == "TASK_STATE_COMPLETED"  # with the key of that agent
-    page = text_of(platform.admin.get("/playground", params={"agent": "refunds"}).text)
-    assert "To refunds." in page
-    assert "To orders." not in page
-    assert (
-        f"playground?turn={found['turn_id']}&amp;agent=orders" in platform.admin.get(f"/turns/{found['turn_id']}").text
-    )
-    assert platform.admin.post("/playground", data={"text": "x", "agent": "nobody"}).status_code == 400
-
-
-def test_a_case_runs_again_with_the_agent_of_its_turn(platform: Shown) -> None:
-    """Of all agents, which have the same run and a case of the same id."""
-    for name in NAMES:
-        url = platform.proxy.lines[name].agent.settings.upstream
-        failed = turn(
-            f"again-{name}", "Do it.", [], [result("tool_error", 0.0)], case="one", run="both", agent=url,
-            agent_name=name,
-        )  # fmt: skip
-        platform.store(failed)
-    assert platform.admin.post("/again", data={"run": "both", "case": "one"}).status_code == 409
-    page = platform.admin.get("/turns/again-refunds").text
-    form = re.search(r'action="[^"]*again">(.+?)</form>', page)
-    assert form is not None
-    started = platform.admin.post("/again", data=dict(re.findall(r'name="(\w+)" value="([^"]+)"', form[1])))
-    wait_for(platform, platform.proxy.site._reruns)
-    (found,) = turns(platform, run=started.headers["location"].partition("run=")[2])
-    assert found["agent"].startswith(platform.proxy.lines["refunds"].agent.settings.upstream)
-    assert (found["case_id"], found["state"]) == ("one", "TASK_STATE_COMPLETED")  # with the key of refunds
-    assert found["agent_name"] == "refunds"
-    compared = platform.admin.get(f"/{started.headers['location']}").text
-    before, now = re.findall(r"<td>(.*?)</td>", compared, re.DOTALL)
-    assert (before.count("<div>"), now.count("<div>")) == (1, 1), "without the other agents of that run"
-
-
-def test_what_a_named_run_proposes_is_for_the_suite_of_each_agent(platform: Shown) -> None:
-    """All have a case of the same id, with other expectations."""
-    for name in NAMES:
-        expected = f"turns: [{{user: Choose., expect: {{tool_calls: [{{name: of-{name}}}]}}}}]"
-        case = f"  - {{id: chosen, evaluators: [tool_trajectory], {expected}}}\n"
-        file = Path(str(platform.proxy.scorings[name].suite_file))
-        file.write_text(file.read_text().rstrip() + f"\n{case}")
-        failed = [result("tool_trajectory", 0.0)]
-        made = turn(f"take-{name}", "Choose.", [call(f"now-{name}")], failed, case="chosen", run="chosen")
-        platform.store(made | {"agent_name": name})
-    page = platform.admin.get("/runs/chosen?wait=1").text
-    links = dict(re.findall(r'href="\.\.(/accept[^"]+)">Accept new behaviour of ([\w, ]+)<', page))
-    assert links == {f"/accept?run=chosen&amp;agent={name}": name for name in sorted(NAMES)}
-    assert platform.admin.get("/accept?run=chosen").status_code == 409
-    for name in NAMES:
-        changes = platform.admin.get("/accept", params={"run": "chosen", "agent": name}).text
-        assert re.findall(r"now-\w+", changes) == [f"now-{name}"]
-
-
-def test_the_check_is_of_the_agent_that_is_chosen(platform: Shown) -> None:
-    page = platform.admin.get("/check", params={"agent": "parcels"}).text
-    assert "http://127.0.0.1:9" in page
-    assert "<option selected>parcels</option>" in page
-    assert platform.admin.post("/check", data={"agent": "parcels"}).headers["location"] == "check?agent=parcels"
-    check = platform.proxy.site._checks["parcels"]
-    while not check.problem:
-        platform.loop.run(asyncio.sleep(0.01))
-    other = platform.proxy.site._checks["orders"]
-    assert not other.problem
-    assert other._headers == {"X-Key": "key-of-orders"}
 
 
 # ── how the agents do ───────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from support.turn_samples import at
 
 VIEW = RunView(
     status="passed", title="", passed=3, judged=4, gates_met=0, gates=0, planned=0, missing=0, missing_labels=(),
-    cases=(), more_cases=0, case_ids=frozenset({"a"}), agents=(), agent_url="", sections=Markup(), again=None,
+    cases=(), more_cases=0, case_ids=frozenset({"a"}), agents=(), sections=Markup(), again=None,
 )  # fmt: skip
 
 

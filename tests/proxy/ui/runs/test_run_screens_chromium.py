@@ -1,4 +1,4 @@
-"""The screens of runs, cases, conversations and the check in a real browser: live, accessible, on every width."""
+"""The screens of runs, cases and conversations in a real browser: live, accessible, on every width."""
 
 from __future__ import annotations
 
@@ -79,17 +79,7 @@ def test_a_run_that_goes_by_updates_itself_and_choices_stay(browser, shop):  # n
         assert complaints(session) == []
 
 
-def test_the_check_runs_at_a_button_and_shows_its_result(browser, shop):  # noqa: F811
-    with opened(browser, f"{shop.url}/check") as session:
-        session.execute_script("document.querySelector('#check button').click()")
-        settle(session, "document.querySelector('#result-title')")
-        settle(session, "!document.querySelector('#check button').disabled")
-        assert "not conforming" in texts(session, "#result-title")[0]
-        assert complaints(session) == []
-
-
 def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # noqa: F811
-    shop.admin.post("/check", headers={"origin": shop.url})
     conversation = next(row for row in shop.admin.get("/api/turns?case=follow-up").json()["items"])["conversation_id"]
     screens = {
         "runs": "/runs",
@@ -98,7 +88,6 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
         "compare": "/compare?a=monday&b=tuesday&wait=1",
         "cases": "/cases",
         "conversation": f"/conversations/{conversation}?run=monday",
-        "check": "/check",
     }
     with tab(browser) as session:
         for screen, path in screens.items():
@@ -112,7 +101,7 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
                 )
                 assert page <= room, screen
                 # these have colours of their own
-                if theme == "dark" or screen in ("runs", "run-not-complete", "check"):
+                if theme == "dark" or screen in ("runs", "run-not-complete"):
                     assert problems(session, axe) == [], (screen, name, theme)
             assert complaints(session) == [], screen
 
