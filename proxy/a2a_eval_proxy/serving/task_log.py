@@ -140,7 +140,7 @@ class TaskLog:
         """Keep an observation that takes at most `size` bytes. Neither waits nor raises."""
         known = self._bytes.get(task_id, 0) + size
         if observation["kind"] == "event" and size:
-            if known > MAX_TASK_BYTES or self._unsent_bytes + size > self._max_unsent_bytes:
+            if known > MAX_TASK_BYTES or self._unsent_bytes + self._log.held_bytes + size > self._max_unsent_bytes:
                 if task_id in self._left_out:
                     return
                 self._left_out.add(task_id)

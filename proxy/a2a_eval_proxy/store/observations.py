@@ -26,8 +26,8 @@ OBSERVATIONS_INDEXES = (
     "CREATE INDEX observations_open ON observations (agent, at) WHERE keep_until IS NULL",
 )
 
-PROXIES = {"proxy": "TEXT PRIMARY KEY", "heard_at": "DOUBLE PRECISION NOT NULL"}
-"""The proxies on a store that several share: one that stops leaves, one that was killed is not heard of any more."""
+PROXIES = {"proxy": "TEXT PRIMARY KEY", "agent": "TEXT NOT NULL", "heard_at": "DOUBLE PRECISION NOT NULL"}
+"""Who observes the tasks of an agent: a proxy that stops leaves, one that was killed is not heard of any more."""
 
 _REMEMBERED_S = 7_200.0
 """How long a killed proxy is known as such: longer than observations stay."""
@@ -65,6 +65,9 @@ class ObservationTable(StoreTable):
         """`agent`: whose observations are added and searched (`Agent.key`)."""
         super().__init__(read, change)
         self.agent = agent
+
+    held_bytes = 0
+    """Of memory."""
 
     async def add(self, rows: Sequence[Observed]) -> None:
         for start in range(0, len(rows), _ROWS):
@@ -107,12 +110,12 @@ class ObservationTable(StoreTable):
     async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
         """A proxy is there; returns those that were killed: not heard of for `silent_s`, with when that was last."""
         heard = (
-            "INSERT INTO proxies (proxy, heard_at) VALUES (:proxy, :now)"
+            "INSERT INTO proxies (proxy, agent, heard_at) VALUES (:proxy, :agent, :now)"
             " ON CONFLICT (proxy) DO UPDATE SET heard_at = excluded.heard_at"
         )
-        await self._change(heard, {"proxy": proxy, "now": now})
-        silent = "SELECT proxy, heard_at FROM proxies WHERE heard_at <= :before AND proxy <> :proxy"
-        values = {"before": now - silent_s, "proxy": proxy}
+        await self._change(heard, {"proxy": proxy, "agent": self.agent, "now": now})
+        silent = "SELECT proxy, heard_at FROM proxies WHERE agent = :agent AND heard_at <= :before AND proxy <> :proxy"
+        values = {"agent": self.agent, "before": now - silent_s, "proxy": proxy}
         return {row[0]: row[1] for row in await self._read(silent, values, list)}
 
     async def leave(self, proxy: str) -> None:
@@ -126,10 +129,12 @@ class ObservationMemory:
         self._rows: dict[str, list[tuple[int, Observed]]] = {}
         self._kept: dict[str, float] = {}
         self._number = 0
+        self.held_bytes = 0
 
     async def add(self, rows: Sequence[Observed]) -> None:
         for row in rows:
             self._number += 1
+            self.held_bytes += len(row.content)
             self._rows.setdefault(row.task, []).append((self._number, row))
             self._kept.pop(row.task, None)
 
@@ -151,7 +156,8 @@ class ObservationMemory:
 
     async def expire(self, now: float) -> None:
         for task in [task for task, until in self._kept.items() if until < now]:
-            del self._kept[task], self._rows[task]
+            del self._kept[task]
+            self.held_bytes -= sum(len(row.content) for _, row in self._rows.pop(task))
 
     async def present(self, proxy: str, now: float, silent_s: float) -> dict[str, float]:
         return {}  # no other one knows of these tasks
