@@ -64,7 +64,6 @@ class AgentCapture:
         self._listeners = listeners
         self._visibility = visibility
         self._metrics = metrics
-        self._keeps_open_turns = keeps_open_turns and not privacy.changes_turns
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
         self._loop = asyncio.get_running_loop()
         self._next_report_at = 0.0
@@ -84,6 +83,7 @@ class AgentCapture:
             on_changed=self._may_have_changed,
             on_over=lambda task_id: self.book.over(task_id),
             awaits=awaits,
+            keeps_open=keeps_open_turns and not privacy.changes_turns,
             max_unsent_bytes=MAX_UNSENT_BYTES // parts,
         )
         self.book = TurnBook(
@@ -136,7 +136,7 @@ class AgentCapture:
         self.book.close_all(CLOCK.now())
         try:
             async with asyncio.timeout(timeout_s):
-                await self._log.close(continues=self._keeps_open_turns)
+                await self._log.close()
         except TimeoutError:
             logger.error("what was observed last of tasks is not in their turns: the store takes too long")
         self._no_room.close()

@@ -85,14 +85,16 @@ class TaskLog:
         on_changed: Callable[[Turn], None],
         on_over: Callable[[str], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
+        keeps_open: bool,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
         """`source` begins the ids of the exchanges of this proxy. `on_folded` receives the closed turns of a task,
         `on_closed` those of them that are new or changed, with whether they were stored as closed before; `on_changed`
         open ones, `on_over` the ids of tasks that have ended. `awaits` says whether notifications of a task, whose id
-        is as in the store, may come; None: never.
+        is as in the store, may come; None: never. `keeps_open`: copies of open turns are stored.
         """
         self._log = log
+        self._keeps_open = keeps_open
         self._max_unsent_bytes = max_unsent_bytes
         self._store = store
         self._pipeline = pipeline
@@ -216,12 +218,12 @@ class TaskLog:
                 logger.exception("observations could not be folded; they stay in the store")
                 await asyncio.sleep(_RETRY_S)
 
-    async def close(self, *, continues: bool) -> None:
-        """Keep and fold what is left. `continues`: open turns are left to a later process; else they are closed, as
-        incomplete where they have no answer."""
+    async def close(self) -> None:
+        """Keep and fold what is left. Open turns are left to a later process, if it is to have them; else they are
+        closed, as incomplete where they have no answer."""
         try:
             await self._work(at_once=True)
-            for key in [] if continues else list(self._open):
+            for key in [] if self._keeps_open else list(self._open):
                 await self._fold(key, stops=True)
             if self._store.shared:
                 await self._log.leave(self._source)
@@ -360,7 +362,7 @@ class TaskLog:
             self._answered.discard(key)
         for turn in turns:
             self._on_changed(turn)
-            if not self._privacy.changes_turns and self._is_new(turn, stored):
+            if self._keeps_open and self._is_new(turn, stored):
                 self._pipeline.keep_open(turn)
         if folded.due_at is not None:
             self._dirty.setdefault(key, folded.due_at + 0.001)

@@ -366,7 +366,7 @@ async def test_late_spans_and_late_findings_lose_nothing_of_each_other(tmp_path:
     async def finding() -> None:
         task_id = (await proxy.turns())[0]["task_id"]
         missed = Finding("calls_missed", "It comes late.", Severity.WARNING, "capture")
-        proxy.lines[""].reports.capture.book.report(task_id, missed, CLOCK.now())
+        proxy.lines[""].capture.book.report(task_id, missed, CLOCK.now())
         await proxy.flush(PATIENCE_S)
 
     async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
