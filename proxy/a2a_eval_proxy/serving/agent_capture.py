@@ -17,8 +17,7 @@ from ..clock import CLOCK
 from ..privacy.policy import Privacy
 from ..scoring.pipeline import Pipeline
 from ..settings.settings import Agent
-from ..store import Store
-from ..store.observations import ObservationMemory
+from ..store import Store, observations_in_memory
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListeners
@@ -71,7 +70,7 @@ class AgentCapture:
         """The turns that have begun here, by id."""
         self._running: asyncio.Task[None] | None = None
         self._log = TaskLog(
-            ObservationMemory() if privacy.changes_turns else store.observations(agent.key),
+            observations_in_memory(agent.key) if privacy.changes_turns else store.observations(agent.key),
             store,
             pipeline,
             agent,

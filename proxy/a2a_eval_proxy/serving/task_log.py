@@ -31,7 +31,7 @@ from ..scoring.pipeline import Pipeline
 from ..settings.settings import Agent
 from ..store import Store, StoreError
 from ..store.base import TurnJson
-from ..store.observations import ObservationLog, Observed, task_key
+from ..store.observations import ObservationTable, Observed, task_key
 from ..telemetry.problem_log import ProblemLog
 from ..turn import Turn
 
@@ -72,7 +72,7 @@ class TaskLog:
 
     def __init__(
         self,
-        log: ObservationLog,
+        log: ObservationTable,
         store: Store,
         pipeline: Pipeline,
         agent: Agent,

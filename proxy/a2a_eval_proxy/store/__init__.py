@@ -24,7 +24,7 @@ from .base import (
     TurnQuery,
 )
 from .sqlite.file import file_marked_in_use, is_read_only
-from .sqlite.store import CopiedSqliteStore, SqliteStore
+from .sqlite.store import CopiedSqliteStore, SqliteStore, observations_in_memory
 from .store import Store, every_turn
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "every_turn",
     "judge_cache_at",
     "marked_in_use",
+    "observations_in_memory",
     "open_store",
 ]
 

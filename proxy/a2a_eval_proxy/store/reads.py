@@ -72,11 +72,6 @@ def turn_summary(turn: TurnJson) -> TurnJson:
 MAX_COUNTED = 1_000
 """The newest turns that `calls` and the following figures count: they cost the same in a store of any size."""
 
-ERRORED, FAILED = 1, 2
-
-FigureRow = tuple[str, int, int | None, float | None]
-"""Of a turn: status, number of calls, the worst of `ERRORED` and `FAILED` among its results, seconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
@@ -88,15 +83,6 @@ class TurnFigures:
     failed: int
     errored: int
     seconds: tuple[float, ...]
-
-
-def turn_figures(turns: int, rows: Iterable[FigureRow]) -> TurnFigures:
-    """The figures of `rows`, at most `MAX_COUNTED`, of `turns` turns."""
-    counted = list(rows)
-    worst = [row[2] for row in counted]
-    seconds = sorted(round(row[3], 3) for row in counted if row[3] is not None)
-    calls = sum(row[1] for row in counted)
-    return TurnFigures(turns, len(counted), calls, worst.count(FAILED), worst.count(ERRORED), tuple(seconds))
 
 
 MOST_OF_A_TURN = 100  # annotations of one turn, of all raters
@@ -556,11 +542,14 @@ class StoreReads(ABC):
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
         ((turns,),) = await self._read(statement, values, list)
         statement = (
-            f"SELECT status, {self._dialect.calls}, CASE WHEN failed > 0 THEN {FAILED}"  # noqa: S608  # fixed texts
-            f" WHEN errored > 0 THEN {ERRORED} END, ended_at - started_at FROM turns WHERE {conditions}"
+            f"SELECT {self._dialect.calls}, failed > 0, failed = 0 AND errored > 0, ended_at - started_at"  # noqa: S608  # fixed texts
+            f" FROM turns WHERE {conditions}"
             f" ORDER BY seq DESC LIMIT {MAX_COUNTED}"
         )
-        return await self._read(statement, values, lambda rows: turn_figures(turns, map(tuple, rows)))
+        rows = await self._read(statement, values, list)
+        calls, failed, errored, seconds = zip(*rows, strict=True) if rows else ((), (), (), ())
+        timed = sorted(round(one, 3) for one in seconds if one is not None)
+        return TurnFigures(turns, len(rows), sum(calls), sum(failed), sum(errored), tuple(timed))
 
     async def keep_verdict(self, run: str, kept: KeptVerdict) -> None:
         """Keep it with the run. Suites and verdicts that follow the traffic (`KeptVerdict.of`) never replace others."""

@@ -9,6 +9,7 @@ import json
 import logging
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -22,8 +23,10 @@ from ...files import ScratchFolder
 from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..base import KeptVerdict, Scored, StoreFileError, StoreUnreachableError
 from ..dialects import SQLITE
-from ..encoding import Item, Mark
+from ..encoding import Item, Mark, stored_text
+from ..observations import ObservationTable
 from ..reads import Rows
+from ..schema import statements
 from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
 from ..writes import Statement, group_statements
@@ -203,6 +206,30 @@ class SqliteStore(Store):
             if left >= before:  # others have deleted
                 break
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def observations_in_memory(agent: str) -> ObservationTable:
+    """Observations of this process alone, where rules redact: what is not redacted is in no store."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)  # any may end it
+    for statement in ("PRAGMA temp_store = MEMORY", *statements(SQLITE)):
+        connection.execute(statement)
+
+    def used() -> int:
+        size: int = connection.execute(SQLITE.used).fetchone()[0]
+        return size
+
+    async def read(statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
+        return decode(connection.execute(statement, values))
+
+    async def change(statement: str, values: dict[str, Any]) -> int:
+        changed = connection.execute(statement, values).rowcount
+        table.held_bytes = used() - empty
+        return changed
+
+    empty = used()
+    table = ObservationTable(read, change, stored_text(agent))
+    weakref.finalize(table, connection.close)
+    return table
 
 
 class CopiedSqliteStore(SqliteStore):
