@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import json
+import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +26,6 @@ from .. import audit
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
-from ..runs.again import run_program
 from ..runs.run_result import run_json
 from ..runs.selection import Selection
 from ..runs.stored_turns import open_existing_store
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 20_000  # of an answer: it takes room in the context of a model
 _MOST_RUNS = 30
+_MAX_MESSAGE = 2_000  # characters of what a program says that went wrong, the last ones
 
 _INSTRUCTIONS = """\
 Evaluates an A2A agent by its tool calls. To repair a failing agent: list_runs; show_run for the turns that failed, and
@@ -143,16 +146,7 @@ class Tools:
         Selection(cases, tags).of(suite)
         name = new_run_name(suite.name)
         audit.changed(run=name, store=masked_url(self._options.store))
-        out = await run_program(
-            str(self._options.suite),
-            name,
-            self._options.store,
-            agent=self._options.agent,
-            cases=cases,
-            tags=tags,
-            allow_plugins=self._options.allow_plugins,
-        )
-        return _bounded([f"run {name}", out])
+        return _bounded([f"run {name}", await _run(self._options, name, cases, tags)])
 
     async def explain_evaluator(self, name: str) -> str:
         """Explain an evaluator: what it measures, its options, and a suite as an example."""
@@ -182,6 +176,29 @@ class Tools:
         if self._options.suite is None:
             return None
         return load_suite(Path(self._options.suite), allow_plugins=self._options.allow_plugins)
+
+
+async def _run(options: McpOptions, name: str, cases: Sequence[str], tags: Sequence[str]) -> str:
+    """The output of `run` with these cases, or all, in a process of its own, which ends with its caller.
+
+    Raises ConfigError with the message of the program where the run did not take place.
+    """
+    given = [str(options.suite), f"--run={name}", *(f"--case={case}" for case in cases)]
+    given += [*(f"--tag={tag}" for tag in tags), *(["--agent", options.agent] if options.agent else [])]
+    given += ["--allow-plugins"] if options.allow_plugins else []
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "a2a_eval_proxy", "run", *given,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "A2A_EVAL_PROXY_STORE": options.store},
+    )  # fmt: skip  # in the arguments, others would see the password of a store
+    try:
+        out, err = await program.communicate()
+    finally:
+        if program.returncode is None:
+            program.terminate()
+    if program.returncode not in (0, 1):
+        raise ConfigError(err.decode(errors="replace").strip()[-_MAX_MESSAGE:])
+    return out.decode(errors="replace")
 
 
 def _answering(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
