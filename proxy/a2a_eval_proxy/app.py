@@ -350,10 +350,7 @@ async def _open_to_operators(
     settings, store = proxy.settings, proxy.store
     tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
     proxy.site = Site(proxy, tokens)
-    sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy)]
-    if telemetry is not None:
-        telemetry.observe(*sources)
-    sources.append(Source(STORE, lambda: store.health))
+    sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, lambda: store.health)]
     if store.work is not None:
         backlog = BacklogWatch(store.work.backlog)
         sources.append(backlog.source)

@@ -1,18 +1,14 @@
 """The service desk of the shop: `orchestrator` asks `orders` and `refunds`, which asks `orders`, too, all by A2A.
 
-They pass on trace context by OpenTelemetry's SDK, as instrumented agents do. `orders` is in JavaScript where node and
-@a2a-js/sdk are found. One fault is kept on purpose, marked FAULT: it is in `refunds`, and the answer of `orchestrator`
-hides it.
+They pass on trace context by OpenTelemetry's SDK, as instrumented agents do. One fault is kept on purpose, marked
+FAULT: it is in `refunds`, and the answer of `orchestrator` hides it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +20,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from a2a_tool_capture import URI, CapturingRequestHandler, ToolCallRecorder
+from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanKind
@@ -42,7 +38,6 @@ Tools = Mapping[str, Tool]
 Rules = Callable[[str, Ask, Tools], Awaitable[str]]
 """What an agent does about a text, in place of a model. Raises ToolError for what cannot be done."""
 
-NODE_TIMEOUT_S = 10.0
 _TRACER = TracerProvider().get_tracer("a2a-eval-proxy.demo")
 _PROPAGATOR = TraceContextTextMapPropagator()
 _ORDER_ID = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
@@ -97,8 +92,6 @@ class Desk:
     """The agents that run: `urls` by name. They ask each other at `entrance`, which is set once the proxy runs."""
 
     urls: Mapping[str, str]
-    orders_in: str
-    """What `orders` is made with, in words."""
     entrance: str = ""
 
     def address(self, name: str) -> str:
@@ -145,15 +138,9 @@ async def running_desk(database: Path) -> AsyncIterator[Desk]:
     async with AsyncExitStack() as stack:
         shop = stack.enter_context(closing(Shop(database)))
         urls: dict[str, str] = {}
-        desk = Desk(urls, "JavaScript, @a2a-js/sdk")
-        python: dict[str, Rules] = {ORCHESTRATOR: orchestrate, REFUNDS: refund}
-        in_javascript = await stack.enter_async_context(_orders_in_javascript(shop))
-        if in_javascript is None:
-            desk.orders_in = "Python: node with @a2a-js/sdk was not found; try npm install @a2a-js/sdk"
-            python[ORDERS] = describe_order
-        else:
-            urls[ORDERS] = in_javascript
-        for name, rules in python.items():
+        desk = Desk(urls)
+        agents: dict[str, Rules] = {ORCHESTRATOR: orchestrate, REFUNDS: refund, ORDERS: describe_order}
+        for name, rules in agents.items():
             build = partial(_built, name, rules, shop.tools, desk.address)
             urls[name] = await stack.enter_async_context(served(build, "127.0.0.1:0"))
         yield desk
@@ -176,38 +163,3 @@ def _built(
     recorded = {tool: recorder.tool(function) for tool, function in tools.items()}
     agent = _DeskAgent(rules, recorded, address)
     return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder), card
-
-
-@asynccontextmanager
-async def _orders_in_javascript(shop: Shop) -> AsyncIterator[str | None]:
-    """The URL of `orders` in a process of node; None where it does not run there.
-
-    The process ends with its standard input, whatever becomes of this one.
-    """
-    node = shutil.which("node")
-    if node is None:
-        yield None
-        return
-    process = await asyncio.create_subprocess_exec(
-        node, str(Path(__file__).with_name("orders.mjs")), URI,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,  # a Ctrl-C is for this process, which then ends it
-    )  # fmt: skip
-    try:
-        yield await _address_of(process, shop)
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-async def _address_of(process: asyncio.subprocess.Process, shop: Shop) -> str | None:
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("a process without pipes")
-    with suppress(TimeoutError, ConnectionError):
-        async with asyncio.timeout(NODE_TIMEOUT_S):
-            process.stdin.write(json.dumps(shop.every_order()).encode() + b"\n")
-            await process.stdin.drain()
-            line = (await process.stdout.readline()).decode("utf-8", "replace").strip()
-            return line if line.startswith("http://127.0.0.1:") else None
-    return None

@@ -84,7 +84,7 @@ async def tell_of_agents(keep: bool, *, console: Console) -> None:
             desk.entrance = proxy.url
             console.print(
                 f"Three agents behind one proxy, {proxy.url}/agents: {ORCHESTRATOR} asks {ORDERS} and {REFUNDS}, and "
-                f"{REFUNDS} asks {ORDERS}.\n{ORDERS} is in {desk.orders_in}.",
+                f"{REFUNDS} asks {ORDERS}.",
                 soft_wrap=True,
             )
             seen = await _traffic(desk.address(ORCHESTRATOR), suite, console)

@@ -48,11 +48,6 @@ class Shop:
     def close(self) -> None:
         self._db.close()
 
-    def every_order(self) -> dict[str, Any]:
-        """Every order as `lookup_order` returns it, by its id. Not a tool."""
-        found = self._rows("SELECT order_id FROM orders ORDER BY order_id")
-        return {order["order_id"]: self.lookup_order(order["order_id"]) for order in found}
-
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────
 
     def find_customer(self, email: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Counters of this process, and the instruments that expose them to Prometheus and to OpenTelemetry.
+"""Counters of this process, and the instruments that expose them to Prometheus.
 
 Counters are plain numbers that the byte path increments.
 """
@@ -98,36 +98,21 @@ class Metrics:
                 self.agent_judge_skips[agent_name] += skipped
 
 
-Reading = float | Mapping[Any, int] | None
-
-
 class Instrument(NamedTuple):
-    """A counter or a gauge.
+    """A counter or a gauge, whose `name` comes after `a2a_eval_proxy_`.
 
-    `name` is OpenTelemetry's, after `a2a_eval_proxy.`; Prometheus has `_` for its dots. `unit` is OpenTelemetry's, too:
-    instruments without one are not exported there. `attribute` of the table's source has the value: a number; with
-    `labels`, numbers by the label's value or by a tuple of them; None while it is unknown. Without `attribute`, it is
-    the one with the name for Prometheus.
+    `attribute` of the table's source has the value: a number; with `labels`, numbers by the label's value or by a tuple
+    of them; None while it is unknown. Without `attribute`, it is the one with the name.
     """
 
     name: str
     text: str
-    unit: str = ""
     labels: tuple[str, ...] = ()
     attribute: str = ""
     is_gauge: bool = False
 
-    def reading(self, source: Any) -> Reading:
-        """May be called in another thread."""
-        value: Reading = attrgetter(self.attribute or self.name.replace(".", "_"))(source)
-        return value
-
-    def series(self, reading: Any) -> list[tuple[list[str], float]]:
-        """The values of the labels, each with its number."""
-        if not self.labels:
-            return [([], reading)]
-        copied = tuple(reading.items())  # the event loop continues to count
-        return [([*map(str, key if isinstance(key, tuple) else (key,))], count) for key, count in copied]
+    def reading(self, source: Any) -> Any:
+        return attrgetter(self.attribute or self.name)(source)
 
 
 class Source(NamedTuple):
@@ -140,50 +125,49 @@ class Source(NamedTuple):
 Gauge = partial(Instrument, is_gauge=True)
 
 SCORED = (
-    Instrument("turns.scored", "Turns scored", "{turn}"),
-    Instrument("evaluations", "Evaluation results", "{result}", ("evaluator", "status")),
-    Instrument("judge.requests", "Requests to judges for these results", "{request}"),
-    Instrument("judge.skips", "Results skipped as the judge budget was spent", "{result}"),
-    Instrument("agent.evaluations", "Results of one of several agents", "{result}", ("agent", "status")),
-    Instrument("agent.judge_requests", "Requests to judges for one of several agents", "{request}", ("agent",)),
-    Instrument("agent.judge_skips", "Results of one of several agents beyond its budget", "{result}", ("agent",)),
+    Instrument("turns_scored", "Turns scored"),
+    Instrument("evaluations", "Evaluation results", ("evaluator", "status")),
+    Instrument("judge_requests", "Requests to judges for these results"),
+    Instrument("judge_skips", "Results skipped as the judge budget was spent"),
+    Instrument("agent_evaluations", "Results of one of several agents", ("agent", "status")),
+    Instrument("agent_judge_requests", "Requests to judges for one of several agents", ("agent",)),
+    Instrument("agent_judge_skips", "Results of one of several agents beyond its budget", ("agent",)),
 )
 """Of `Metrics`: what a worker counts, and a proxy that scores."""
 
 COUNTED = (
-    Instrument("requests", "Requests received on the data port", "{request}"),
-    Instrument("upstream_errors", "Requests the agent did not answer", "{request}"),
+    Instrument("requests", "Requests received on the data port"),
+    Instrument("upstream_errors", "Requests the agent did not answer"),
     Instrument("responses", "Responses to clients, by HTTP status or name of the gRPC status", labels=("code",)),
     Instrument("client_errors", "Requests and connections of clients refused or cut off", labels=("reason",)),
-    Instrument("turns.closed", "Turns captured to their end", "{turn}"),
-    Instrument("turns.failed", "Turns that the agent failed, by what went wrong", "{turn}", ("code",)),
-    Instrument("turns.dropped", "Turns lost because the store did not keep up", "{turn}"),
-    Instrument("turns.evicted", "Turns closed as incomplete, since open ones took too much memory"),
+    Instrument("turns_closed", "Turns captured to their end"),
+    Instrument("turns_failed", "Turns that the agent failed, by what went wrong", ("code",)),
+    Instrument("turns_dropped", "Turns lost because the store did not keep up"),
+    Instrument("turns_evicted", "Turns closed as incomplete, since open ones took too much memory"),
     *SCORED,
-    Instrument("spans", "Spans received", "{span}"),
-    Instrument("spans.dropped", "Spans that belonged to no turn, or had to make room", "{span}"),
-    Instrument("otlp.requests", "Requests with telemetry", "{request}", ("protocol", "outcome")),
+    Instrument("spans", "Spans received"),
+    Instrument("spans_dropped", "Spans that belonged to no turn, or had to make room"),
+    Instrument("otlp_requests", "Requests with telemetry", ("protocol", "outcome")),
     Instrument(
-        "otlp.forward.requests",
+        "otlp_forward_requests",
         "Requests with telemetry sent on to a collector",
-        "{request}",
         ("outcome",),
         "forward.outcomes",
     ),
-    Gauge("otlp.forward.held", "Bytes of telemetry waiting for the collector", "By", attribute="forward.held_bytes"),
-    Instrument("tool_calls", "Tool calls captured, by source", "{call}", ("source",), "calls"),
-    Instrument("findings", "Findings, by code", "{finding}", ("code",)),
-    Instrument("agent.requests", "Requests for one of several agents", "{request}", ("agent",)),
-    Instrument("agent.turns", "Turns of one of several agents, captured to their end", "{turn}", ("agent",)),
-    Instrument("agent.failures", "Turns that one of several agents failed", "{turn}", ("agent",)),
+    Gauge("otlp_forward_held_bytes", "Bytes of telemetry waiting for the collector", attribute="forward.held_bytes"),
+    Instrument("tool_calls", "Tool calls captured, by source", ("source",), "calls"),
+    Instrument("findings", "Findings, by code", ("code",)),
+    Instrument("agent_requests", "Requests for one of several agents", ("agent",)),
+    Instrument("agent_turns", "Turns of one of several agents, captured to their end", ("agent",)),
+    Instrument("agent_failures", "Turns that one of several agents failed", ("agent",)),
 )
 """Of `Metrics`: what happened since the start of a proxy."""
 
 OPEN = (
-    Gauge("queue_depth", "Turns waiting to be scored", "{turn}"),
-    Gauge("open_turns", "Turns not yet closed", "{turn}"),
-    Gauge("agent.queue_depth", "Turns of one of several agents that wait to be scored", "{turn}", ("agent",)),
-    Gauge("agent.open_turns", "Turns of one of several agents not yet closed", "{turn}", ("agent",)),
+    Gauge("queue_depth", "Turns waiting to be scored"),
+    Gauge("open_turns", "Turns not yet closed"),
+    Gauge("agent_queue_depth", "Turns of one of several agents that wait to be scored", ("agent",)),
+    Gauge("agent_open_turns", "Turns of one of several agents not yet closed", ("agent",)),
 )
 """Of a proxy."""
 

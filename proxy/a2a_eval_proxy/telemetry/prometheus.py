@@ -6,7 +6,7 @@ import asyncio
 import logging
 import platform
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import __version__
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -50,12 +50,11 @@ class _Instruments(Collector):
                     yield _family(instrument, reading)
 
 
-def _family(instrument: Instrument, reading: object) -> Metric:
-    name = f"a2a_eval_proxy_{instrument.name.replace('.', '_')}{'_bytes' if instrument.unit == 'By' else ''}"
+def _family(instrument: Instrument, reading: Any) -> Metric:
     kind = GaugeMetricFamily if instrument.is_gauge else CounterMetricFamily
-    family = kind(name, instrument.text, labels=instrument.labels)
-    for labels, number in instrument.series(reading):
-        family.add_metric(labels, number)
+    family = kind(f"a2a_eval_proxy_{instrument.name}", instrument.text, labels=instrument.labels)
+    for key, number in reading.items() if instrument.labels else [((), reading)]:
+        family.add_metric([*map(str, key if isinstance(key, tuple) else (key,))], number)
     return family
 
 

@@ -6,20 +6,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from a2a_tool_capture import __version__
 from opentelemetry._logs import Logger, LogRecord, NoOpLoggerProvider, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, NoOpMeterProvider, Observation
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
@@ -32,11 +28,9 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from ..clock import CLOCK
 from ..store import ScoredConversation
 from ..threads import in_daemon_thread
 from ..turn import Turn
-from .counters import Instrument, Source
 from .problem_log import SCOPE, never_raises, report
 from .requests import RequestTelemetry
 from .turn_listener import ScoredTurn, TurnListener
@@ -46,36 +40,21 @@ logger = logging.getLogger(__name__)
 EVENT = "gen_ai.evaluation.result"
 
 _LABELS = {"passed": "pass", "failed": "fail"}
-_TENTHS = tuple(tenth / 10 for tenth in range(11))
-_DELAYS_S = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0)
 
 
 class EvaluationTelemetry(TurnListener):
-    """Reports scored turns: an event for each result, scores and durations as histograms."""
+    """Reports scored turns: an event for each result."""
 
-    def __init__(self, logger: Logger, meter: Meter) -> None:
-        def histogram(name: str, unit: str, text: str, bounds: Sequence[float]) -> Histogram:
-            name = f"a2a_eval_proxy.{name}"
-            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
-
+    def __init__(self, logger: Logger) -> None:
         self._logger = logger
-        scores = "Scores as parts of their scale, 0 the lowest and 1 the highest, by evaluator"
-        self._scores = histogram("evaluation.score", "1", scores, _TENTHS)
-        turns = "From the user's message to the end of the agent's answer"
-        self._turn_durations = histogram("turn.duration", "s", turns, _DELAYS_S)
-        results = "From the end of a turn to its results, waiting for traces included"
-        self._durations = histogram("evaluation.duration", "s", results, _DELAYS_S)
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
         """Report the results of turns. Never raises."""
-        for turn, results, again in scored:
-            self._report_turn(turn, results, again)
+        for turn, results, _ in scored:
+            self._report_turn(turn, results)
 
     @never_raises
-    def _report_turn(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if turn.ended_at is not None and not again:
-            self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))
-            self._durations.record(max(0.0, CLOCK.now() - turn.ended_at))
+    def _report_turn(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> None:
         context = _context_of(turn)
         common = _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
         for result in results:
@@ -90,10 +69,6 @@ class EvaluationTelemetry(TurnListener):
             self._report(result, common, Context())
 
     def _report(self, result: Mapping[str, Any], common: Mapping[str, str], context: Context) -> None:
-        score = result["score"]
-        low, high = result["scale"]
-        if score is not None and low < high:
-            self._scores.record((score - low) / (high - low), {"gen_ai.evaluation.name": result["evaluator"]})
         self._logger.emit(
             LogRecord(
                 timestamp=time.time_ns(),
@@ -145,11 +120,10 @@ def _context_of(turn: Turn) -> Context:
 
 _CLOSE_S = 5.0
 _UNKNOWN_SERVICE = "unknown_service"  # how the SDK begins the name of a service that has none
-_ATTRIBUTES = {"evaluator": "gen_ai.evaluation.name"}  # names of labels that the semantic conventions name otherwise
 
 
 class Telemetry:
-    """Traces, metrics and events of this proxy. The providers are its own: none becomes the process's.
+    """Traces and events of this proxy. The providers are its own: none becomes the process's.
 
     Exporters, samplers and limits are set up by the SDK from its `OTEL_*` variables. They work in threads, from
     bounded queues.
@@ -157,30 +131,12 @@ class Telemetry:
 
     def __init__(self, signals: Collection[str], redact: Callable[[str], str] | None) -> None:
         resource = _resource()
-        meters = _meters(resource) if "metrics" in signals else NoOpMeterProvider()
-        tracers = _tracers(resource, meters, redact) if "traces" in signals else NoOpTracerProvider()
-        loggers = _loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
-        sdk = SdkMeterProvider, SdkTracerProvider, SdkLoggerProvider
-        self._shutdowns = [one.shutdown for one in (meters, tracers, loggers) if isinstance(one, sdk)]
-        self._meter = meters.get_meter(SCOPE, __version__)
-        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), self._meter)
-        self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), self._meter)
-
-    def observe(self, *sources: Source) -> None:
-        """Report the instruments that have a unit as observable ones.
-
-        They are read in the exporter's thread, so that counting costs what it did before.
-        """
-        for source in sources:
-            for instrument in source.instruments:
-                if instrument.unit:
-                    gauge, counter = (
-                        self._meter.create_observable_up_down_counter,
-                        self._meter.create_observable_counter,
-                    )
-                    create: Callable[..., object] = gauge if instrument.is_gauge else counter
-                    name = f"a2a_eval_proxy.{instrument.name}"
-                    create(name, [_callback(instrument, source.read)], instrument.unit, instrument.text)
+        tracers = _tracers(resource, redact) if "traces" in signals else NoOpTracerProvider()
+        loggers = _loggers(resource) if "logs" in signals else NoOpLoggerProvider()
+        sdk = SdkTracerProvider, SdkLoggerProvider
+        self._shutdowns = [one.shutdown for one in (tracers, loggers) if isinstance(one, sdk)]
+        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__))
+        self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__))
 
     async def close(self) -> None:
         """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""
@@ -191,20 +147,15 @@ class Telemetry:
             logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
 
 
-def _tracers(resource: Resource, meters: MeterProvider, redact: Callable[[str], str] | None) -> SdkTracerProvider:
-    provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+def _tracers(resource: Resource, redact: Callable[[str], str] | None) -> SdkTracerProvider:
+    provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter() if redact is None else RedactingSpanExporter(redact)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
 
-def _meters(resource: Resource) -> SdkMeterProvider:
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-    return SdkMeterProvider([reader], resource=resource, shutdown_on_exit=False)
-
-
-def _loggers(resource: Resource, meters: MeterProvider) -> SdkLoggerProvider:
-    provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+def _loggers(resource: Resource) -> SdkLoggerProvider:
+    provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     return provider
 
@@ -224,16 +175,6 @@ async def _done(shutdown: Callable[[], None]) -> None:
         await in_daemon_thread(shutdown, "telemetry-close")
     except Exception as error:  # noqa: BLE001  # error boundary
         report(error)
-
-
-def _callback(instrument: Instrument, read: Callable[[], object]) -> Callable[[CallbackOptions], Iterable[Observation]]:
-    names = [_ATTRIBUTES.get(label, label) for label in instrument.labels]
-
-    def observations(_: CallbackOptions) -> list[Observation]:
-        series = instrument.series(instrument.reading(read()))
-        return [Observation(number, dict(zip(names, labels, strict=True))) for labels, number in series]
-
-    return observations
 
 
 class RedactingSpanExporter(OTLPSpanExporter):

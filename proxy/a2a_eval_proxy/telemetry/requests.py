@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractContextManager
 from copy import copy
@@ -11,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.context import Context
-from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, format_span_id, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -25,53 +23,37 @@ Attributes = dict[str, str | int]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
-DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""The convention's buckets, and some for agents that think."""
 _SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 """Of the server span; on the client span every status but OK is one."""
 
 
 class SpanPair:
-    """A server and a client span, and the duration of the former."""
+    """A server and a client span."""
 
     def __init__(
         self,
         source: RequestTelemetry,
-        durations: Histogram,
         name: str,
         head: ClientRequestHeaders,
         server: Attributes,
         client: Attributes,
-        measured: Attributes,
     ) -> None:
-        """Begin spans with these attributes; the duration has those of `measured`."""
+        """Begin spans with these attributes."""
         parent = _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
         self._server = source.tracer.start_span(name, parent, SpanKind.SERVER, server)
-        self._inside = set_span_in_context(self._server, Context())
-        self._client = source.tracer.start_span(name, self._inside, SpanKind.CLIENT, client)
-        self._durations = durations
-        self._measured = measured
+        inside = set_span_in_context(self._server, Context())
+        self._client = source.tracer.start_span(name, inside, SpanKind.CLIENT, client)
         span = self._client.get_span_context()
         ids = f"{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}"
         self.traceparent = f"00-{ids}-{span.trace_flags:02x}" if span.trace_flags.sampled else ""
         """What the agent gets as `traceparent`; "" where the spans are not sampled."""
-        self._began_at = time.perf_counter()
-
-    def _record(self, ended: Attributes) -> None:
-        """Record the duration until now; `ended` says how the server span ended."""
-        self._durations.record(time.perf_counter() - self._began_at, {**self._measured, **ended}, self._inside)
 
 
 class RequestTelemetry:
     """Begins the spans of each request and each gRPC call to one agent."""
 
-    def __init__(self, tracer: Tracer, meter: Meter) -> None:
-        def durations(name: str, text: str) -> Histogram:
-            return meter.create_histogram(name, "s", text, explicit_bucket_boundaries_advisory=DURATIONS_S)
-
+    def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
-        self._of_requests = durations("http.server.request.duration", "Duration of requests, streams to their end")
-        self._of_calls = durations("rpc.server.call.duration", "Duration of gRPC calls, streams to their end")
         self._upstream = ""
         self._upstream_server: Attributes = {}
 
@@ -97,7 +79,6 @@ class RequestTelemetry:
         common: Attributes = {"http.request.method": method}
         if method == "_OTHER":
             common["http.request.method_original"] = scope["method"]
-        measured: Attributes = {"http.request.method": method, "url.scheme": scope["scheme"]}
         server = {
             **common,
             "url.scheme": scope["scheme"],
@@ -107,16 +88,17 @@ class RequestTelemetry:
             **_client(scope),
         }
         client = {**common, "url.full": self._upstream + path, **self._upstream_server}
-        return RequestSpans(self, self._of_requests, name, head, server, client, measured)
+        return RequestSpans(self, name, head, server, client)
 
     @never_raises
     def begin_call(self, path: str, head: ClientRequestHeaders, client: tuple[str, int], *, known: bool) -> CallSpans:
         """The same of a call of `/SERVICE/METHOD`. `client`: address and port. `known`: whether A2A has the method."""
         method = path.removeprefix("/")
-        measured: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
-        common = measured if known else {**measured, "rpc.method_original": method}
+        common: Attributes = {"rpc.system.name": "grpc", "rpc.method": method if known else "_OTHER"}
+        if not known:
+            common["rpc.method_original"] = method
         server: Attributes = {**common, "client.address": client[0], "client.port": client[1]}
-        return CallSpans(self, self._of_calls, method if known else "grpc", head, server, common, measured)
+        return CallSpans(self, method if known else "grpc", head, server, common)
 
 
 class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
@@ -153,13 +135,13 @@ class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
             self._error = "client_gone" if kind is None else kind.__qualname__
         if self._agent_status is not None or self._error:  # otherwise the agent was never asked
             _finish(self._client, self._agent_status, self._error, first_error_status=400)
-        self._record(_finish(self._server, self._status, self._error, first_error_status=500))
+        _finish(self._server, self._status, self._error, first_error_status=500)
 
 
-def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> Attributes:
+def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> None:
     if status is not None and status >= first_error_status:
         error = error or str(status)
-    return finish(span, {} if status is None else {"http.response.status_code": status}, error)
+    finish(span, {} if status is None else {"http.response.status_code": status}, error)
 
 
 # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -175,26 +157,26 @@ class CallSpans(SpanPair):
     def end(self, status: str | None, agent_status: str | None) -> None:
         """End the spans. `status`: the name of the client's (None: it left). `agent_status`: of the agent's, if any."""
         _finish_call(self._client, agent_status or status, agent_status not in ("OK", None))
-        self._record(_finish_call(self._server, status, status in _SERVER_ERRORS))
+        _finish_call(self._server, status, status in _SERVER_ERRORS)
 
 
-def _finish_call(span: Span, status: str | None, is_error: bool) -> Attributes:
+def _finish_call(span: Span, status: str | None, is_error: bool) -> None:
     if status is None:
-        return finish(span, {}, "client_gone")
-    return finish(span, {"rpc.response.status_code": status}, status if is_error else "")
+        finish(span, {}, "client_gone")
+    else:
+        finish(span, {"rpc.response.status_code": status}, status if is_error else "")
 
 
 # ── both ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def finish(span: Span, attributes: Attributes, error: str) -> Attributes:
-    """End a span; returns the attributes that say how. `error` is its `error.type`, "" for none."""
+def finish(span: Span, attributes: Attributes, error: str) -> None:
+    """End a span, with the attributes that say how. `error` is its `error.type`, "" for none."""
     if error:
         attributes["error.type"] = error
         span.set_status(StatusCode.ERROR)
     span.set_attributes(attributes)
     span.end()
-    return attributes
 
 
 def _reached_at(host: str) -> Attributes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SIGNALS = ("traces", "metrics", "logs")
+SIGNALS = ("traces", "logs")
 
 _PROTOCOL = "http/protobuf"
 

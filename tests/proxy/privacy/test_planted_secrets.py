@@ -42,7 +42,6 @@ from agents.serving import ServerThread
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judges.fake_api import KEY, MODEL, FakeApi
-from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from support.live import heard
@@ -202,7 +201,7 @@ class Running:
         self.exported = InMemoryLogRecordExporter()
         provider = LoggerProvider(shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
-        telemetry = EvaluationTelemetry(provider.get_logger("test"), NoOpMeterProvider().get_meter("test"))
+        telemetry = EvaluationTelemetry(provider.get_logger("test"))
         listeners = TurnListeners(TurnEvents(self.bus), telemetry)
         self.pipeline = Pipeline(self.store, self.cases, self.scorer, listeners, self.metrics, privacy=privacy)
 

@@ -24,8 +24,7 @@ from a2a_eval_proxy.telemetry.problem_log import SCOPE
 from a2a_eval_proxy.telemetry.provider import result_attributes
 from a2a_eval_proxy.telemetry.start import wanted_signals
 from agents.scenario_agent import scenario_agent
-from opentelemetry import _logs, metrics, trace
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry import _logs, trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import TraceFlags
@@ -39,35 +38,21 @@ UNSAMPLED = f"00-{TRACE_ID}-{CLIENT_SPAN_ID}-00"
 
 
 class Collector(CollectingSink):
-    """A collector that keeps metrics, too."""
+    """A collector that can be waited for."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.metric_requests: list[ExportMetricsServiceRequest] = []
         self._others = HttpReceiver(Intake(self, max_bytes=1024 * 1024))
         self._arrived = asyncio.Condition()
 
     async def __call__(self, scope, receive, send):
-        if scope["path"] == "/v1/metrics":
-            await self._take_metrics(receive, send)
-        else:
-            await self._others(scope, receive, send)
+        await self._others(scope, receive, send)
         async with self._arrived:
             self._arrived.notify_all()
 
     async def wait_for(self, condition) -> None:
         async with self._arrived:
             await self._arrived.wait_for(condition)
-
-    async def _take_metrics(self, receive, send):
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        self.metric_requests.append(ExportMetricsServiceRequest.FromString(body))
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
 
     def pair(self) -> tuple[Span, Span]:
         """The server and the client span of the only request that was traced."""
@@ -84,19 +69,6 @@ class Collector(CollectingSink):
             for scope in resource.scope_logs
             for record in scope.log_records
         ]
-
-    def points(self, name: str):
-        """The last exported data points of a metric."""
-        metrics_of_last = [
-            metric
-            for resource in self.metric_requests[-1].resource_metrics
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-        ]
-        assert len(metrics_of_last) == 1, name
-        kind = metrics_of_last[0].WhichOneof("data")
-        return list(getattr(metrics_of_last[0], kind).data_points)
 
 
 def values(attributes) -> dict[str, object]:
@@ -324,7 +296,7 @@ async def test_what_is_not_sampled_passes_as_without_telemetry(collector, agent,
     assert len(collector.spans) == (2 if sampler.startswith("parent") else 0)
 
 
-# ── events and metrics ──────────────────────────────────────────────────────────────────────────────────────────
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_each_evaluation_result_is_an_event_of_the_turns_span(collector, agent, tmp_path):
@@ -401,34 +373,6 @@ async def test_an_evaluators_own_label_is_the_label():
     }
 
 
-async def test_metrics(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent) as (proxy, client):
-        await say(client, "multi please")
-        await say(client, "snapshot-drops please", stream=True)  # whose calls are unknown
-        await proxy.flush(PATIENCE_S)
-        (dropped,) = [turn for turn in await proxy.turns() if turn["findings"]]
-
-    def counts(name: str) -> dict[tuple[object, ...], int]:
-        return {tuple(values(point.attributes).values()): point.as_int for point in collector.points(name)}
-
-    assert counts("a2a_eval_proxy.requests") == {(): 2}
-    assert counts("a2a_eval_proxy.turns.closed") == {(): 2}
-    assert counts("a2a_eval_proxy.turns.scored") == {(): 2}
-    assert counts("a2a_eval_proxy.queue_depth") == {(): 0}
-    assert counts("a2a_eval_proxy.tool_calls") == {("a2a_protocol",): 4}
-    assert counts("a2a_eval_proxy.findings") == {(finding["code"],): 1 for finding in dropped["findings"]}
-    assert counts("a2a_eval_proxy.evaluations") == {("tool_error", "failed"): 1, ("tool_error", "skipped"): 1}
-    (scores,) = collector.points("a2a_eval_proxy.evaluation.score")
-    assert values(scores.attributes) == {"gen_ai.evaluation.name": "tool_error"}
-    assert scores.count == 1
-    assert scores.max == scores.min < 1.0
-    for name in ("a2a_eval_proxy.turn.duration", "a2a_eval_proxy.evaluation.duration", "http.server.request.duration"):
-        (durations,) = collector.points(name)
-        assert durations.count == 2, name
-        assert durations.min >= 0.0
-    assert values(durations.attributes)["http.response.status_code"] == 200
-
-
 # ── what it must not do ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -457,17 +401,17 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
 
 
 async def test_no_provider_of_the_process_is_touched(collector, agent, tmp_path):
-    before = (trace._TRACER_PROVIDER, metrics._internal._METER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
+    before = (trace._TRACER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
     async with proxying(tmp_path, agent) as (_, client):
         await say(client, "artifact please")
-        assert before == (trace._TRACER_PROVIDER, metrics._internal._METER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
+        assert before == (trace._TRACER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
 
 
 @pytest.mark.parametrize("interval", ["60000", "0"], ids=["no collector", "no valid setting"])
 async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatch, interval, port):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", interval)
     async with proxying(tmp_path, agent) as (proxy, client):
         assert (await say(client, "artifact please")).status_code == 200
         await proxy.flush(PATIENCE_S)
@@ -526,12 +470,12 @@ print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry
     [
         ({}, ()),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, ()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ("traces", "metrics", "logs")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ("traces", "logs")),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "True"}, ()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "no"}, ("traces", "metrics", "logs")),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, ("traces", "logs")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "no"}, ("traces", "logs")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_LOGS_EXPORTER": "none"}, ("traces",)),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, ("traces",)),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c/m", "OTEL_METRICS_EXPORTER": "console, otlp"}, ("metrics",)),
+        ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://c/m", "OTEL_LOGS_EXPORTER": "console, otlp"}, ("logs",)),
         ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://c/l"}, ("logs",)),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ()),
         (
