@@ -256,9 +256,9 @@ def backup(options: BackupOptions) -> None:
     \b
     Example: a2a-eval-proxy backup --store turns.db before.db
     """
-    from ..store.upkeep import backed_up
+    from ..store.sqlite.backup import back_up
 
-    click.echo(backed_up(options.store, options.file))
+    click.echo(back_up(options.store, options.file))
 
 
 @command(RestoreOptions)
@@ -271,9 +271,9 @@ def restore(options: RestoreOptions) -> None:
     \b
     Example: a2a-eval-proxy restore before.db --store turns.db
     """
-    from ..store.upkeep import restored
+    from ..store.sqlite import backup
 
-    click.echo(restored(Path(options.file), options.store))
+    click.echo(backup.restore(Path(options.file), options.store))
 
 
 async def newest_run(store: str) -> str | None:

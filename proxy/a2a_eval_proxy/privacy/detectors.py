@@ -67,7 +67,7 @@ The table and the check digits are our own: python-stdnum would save few lines, 
 
 _GROUP = re.compile(r"(?:(?<=%20)|(?<![0-9%]))[0-9]+")
 _IPV4 = _compiled(
-    r"<begin>(?<!\.)(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?!\w|\.\d)",
+    r"<begin>(?<!\w\.)(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?!\w|\.\d)",
     re.ASCII,
 )
 _IPV6 = _compiled(

@@ -186,10 +186,10 @@ async def test_restore_replaces_the_file_to_which_a_link_leads(path: Path, tmp_p
     await fill(tmp_path / "elsewhere.db", 1)
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "elsewhere.db")
-    turns, former = backup.restore(tmp_path / "before.db", str(link))
+    said, _, former = backup.restore(tmp_path / "before.db", str(link)).partition("; the former store is ")
     assert link.is_symlink()
-    assert former is not None
-    assert (turns, turns_in(tmp_path / "elsewhere.db"), turns_in(former)) == (3, 3, 1)
+    assert said == f"{link}: 3 turns"
+    assert (turns_in(tmp_path / "elsewhere.db"), turns_in(Path(former))) == (3, 1)
 
 
 async def test_a_restored_store_is_that_of_the_backup_and_the_former_one_is_kept(path: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_a_log_that_a_deleted_store_left_is_not_read_into_the_new_one(path
         store.close()
     path.unlink()
     Path(f"{path}-wal").write_bytes(left)
-    assert backup.restore(tmp_path / "before.db", str(path)) == (3, None)
+    assert backup.restore(tmp_path / "before.db", str(path)) == f"{path}: 3 turns"
     assert not Path(f"{path}-wal").exists()
     assert [one.read_bytes() for one in tmp_path.glob("*.before-*-wal")] == [left]
     await fill(path, 3)

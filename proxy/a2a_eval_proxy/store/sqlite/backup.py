@@ -1,4 +1,4 @@
-"""A copy of a store in a file while it is used, and back from a copy."""
+"""What an operator does with a store by hand: a copy in a file while it is used, and back from a copy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from ... import audit
+from ...errors import ConfigError
+from ...settings.store_url import file_path, is_postgres
 from ..base import StoreError, StoreFileError
 from .file import BESIDE, check_store, file_marked_in_use, is_damage
 
@@ -17,27 +20,37 @@ _PARTIAL = ".partial"
 """Suffix of a copy that is being written: the name without it is only ever that of a whole one."""
 
 
-def back_up(path: str, target: Path) -> int:
-    """Copy the store at `path` to the new file `target`; returns the number of its turns.
+def back_up(location: str, target: Path) -> str:
+    """Copy a store to the new file `target`; returns what to say of it.
 
     The copy is one moment of the store, with what its write-ahead log has. It is one file, without a log. Writers
-    of the store are not held up. Raises StoreError for what is no store, is damaged, or cannot be copied.
+    of the store are not held up. Raises StoreError for what is no store, is damaged, or cannot be copied, and
+    ConfigError for PostgreSQL.
     """
+    path = _file_of(location, "backup", "pg_dump")
     check_store(path)
     if target.exists():
         raise StoreError(f"{target} exists; give the name of a new file")
     with _whole(path, target) as partial:
         partial.rename(target)
-    return _turns(target)
+    audit.changed(store=path, copied_to=str(target.absolute()))
+    return f"{target}: {_turns(target)} turns, {target.stat().st_size} bytes"
 
 
-def restore(backup: Path, path: str) -> tuple[int, Path | None]:
-    """Put a copy of `backup` in the place of the store at `path`, or of the file to which a link at `path` leads.
+def _file_of(location: str, command: str, tool: str) -> str:
+    if is_postgres(location):
+        raise ConfigError(f"{command} is for SQLite; for PostgreSQL use {tool}, as in the page Operations")
+    return file_path(location)
 
-    Returns the number of its turns, and the name that the former store has now, None if it did not exist. Raises
-    StoreError, and changes nothing, for a backup that is no store, of another version, or damaged, and for a store that
-    a process uses.
+
+def restore(backup: Path, location: str) -> str:
+    """Put a copy of `backup` in the place of a store, or of the file to which a link at its path leads.
+
+    Returns what to say of it, with the name that a former store has now. Raises StoreError, and changes nothing, for a
+    backup that is no store, of another version, or damaged, and for a store that a process uses; ConfigError for
+    PostgreSQL.
     """
+    path = given = _file_of(location, "restore", "pg_restore")
     if not backup.is_file():
         raise StoreError(f"{backup}: there is no such file")
     check_store(str(backup))
@@ -49,7 +62,9 @@ def restore(backup: Path, path: str) -> tuple[int, Path | None]:
             with suppress(FileNotFoundError):
                 Path(path + suffix).rename(f"{former}{suffix}")
         partial.rename(store)
-    return _turns(store), former if former.exists() else None
+    kept = str(former) if former.exists() else ""
+    audit.changed(store=given, restored=str(backup.absolute()), former=kept)
+    return f"{given}: {_turns(store)} turns" + (f"; the former store is {kept}" if kept else "")
 
 
 @contextmanager
