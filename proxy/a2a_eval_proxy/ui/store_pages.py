@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from a2a_tool_capture.recent import Recent
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
@@ -30,19 +29,14 @@ from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
 from ..settings.parsing import AGENT_NAME
 from ..store import Store, StoreError, TurnQuery
-from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from .site import Site
 
 EVERY_S = 1.0
-NEWEST = 100  # turns that a poll reads; older ones are checked only while they wait to be scored
-MAX_WAITING = 20  # older turns that a poll checks
-MAX_KNOWN = 2_000
+NEWEST = 200  # turns that a poll reads: what becomes of older ones is seen when a page is loaded
 EVENTS = {"open": "turn.opened", "pending": "turn.closed", "done": "turn.done"}
 
 logger = logging.getLogger(__name__)
-
-_State = tuple[str, str]  # status and verdict of a turn
 
 
 class StoreControl(Control):
@@ -73,8 +67,8 @@ class StoreWatch:
     def __init__(self, store: Store, bus: EventBus) -> None:
         self._store = store
         self._bus = bus
-        self._known: Recent[str, _State] = Recent(MAX_KNOWN)
-        self._has_begun = False
+        self._known: dict[str, tuple[str, str]] | None = None
+        """The status and the verdict of the newest turns at the last poll."""
         self._wanted = asyncio.Event()
         bus.on_recording = self._listened
 
@@ -93,7 +87,7 @@ class StoreWatch:
             await asyncio.sleep(EVERY_S)
 
     def _listened(self, recording: bool) -> None:
-        self._has_begun = False
+        self._known = None
         if recording:
             self._wanted.set()
         else:
@@ -102,33 +96,15 @@ class StoreWatch:
     async def poll(self) -> None:
         """Publish what changed since the last poll; the first one only notes what the store has. Raises StoreError."""
         newest = (await self._store.turns(TurnQuery(limit=NEWEST, newest_first=True, summary=True))).items
-        changed = [turn["turn_id"] for turn in reversed(newest) if self._known.get(turn["turn_id"]) != _state(turn)]
-        if self._has_begun:
-            for turn_id in [*await self._scored({turn["turn_id"] for turn in newest}), *changed]:
+        known, self._known = self._known, {turn["turn_id"]: (turn["status"], turn["verdict"]) for turn in newest}
+        for turn_id, state in reversed(self._known.items()):
+            if known is not None and known.get(turn_id) != state:
                 await self._publish(turn_id)
-        for turn in reversed(newest):
-            self._known[turn["turn_id"]] = _state(turn)
-        self._has_begun = True
-
-    async def _scored(self, newest: set[str]) -> list[str]:
-        """Older turns that waited at the last poll and do not any more."""
-        waiting = [key for key, (status, _) in self._known.items() if status != "done" and key not in newest]
-        found = []
-        for turn_id in waiting[:MAX_WAITING]:
-            status = await self._store.status(turn_id)
-            self._known[turn_id] = status or "done", ""
-            if status not in (None, "open", "pending"):
-                found.append(turn_id)
-        return found
 
     async def _publish(self, turn_id: str) -> None:
         turn = await self._store.turn(turn_id)
         if turn is not None:  # else it was deleted meanwhile
             self._bus.publish(EVENTS[turn["status"]], turn)
-
-
-def _state(turn: TurnJson) -> _State:
-    return turn["status"], turn["verdict"]
 
 
 @dataclass(frozen=True, slots=True)
