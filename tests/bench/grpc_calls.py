@@ -74,7 +74,8 @@ def _measure(setting: Setting, trees: dict[str, Path | None]) -> Measured:
 def _started(setting: Setting, stack: ExitStack, upstream: str, tree: Path | None) -> tuple[str, int]:
     """The gRPC address and the process of a proxy, of this environment or of the packages in `tree`."""
     folder = Path(tempfile.mkdtemp(dir=setting.folder))
-    command = [*(sys.executable, "-m", "a2a_eval_proxy", "serve", "--negotiate", "always", "--no-otlp", "--quiet")]
+    command = [sys.executable, "-m", "a2a_eval_proxy", "serve", "--negotiate", "always", "--no-otlp"]
+    command += ["--log-level", "warning"]
     command += [part for name in ("--grpc", "--listen", "--admin") for part in (name, "127.0.0.1:0")]
     command += ["--upstream", f"grpc://{upstream}", "--store", str(folder / "turns.db")]
     proxy = stack.enter_context(ChildProcess(command, cwd=folder, environment=environment_of(tree)))

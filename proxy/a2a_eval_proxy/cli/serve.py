@@ -51,7 +51,8 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
     of_all = together([privacy, *(agent.settings.privacy() for name, agent in settings.each_agent.items() if name)])
     start_logging(settings.log_level, LOG_LINE, of_all)
     lines = LineWriter(lambda line: guarded(of_all.text(without_secrets(line))))
-    listeners = [] if settings.quiet else [TurnLines(lines, scores=settings.evaluate)]
+    says_turns = settings.log_level in ("debug", "info")
+    listeners = [TurnLines(lines, scores=settings.evaluate)] if says_turns else []
     async with run_proxy(settings, *listeners, privacy=privacy) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""

@@ -453,9 +453,10 @@ class Settings(
         types.NAMES, "Host names to accept in the headers Host and Origin, in addition to the proxy's own."
     )
     log_level: str = _admin(
-        types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
+        types.one_of("debug", "info", "warning", "error"),
+        "Minimum level of messages on stderr. The line for each turn is of level info.",
+        "info",
     )
-    quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.")
 
     def __post_init__(self) -> None:
         if self.upstream and self.agents:

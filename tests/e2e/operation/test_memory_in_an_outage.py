@@ -44,7 +44,7 @@ async def test_large_messages_while_the_store_is_away_fit_into_the_container(tmp
     request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     content, taken = json.dumps(request).encode(), []
     store = tmp_path / "turns.db"
-    with H11Agent(repeat) as agent, Proxy(agent.url, store, "--quiet") as proxy:
+    with H11Agent(repeat) as agent, Proxy(agent.url, store, "--log-level", "warning") as proxy:
         with closing(sqlite3.connect(store, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
 

@@ -67,8 +67,8 @@ def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path)
     assert f"store {store}: another proxy uses it" in text
 
 
-def test_quiet_prints_no_turns(agent: str, tmp_path: Path) -> None:
-    with Proxy(agent, tmp_path / "turns.db", "--quiet") as proxy:
+def test_a_higher_level_leaves_turns_out(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", "--log-level", "warning") as proxy:
         say(proxy)
         text = printed(proxy)
     assert TURN.findall(text) == []

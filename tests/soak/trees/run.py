@@ -112,7 +112,7 @@ async def soak(planned: Sequence[Message], setup: Setup, folder: Path, seed: int
 
 
 def _proxy(upstream: str, store: Any, folder: Path, setup: Setup) -> Proxy:
-    options = ("--store", str(store), "--quiet", "--log-level", "warning")
+    options = ("--store", str(store), "--log-level", "warning")
     if setup.named:
         upstream = ",".join(f"{name}={upstream}/{name}" for name in AGENTS)
     return Proxy(upstream, folder / "turns.db", *options)

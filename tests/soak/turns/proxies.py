@@ -97,10 +97,9 @@ class Proxies:
             "--push-url": self._push_url,
             "--push-allow": "127.0.0.1",
         }
-        flags = ["--quiet"]
         words = [word for option in options.items() for word in option]
         command = [sys.executable, self._setup.command]  # as users start it
-        return Proxy(self._upstream, self._folder / "turns.db", *words, *flags, command=command).__enter__()
+        return Proxy(self._upstream, self._folder / "turns.db", *words, command=command).__enter__()
 
     def entrances(self) -> list[Entrance]:
         """Of all proxies, also of one that is away."""
