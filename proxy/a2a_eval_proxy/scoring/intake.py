@@ -1,4 +1,4 @@
-"""Closed turns on their way to the store: redacted in a thread, in the order in which they came."""
+"""Closed turns on their way to the store, in the order in which they came; where rules redact, through a thread."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TurnIntake:
         self._next_batch_at = 0.0
         self._given, self._given_bytes = 0, 0
         self._taken, self._taken_bytes = 0, 0
-        """What the thread was given so far, and what of it it has passed on; it alone writes the last two."""
+        """What `_redact_and_store` was given so far, and what of it it has passed on; it alone writes the last two."""
 
     def is_full(self, size: int) -> bool:
         """Whether there is no room for a turn of that many bytes."""
@@ -112,7 +112,7 @@ class TurnIntake:
             self._count_taken(size)
 
         self._count_given(size)
-        self._thread.submit(redact_and_store)
+        self._run(redact_and_store)
         return True
 
     def redacted(self, turn: Turn) -> Turn:
@@ -139,7 +139,14 @@ class TurnIntake:
         if self._batch:
             self._next_batch_at = self._loop.time() + _GATHER_S
             batch, self._batch = self._batch, []
-            self._thread.submit(self._redact_and_store, batch)
+            self._run(partial(self._redact_and_store, batch))
+
+    def _run(self, redact_and_store: Callable[[], None]) -> None:
+        """In the redacting thread, which rules may keep busy; without rules a thread costs more than the work."""
+        if self._privacy.changes_turns:
+            self._thread.submit(redact_and_store)
+        else:
+            redact_and_store()
 
     def _count_given(self, size: int) -> None:
         self._given += 1
@@ -150,7 +157,7 @@ class TurnIntake:
         self._taken_bytes += size
 
     def _redact_and_store(self, batch: Sequence[tuple[Work, Turn, int]]) -> None:
-        """In the redacting thread."""
+        """See `_run`."""
         stored: tuple[list[tuple[Work, Turn]], list[tuple[Work, Turn]]] = [], []
         results: dict[str, Results] = {}
         for work, turn, size in batch:

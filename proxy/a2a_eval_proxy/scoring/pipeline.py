@@ -35,8 +35,7 @@ logger = logging.getLogger(__name__)
 
 _QUICK_BYTES = 20_000
 """A turn of that size at most is scored before it is stored, where its evaluators allow it; it has at most 20 calls.
-Two writes take 280 us of CPU more than the 350 of one (one turn at a time, SQLite); scoring it on the event loop would
-save 40."""
+Two writes take 280 us of CPU more than the 350 of one (one turn at a time, SQLite)."""
 
 _PART, _PART_BYTES, _CONVERSATIONS = 200, 8 * 1024 * 1024, 32
 """Turns, their bytes, and conversations that are scored together, at most."""

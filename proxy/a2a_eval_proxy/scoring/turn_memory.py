@@ -21,5 +21,4 @@ def memory_of(turn: Turn) -> int:
         size += _FINDING_BYTES + getsizeof(finding.message)
     for call in turn.tool_calls:
         size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
-        size += measured(call.arguments) if call.arguments else 0
-    return size
+    return size + measured(*[call.arguments for call in turn.tool_calls if call.arguments])
