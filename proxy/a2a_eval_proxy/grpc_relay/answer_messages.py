@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import orjson
 from a2a_tool_capture.wire import unknown_fields
@@ -17,18 +16,6 @@ from ..relay.steps import OwnUrls, Steps, parsed
 from ..relay.steps import decoded as decoded_within
 from .message_filter import MessageFilter
 from .messages import A2AMethod, as_json, decoded
-
-
-class _ShownMessage(NamedTuple):
-    """A message for its client and for capture."""
-
-    content: bytes | None
-    """None: the client gets nothing of it."""
-    answer: ReadAnswer | None
-    unread: str = ""
-    """Why there is no answer."""
-    problem: str = ""
-    """Why the extension cannot be removed."""
 
 
 class AnswerMessages:
@@ -50,6 +37,8 @@ class AnswerMessages:
             steps = message.decoding(self._head, self._exchange.max_bytes)
             received = yield from decoded_within(steps, waits=self._rules.asked)
         except ValueError as error:
+            if self._rules.asked:
+                raise UnreadableAnswerError(str(error)) from None
             self._unread(str(error))
             return message
         content = received
@@ -57,46 +46,39 @@ class AnswerMessages:
             content = yield OwnUrls(content)
         if not self._exchange.shows_tasks:
             return message if content is received else GrpcMessage(content)
-        shown = yield from parsed(partial(self._shown, content), len(content))
-        if shown.problem:
-            raise UnreadableAnswerError(shown.problem)
-        if shown.unread:
-            self._exchange.stop_reading("unreadable_message", f"a message of the agent cannot be read: {shown.unread}")
-        elif shown.answer is not None and self._exchange.unreadable is None:
-            self._report(shown.answer, now)
-        if shown.content is received:
+        shown, answer, unread = yield from parsed(partial(self._shown, content), len(content))
+        if unread:
+            self._unread(unread)
+        elif answer is not None and self._exchange.unreadable is None:
+            if self._method.streams:
+                self._exchange.event(answer.data, answer, now)
+            else:
+                self._exchange.reports.part(answer.data, now)
+                self._exchange.answer(200, answer, now)
+        if shown is received:
             return message
-        return None if shown.content is None else GrpcMessage(shown.content)
+        return None if shown is None else GrpcMessage(shown)
 
     def _unread(self, why: str) -> None:
-        if self._rules.asked:
-            raise UnreadableAnswerError(why)
         self._exchange.stop_reading("unreadable_message", f"a message of the agent cannot be read: {why}")
 
-    def _shown(self, content: bytes) -> _ShownMessage:
+    def _shown(self, content: bytes) -> tuple[bytes | None, ReadAnswer | None, str]:
+        """What the client gets of a message (None: nothing), the message as it is read, and why it cannot be read.
+
+        Raises UnreadableAnswerError where the extension cannot be removed.
+        """
         shown: bytes | None = content
         try:
             if self._filter is not None:
                 shown = self._filter.shown(content)
         except ValueError as error:
             if self._rules.asked:
-                return _ShownMessage(None, None, problem=str(error))
-        try:
-            return _ShownMessage(shown, self._read(content))
-        except ValueError as error:
-            return _ShownMessage(shown, None, unread=str(error))
-
-    def _read(self, content: bytes) -> ReadAnswer | None:
-        """The message as JSON. Raises ValueError."""
+                raise UnreadableAnswerError(str(error)) from None
         request = self._exchange.request
         if request is None:
-            return None
-        fields = as_json(decoded(self._method.response_type, content)) or unknown_fields(content)
-        return read_answer(orjson.dumps(fields), request, in_stream=self._method.streams, payload=fields)
-
-    def _report(self, answer: ReadAnswer, now: float) -> None:
-        if self._method.streams:
-            self._exchange.event(answer.data, answer, now)
-        else:
-            self._exchange.reports.part(answer.data, now)
-            self._exchange.answer(200, answer, now)
+            return shown, None, ""
+        try:
+            fields = as_json(decoded(self._method.response_type, content)) or unknown_fields(content)
+        except ValueError as error:
+            return shown, None, str(error)
+        return shown, read_answer(orjson.dumps(fields), request, in_stream=self._method.streams, payload=fields), ""

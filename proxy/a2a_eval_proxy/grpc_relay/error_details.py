@@ -14,30 +14,23 @@ from ..net.http2_streams import Fields
 
 def shown_error(trailers: Fields) -> Fields:
     """The trailers of an error for a client that did not ask for tool calls."""
-    return [
-        (name, shown) for name, value in trailers if (shown := _shown(value) if name == DETAILS else value) is not None
-    ]
+    found = [(name, _shown(value) if name == DETAILS else value) for name, value in trailers]
+    return [(name, value) for name, value in found if value is not None]
 
 
 def _shown(value: bytes) -> bytes | None:
+    """The details without the extension; None: details that cannot be read and may hold some of it.
+
+    An ErrorInfo loses the keys of the extension; another detail that names the extension is left out.
+    """
     try:
         encoded = decoded_value(value)
     except ValueError:
         return value  # its client cannot read it either
-    shown = shown_details(encoded)
-    return value if shown is encoded else shown and encoded_value(shown)
-
-
-def shown_details(encoded: bytes) -> bytes | None:
-    """The details for a client that did not ask for tool calls; None: details that cannot be read and may hold some.
-
-    An ErrorInfo loses the keys of the extension; another detail that names the extension is left out.
-    """
     if not names_extension(encoded):
-        return encoded
-    status = Status()
+        return value
     try:
-        status.ParseFromString(encoded)
+        status = Status.FromString(encoded)
         for detail in status.details:
             if detail.Is(ErrorInfo.DESCRIPTOR):
                 info = ErrorInfo.FromString(detail.value)
@@ -49,4 +42,4 @@ def shown_details(encoded: bytes) -> bytes | None:
     kept = [detail for detail in status.details if not names_extension(detail.value)]
     del status.details[:]
     status.details.extend(kept)
-    return bytes(status.SerializeToString())
+    return encoded_value(status.SerializeToString())

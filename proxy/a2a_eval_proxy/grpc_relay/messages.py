@@ -14,13 +14,13 @@ from typing import Any
 
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
-from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor import FieldDescriptor, FileDescriptor
 from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from ..protocol.operations import A2ARequest, Binding, Operation
+from ..protocol.operations import RPC_METHODS, A2ARequest, Binding, Operation
 from .later_fields import with_later_fields
 
 _SMALL = 256 * 1024
@@ -30,16 +30,11 @@ _MAX_VALUES = 100_000
 """As JSON, a value takes about 10 us, during which nothing else is relayed."""
 
 _OPERATIONS = {
-    "SendMessage": Operation.SEND,
-    "SendStreamingMessage": Operation.STREAM,
-    "GetTask": Operation.GET,
-    "ListTasks": Operation.LIST,
-    "CancelTask": Operation.CANCEL,
-    "SubscribeToTask": Operation.SUBSCRIBE,
+    **{method: operation for operation, (method, _) in RPC_METHODS.items()},
     "TaskSubscription": Operation.SUBSCRIBE,
-    "GetExtendedAgentCard": Operation.EXTENDED_CARD,
     "GetAgentCard": Operation.EXTENDED_CARD,
 }
+"""By the name of the method; both versions have the names of 1.0, but for two of 0.3."""
 
 _NAMES_TASK = ("taskId", "id", "name", "parent")
 """Fields of requests, of which the first one present names the task."""
@@ -57,20 +52,15 @@ class A2AMethod:
 
     def request(self, fields: dict[str, Any]) -> A2ARequest:
         """The request with these `fields` (its message as JSON), its user message not yet read."""
-        resource = next(filter(None, map(fields.get, _NAMES_TASK)), "")
+        resource = str(next(filter(None, map(fields.get, _NAMES_TASK)), ""))
         return A2ARequest(
             self.operation,
             Binding.GRPC,
-            task_id=_task_of(str(resource)) if resource else "",
+            task_id=resource.split("/")[1] if resource.startswith("tasks/") else resource,  # 0.3: tasks/ID
             includes_artifacts=fields.get("includeArtifacts") is True,
             legacy=self.legacy,
             has_webhook=self.operation is Operation.PUSH_CONFIG,
         )
-
-
-def _task_of(resource: str) -> str:
-    """The task's id in a request: in 0.3 within a resource name, as `tasks/ID`."""
-    return resource.split("/")[1] if resource.startswith("tasks/") else resource
 
 
 def _methods(file: FileDescriptor) -> dict[str, A2AMethod]:
@@ -78,23 +68,15 @@ def _methods(file: FileDescriptor) -> dict[str, A2AMethod]:
     for descriptor, legacy in ((file, False), (a2a_v0_3_pb2.DESCRIPTOR, True)):
         for service in descriptor.services_by_name.values():
             for method in service.methods:
+                other = Operation.PUSH_CONFIG if "PushNotificationConfig" in method.name else Operation.OTHER
                 found[f"/{service.full_name}/{method.name}"] = A2AMethod(
-                    _OPERATIONS.get(method.name, _other(method.name)),
-                    _class(method.input_type),
-                    _class(method.output_type),
+                    _OPERATIONS.get(method.name, other),
+                    GetMessageClass(method.input_type),
+                    GetMessageClass(method.output_type),
                     method.server_streaming,
                     legacy,
                 )
     return found
-
-
-def _other(method: str) -> Operation:
-    return Operation.PUSH_CONFIG if "PushNotificationConfig" in method else Operation.OTHER
-
-
-def _class(descriptor: Descriptor) -> type[Message]:
-    message_type: type[Message] = GetMessageClass(descriptor)
-    return message_type
 
 
 METHODS = _methods(with_later_fields(a2a_pb2.DESCRIPTOR))

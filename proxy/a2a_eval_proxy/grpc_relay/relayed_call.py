@@ -142,10 +142,12 @@ class RelayedCall:
                 raise RefusedCallError(ending(GrpcStatus.UNAVAILABLE, _NO_ADDRESS))
             self._record.sent_to(address)
             data, ended = (b"", True) if head.ended else await self._request()
-            agent = await self._agent.begin(address, self._agent_fields(head.fields))
+            trailers = [_TRAILERS] if _TRAILERS in head.fields else []
+            metadata = self._agent_metadata() if self._metadata is None else self._metadata
+            fields = [(b":method", dict(head.fields)[b":method"]), (b":path", self._path), *trailers, *metadata]
+            agent = await self._agent.begin(address, fields)
             agent.send_data(data, end=ended)
             del data
-            ended = ended or self._sent_at_once(agent)
             if agent.unsent or not ended:
                 sending = asyncio.get_running_loop().create_task(self._send(agent, ended=ended))
             await self._answer(agent)
@@ -245,7 +247,8 @@ class RelayedCall:
         if request is None or request.operation in SENDS_MESSAGE:
             self._trace_state = trace_state
         self._metadata = self._agent_metadata()
-        exchange.report_request(request, self._wire_head(self._metadata), body, CLOCK.now())
+        texts = [(name, value) for name, value in self._metadata if not name.endswith(b"-bin")]
+        exchange.report_request(request, RequestHead(b"POST", self._path, texts), body, CLOCK.now())
         if self._webhooks is not None and self._webhooks.problem:
             exchange.reports.finding("push_not_relayed", self._webhooks.problem)
         return message.frame
@@ -263,24 +266,6 @@ class RelayedCall:
             headers = offering_readable(headers)
         fields = self._relay.upstream.with_configured(headers)
         return [(name, value.strip(b" \t")) for name, value in fields]  # agents may refuse white space around it
-
-    def _agent_fields(self, head: Fields) -> Fields:
-        """The header section for the agent, but for its address."""
-        trailers = [_TRAILERS] if _TRAILERS in head else []
-        metadata = self._agent_metadata() if self._metadata is None else self._metadata
-        return [(b":method", dict(head)[b":method"]), (b":path", self._path), *trailers, *metadata]
-
-    def _wire_head(self, metadata: Fields) -> RequestHead:
-        """The call as an HTTP request, for the wire log, without binary metadata."""
-        texts = [(name, value) for name, value in metadata if not name.endswith(b"-bin")]
-        return RequestHead(b"POST", self._path, texts)
-
-    def _sent_at_once(self, agent: Http2Stream) -> bool:
-        """Send the agent what has arrived, as far as it takes it; whether that was the rest of the request."""
-        arrived, ended = self._client.arrived, False
-        while arrived and not (ended or agent.unsent):
-            ended = self._pass_on(arrived.popleft(), agent)
-        return ended
 
     async def _send(self, agent: Http2Stream, *, ended: bool) -> None:
         """Send the agent the rest of the request, as it comes and at the agent's pace."""

@@ -71,13 +71,17 @@ class CardRelay:
             raw = self.with_public_location(raw, public)
         if response.status != 200:
             return LocalResponse(response.status, raw, body)
+        changed = None
         try:
             card = _decoded(decoded_card(response, body))
         except (ValueError, RecursionError) as error:
             self._warn(f"the agent card could not be read; its URLs may lead past the proxy: {error}")
             card = None
-        rewritten = self._rewritten(card, public, is_own_card=scope["path"] in upstream.card_paths)
-        changed = _encoded(rewritten.card) if rewritten is not None and rewritten.changed else None
+        if isinstance(card, dict):
+            if scope["path"] in upstream.card_paths or not self._negotiation.known:  # one elsewhere may be another's
+                self._negotiation.learn(card, asyncio.get_running_loop().time())
+            rewritten = self.rewritten(card, public)
+            changed = _encoded(rewritten.card) if rewritten.changed else None
         return self._cacheable(LocalResponse(200, raw, body), changed, head, private=not self._public_url_is_fixed)
 
     def extended(
@@ -88,15 +92,20 @@ class CardRelay:
         Other callers may get another card, so a changed card is for its caller alone. The response to a JSON-RPC
         request (`in_envelope`) has no validators.
         """
-        content = self._rewritten_extended(decoded, public, in_envelope=in_envelope)
-        changed = None if content is decoded else content
+        try:
+            content = _decoded(decoded)
+        except (ValueError, RecursionError):
+            content = None
+        card = content.get("result") if in_envelope and isinstance(content, dict) else content
+        rewritten = self.rewritten(card, public) if isinstance(card, dict) else None
+        changed = None
+        if rewritten is not None and rewritten.changed:
+            changed = _encoded({**content, "result": rewritten.card} if in_envelope else rewritten.card)
         if response.status == 200 and not in_envelope:
             return self._cacheable(response, changed, head, private=True)
-        return (
-            response
-            if changed is None
-            else LocalResponse(response.status, _without_recomputed(response.headers), changed)
-        )
+        if changed is None:
+            return response
+        return LocalResponse(response.status, _without_recomputed(response.headers), changed)
 
     def _cacheable(
         self, response: LocalResponse, changed: bytes | None, head: ClientRequestHeaders, *, private: bool
@@ -116,24 +125,6 @@ class CardRelay:
             headers = _for_one_client(headers)
         return _unless_known(LocalResponse(200, headers, body), dict(head.forward))
 
-    def _rewritten_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
-        """The extended card in a response body (in a JSON-RPC `result`, or bare); `body` itself if unchanged."""
-        try:
-            content = _decoded(body)
-        except (ValueError, RecursionError):
-            return body
-        card = content.get("result") if in_envelope and isinstance(content, dict) else content
-        if not isinstance(card, dict):
-            return body
-        rewritten = self.rewritten(card, public)
-        if not rewritten.changed:
-            return body
-        if in_envelope:
-            content["result"] = rewritten.card
-        else:
-            content = rewritten.card
-        return _encoded(content)
-
     def with_public_location(self, headers: list[tuple[bytes, bytes]], public: str) -> list[tuple[bytes, bytes]]:
         """Response headers in which a `Location` under the upstream's URL is one under the proxy's."""
         located = [
@@ -143,13 +134,6 @@ class CardRelay:
             for name, value in headers
         ]
         return located if located == headers or self._public_url_is_fixed else _for_one_client(located)
-
-    def _rewritten(self, card: Any, public: str, *, is_own_card: bool) -> RewrittenCard | None:
-        if not isinstance(card, dict):
-            return None
-        if is_own_card or not self._negotiation.known:  # a card at another path may be another agent's
-            self._negotiation.learn(card, asyncio.get_running_loop().time())
-        return self.rewritten(card, public)
 
     def public_url(self, call: ClientRequestHeaders, configured: str | None) -> str:
         """The public URL as far as the metadata of a gRPC `call` shows it, which has no `Host`."""
