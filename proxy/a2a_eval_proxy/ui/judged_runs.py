@@ -65,7 +65,6 @@ class RunView:
     """
 
     status: RunOutcome
-    title: str
     passed: int
     judged: int
     gates_met: int
@@ -85,11 +84,6 @@ class RunView:
     def failed(self) -> int:
         return self.judged - self.passed
 
-    @property
-    def rate(self) -> float | None:
-        """The share of the conversations that passed; None if none was judged."""
-        return self.passed / self.judged if self.judged else None
-
 
 _WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unjudged": "What failed"}
 
@@ -103,7 +97,6 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
     failures_first = sorted(executed, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
     return RunView(
         status=report.outcome,
-        title=report.title,
         passed=statuses.count("passed"),
         judged=statuses.count("passed") + statuses.count("failed"),
         gates_met=sum(check["passed"] is not False for check in report.gates),

@@ -29,13 +29,12 @@ def runs(shown):
     return shown.admin
 
 
-def test_the_table_has_verdicts_links_and_a_trend(runs):
+def test_the_table_has_verdicts_and_links(runs):
     text = runs.get("/runs").text
     order = [text.index(f'<a href="runs/{name}">') for name in ("shop-2", "shop-1")]
     assert order == sorted(order)
     assert "2 of 2" in text
     assert "1 of 2" in text
-    assert 'aria-label="shop-1: 2 of 2 passed; shop-2: 1 of 2 passed"' in text
     assert "<script>alert" not in text
     assert 'href="runs/?name=.."' in text
 
