@@ -416,6 +416,9 @@ class Pipeline:
 
     async def _score_conversations(self, scorer: Scorer) -> None:
         assert self._executor is not None  # noqa: S101
+        # those with a turn that is about to be done are scored after that, once
+        awaited = {key for work in self._under_way.values() for key in work.conversations}
+        self._over = {key: None for key in self._over if key not in awaited}
         keys = list(self._over)[:_CONVERSATIONS]
         for key in keys:
             del self._over[key]
