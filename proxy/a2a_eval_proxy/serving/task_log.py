@@ -230,7 +230,8 @@ class TaskLog:
             else:  # nobody was there for what is notified from now on
                 await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
-            logger.error("what was observed last of tasks is not in their turns: %s", error)
+            if self.is_busy or self._open:
+                logger.error("what was observed last of tasks is not in their turns: %s", error)
         self._pass_on_those_behind(float("inf"))
         self._trouble.close()
 
