@@ -4,7 +4,7 @@ received and as decoded. Belongs to one event loop."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -106,9 +106,9 @@ class HeldBody:
         self.size += more
         self._memory.total += more
 
-    async def parse(self, work: Callable[[], T], size: int) -> T:
+    def parse(self, work: Callable[[], T], size: int) -> Awaitable[T]:
         """See `BodyMemory.parse`."""
-        return await self._memory.parse(work, size)
+        return self._memory.parse(work, size)
 
     async def decoded(self, decoding: Generator[int, bool, bytes]) -> bytes:
         """What a `content_coding.Decoding` decodes, as far as there is room for it. Raises what it raises."""

@@ -84,7 +84,8 @@ class ClientConnection(asyncio.Protocol):
 
     def hold(self, size: int) -> bool:
         """Count the bytes that have arrived and that nobody has taken; False, and nothing, where they are too many."""
-        if max(self._held, size) > SMALL_BYTES and not self.clients.capacity.hold(self._held, size, self.loop.time()):
+        is_small = size <= SMALL_BYTES and self._held <= SMALL_BYTES
+        if not is_small and not self.clients.capacity.hold(self._held, size, self.loop.time()):
             return False
         self._held = size
         return True

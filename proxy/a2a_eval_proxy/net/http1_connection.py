@@ -157,7 +157,7 @@ class Http1Connection(ClientConnection):
         ahead = len(self._parser.ahead)
         if not self.hold(self._parser.unfinished + ahead + body):
             self.refuse(503, "no_memory", "The proxy has no memory for the request. Try again later.")
-        elif max(ahead, body) <= _MAX_WAITING:
+        elif ahead <= _MAX_WAITING and body <= _MAX_WAITING:
             if self.read_paused:
                 self.read_paused = False
                 self.transport.resume_reading()
@@ -273,7 +273,8 @@ class Http1Exchange(ClientExchange):
         if self.gone or self.response.complete:
             return {"type": "http.disconnect"}
         body, self.body = self.body, b""
-        connection.taken()
+        if body:
+            connection.taken()
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     async def send(self, message: Message) -> None:

@@ -16,6 +16,8 @@ _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#]*)")
 _FIELD_BYTES = 128
 """Of the objects of a header field, besides its text."""
 
+_READ = frozenset({b"host", b"content-length", b"transfer-encoding", b"expect"})
+
 _INVALID = "Invalid HTTP request received."
 
 ASGI = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "root_path": ""}
@@ -161,6 +163,8 @@ class RequestParser:
         hosts = 0
         self.expects_continue = False
         for name, value in self._headers:
+            if name not in _READ:
+                continue
             if name == b"host":
                 hosts += 1
             elif name == b"content-length":

@@ -52,12 +52,9 @@ class RequestHead:
         """Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
         where a line break inside a value would make the agent read another request than this."""
         self.method = method
-        lines = [name + b": " + value for name, value in headers]
-        names = b"\r\n".join(lines).lower()
-        if b"content-length" in names or b"transfer-encoding" in names:
-            lines = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
-        self._content = content = b"\r\n".join([method + b" " + target + b" HTTP/1.1", *lines])
+        lines = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
         breaks = len(lines)
+        self._content = content = b"\r\n".join([method + b" " + target + b" HTTP/1.1", *lines])
         if content.count(b"\n") != breaks or content.count(b"\r") != breaks or b"\0" in content:
             raise UpstreamError("a header of the request holds a line break or a NUL")
 

@@ -83,7 +83,8 @@ def webhooks_in(body: bytes, *, is_config: bool = False, content_type: bytes = b
         raise UnclearWebhookError("it is not in UTF-8") from None
     if "\0" in text or body.startswith(codecs.BOM_UTF8):
         raise UnclearWebhookError("it is not in UTF-8 without a byte-order mark")
-    if not (is_config or "otification" in text.lower() or _ESCAPED_LETTER.search(text)):
+    has_escapes = ("\\u0" in text or not text.isascii()) and _ESCAPED_LETTER.search(text)
+    if not (is_config or "otification" in text.lower() or has_escapes):
         return []
     if has_too_many_values(body):
         raise UnclearWebhookError("it has too many values to be read")

@@ -269,11 +269,12 @@ class WholeReader(AnswerReader):
 
     def end(self, now: float) -> Steps[None]:
         exchange = self._exchange
-        yield from self._passed.end(now)
+        if self._rules.asked:
+            yield from self._passed.end(now)
         if exchange.unreadable is not None:
             return
         self.body, self._chunks = b"".join(self._chunks), []
-        self.content = yield from self._decoded(self.body)
+        self.content = (yield from self._decoded(self._coding, self.body)) if self._coding else self.body
         if self.content is None:
             if self._rules.asked and exchange.unreadable is not None:
                 raise UnreadableAnswerError(exchange.unreadable.message)
@@ -285,10 +286,8 @@ class WholeReader(AnswerReader):
         else:
             yield self.body
 
-    def _decoded(self, body: bytes) -> Steps[bytes | None]:
-        if not self._coding:
-            return body
-        steps = decoding(self._coding, body, self._exchange.max_bytes)
+    def _decoded(self, coding: list[str], body: bytes) -> Steps[bytes | None]:
+        steps = decoding(coding, body, self._exchange.max_bytes)
         try:
             return (yield from decoded(steps, waits=self._rules.asked))
         except DecodedTooLargeError as error:

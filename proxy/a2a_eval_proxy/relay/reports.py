@@ -61,7 +61,7 @@ class Reports:
 
     def refused(self, status: str, now: float, *, mismatch: bool) -> None:
         """The agent ended the exchange with an error: see `Exchange.refused`."""
-        self._tell(lambda: self._exchange.refused(status, now, mismatch=mismatch))
+        self._tell(self._exchange.refused, status, now, mismatch=mismatch)
 
     def finding(self, code: str, message: str) -> None:
         """Something did not reach the client, or was not asked for, while the rest is read."""
@@ -71,13 +71,13 @@ class Reports:
         """The exchange has ended; `rest` is the beginning of an event that was not complete then. `lost`: nothing of
         the agent can complete the turn."""
         now, lost = CLOCK.now(), lost or self._has_failed
-        self._attempt(lambda: self._exchange.end(now, problem=problem, lost=lost))
+        self._attempt(self._exchange.end, now, problem=problem, lost=lost)
         if self._wire is not None:
             self._tell(self._wire.end, now, problem.code if problem is not None else "", rest)
 
     def notified(self, task_id: str) -> None:
         """A webhook which the request set was notified of this task."""
-        self._attempt(lambda: self._exchange.notified(task_id, CLOCK.now()))
+        self._attempt(self._exchange.notified, task_id, CLOCK.now())
 
     @property
     def is_closed(self) -> bool:

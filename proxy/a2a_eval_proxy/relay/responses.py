@@ -15,7 +15,15 @@ from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import response_headers
 from ..protocol.operations import Operation
 from ..store import StoreError
-from .answer_readers import DESCRIBE_BODY, AnswerHead, AnswerReader, Rules, WholeReader, reader_of
+from .answer_readers import (
+    DESCRIBE_BODY,
+    AnswerHead,
+    AnswerReader,
+    Rules,
+    UnreadableAnswerError,
+    WholeReader,
+    reader_of,
+)
 from .client_request import BODILESS, ClientRequest, RelayContext
 from .relayed_exchange import RelayedExchange
 from .shell import run
@@ -82,33 +90,25 @@ class ResponseRelay:
             logger.warning("%s could not be read; its URLs may %s", what, harm)
 
     async def _relay_body(self, reader: AnswerReader, change: _Change | None = None) -> None:
-        try:
-            await self._pass_on(reader, change)
-        except BaseException:
-            if self._exchange.unreadable is None:
-                self._exchange.rest = reader.rest
-            raise
-
-    async def _pass_on(self, reader: AnswerReader, change: _Change | None) -> None:
         client = self._client
         show = partial(self._show, reader, change)
-        if not reader.holds_head:
-            await self._send_head(reader)
-        while chunk := await self._read(reader):
-            await run(reader.feed(chunk, CLOCK.now()), client.held, show, self._restored)
-        if not reader.shows_end:
-            await client.finish()
-            client.exchange.cancels = False  # the client may leave now
-        await run(reader.end(CLOCK.now()), client.held, show, self._restored)
-        if reader.shows_end and not reader.holds_head:
-            self._exchange.end()
-            await client.finish()
-
-    async def _read(self, reader: AnswerReader) -> bytes:
         try:
-            return await self._response.read()
-        except UpstreamError:
-            if self._client.status is None:  # so that the client sees an aborted response as aborted
+            if not reader.holds_head:
+                await self._send_head(reader)
+            while chunk := await self._response.read():
+                await run(reader.feed(chunk, CLOCK.now()), client.held, show, self._restored)
+            if not reader.shows_end:
+                await client.finish()
+                client.exchange.cancels = False  # the client may leave now
+            await run(reader.end(CLOCK.now()), client.held, show, self._restored)
+            if reader.shows_end and not reader.holds_head:
+                self._exchange.end()
+                await client.finish()
+        except BaseException as error:
+            if self._exchange.unreadable is None:
+                self._exchange.rest = reader.rest
+            is_cut = isinstance(error, UpstreamError) and not isinstance(error, UnreadableAnswerError)
+            if is_cut and client.status is None:  # so that the client sees an aborted response as aborted
                 await self._send_head(reader)
             raise
 
