@@ -78,9 +78,6 @@ class Negotiation:
             self.refresh(now)
         return self._own_card
 
-    def stale(self, now: float) -> bool:
-        return now >= self._known_until
-
     def refresh(self, now: float) -> asyncio.Task[None]:
         """Fetch the card in the background; returns the fetch, which may be running already."""
         if self._refreshing is None or self._refreshing.done():
@@ -90,23 +87,17 @@ class Negotiation:
 
     def undecided(self, now: float) -> bool:
         """Whether there was no card yet, and one may arrive soon."""
-        return not (self.known or self._first_wait_failed) and (
-            self.stale(now) or (self._refreshing is not None and not self._refreshing.done())
-        )
-
-    async def wait_first(self, now: float) -> None:
-        """Before the very first request: learn whether the card declares the extension."""
-        _, waiting = await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
-        if waiting:
-            self._first_wait_failed = True
+        is_loading = self._refreshing is not None and not self._refreshing.done()
+        return not (self.known or self._first_wait_failed) and (now >= self._known_until or is_loading)
 
     async def prepare(self, now: float) -> None:
-        """Before a request: refresh the card if it is old; waits only for the very first one."""
-        if now < self._known_until and (self.known or self._refreshing is None or self._refreshing.done()):
-            return
+        """Before a request: refresh the card if it is old; waits only for the very first one, to learn whether it
+        declares the extension."""
         if self.undecided(now):
-            await self.wait_first(now)
-        elif self.stale(now):
+            _, waiting = await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
+            if waiting:
+                self._first_wait_failed = True
+        elif now >= self._known_until:
             self.refresh(now)
 
     def stop_asking(self, reason: str) -> None:

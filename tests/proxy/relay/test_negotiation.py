@@ -43,7 +43,7 @@ class Agent:
 )
 async def test_when_the_extension_is_wanted(mode: str, card: Any, wanted: bool) -> None:
     negotiation = Negotiation(mode, Agent(card).fetch)
-    await negotiation.wait_first(0.0)
+    await negotiation.prepare(0.0)
     assert negotiation.wants_extension is wanted
     assert negotiation.known
 
@@ -66,7 +66,7 @@ def test_a_request_that_could_not_be_read_is_not_asked_in() -> None:
 )
 async def test_without_a_card_nothing_is_known(problem: Exception) -> None:
     negotiation = Negotiation("declared", Agent(problem).fetch)
-    await negotiation.wait_first(0.0)
+    await negotiation.prepare(0.0)
     assert not negotiation.known
     assert not negotiation.wants_extension
 
@@ -75,7 +75,7 @@ async def test_the_first_request_waits_but_not_for_ever() -> None:
     agent = Agent(DECLARING)
     agent.answers.clear()
     negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01)
-    await negotiation.wait_first(0.0)
+    await negotiation.prepare(0.0)
     assert not negotiation.known
     agent.answers.set()
     await negotiation.refresh(0.0)
@@ -89,7 +89,7 @@ async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its
     negotiation = Negotiation("declared", agent.fetch)
     negotiation.refresh(0.0)
     assert negotiation.undecided(0.1)
-    waiting = asyncio.ensure_future(negotiation.wait_first(0.1))
+    waiting = asyncio.ensure_future(negotiation.prepare(0.1))
     await asyncio.sleep(0)
     agent.answers.set()
     await waiting
@@ -101,7 +101,7 @@ async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its
 async def test_requests_do_not_wait_for_an_agent_that_just_had_no_card() -> None:
     negotiation = Negotiation("declared", Agent(ValueError("no card")).fetch)
     assert negotiation.undecided(0.0)
-    await negotiation.wait_first(0.0)
+    await negotiation.prepare(0.0)
     assert not negotiation.undecided(0.9)
     assert negotiation.undecided(1.0)
 
@@ -111,7 +111,7 @@ async def test_a_card_that_never_comes_delays_one_request_and_not_each() -> None
     agent.answers.clear()
     negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01)
     assert negotiation.undecided(0.0)
-    await negotiation.wait_first(0.0)
+    await negotiation.prepare(0.0)
     assert not negotiation.undecided(0.1)
     agent.answers.set()
     await negotiation.refresh(0.1)  # in vain, too
@@ -124,17 +124,20 @@ async def test_a_card_that_never_comes_delays_one_request_and_not_each() -> None
 async def test_many_first_requests_fetch_the_card_once() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch)
-    await asyncio.gather(*(negotiation.wait_first(0.0) for _ in range(10)))
+    await asyncio.gather(*(negotiation.prepare(0.0) for _ in range(10)))
     assert agent.asked == 1
 
 
 async def test_knowledge_grows_stale() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch, ttl_s=30.0)
-    assert negotiation.stale(0.0)
     negotiation.learn(DECLARING, 100.0)
-    assert not negotiation.stale(129.0)
-    assert negotiation.stale(130.0)
+    await negotiation.prepare(129.0)
+    await asyncio.sleep(0)
+    assert agent.asked == 0
+    await negotiation.prepare(130.0)
+    await asyncio.sleep(0)
+    assert agent.asked == 1
     assert negotiation.wants_extension  # until something else is known
 
 
@@ -152,8 +155,10 @@ async def test_an_agent_that_is_down_is_asked_once_a_second() -> None:
     agent = Agent(UpstreamUnreachableError("down"))
     negotiation = Negotiation("declared", agent.fetch)
     await negotiation.refresh(100.0)
-    assert not negotiation.stale(100.9)
-    assert negotiation.stale(101.0)
+    await negotiation.prepare(100.9)
+    assert agent.asked == 1
+    await negotiation.prepare(101.0)
+    assert agent.asked == 2
 
 
 async def test_what_was_known_outlives_an_agent_that_is_down() -> None:
