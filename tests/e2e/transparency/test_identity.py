@@ -97,7 +97,7 @@ def test_secrets_reach_the_agent_and_nothing_else(
     for request in requests:
         headers = [(name, value) for name, value in request["headers"] if name in ("authorization", "x-api-key")]
         assert headers == [("authorization", f"Bearer {token}"), ("x-api-key", key)], request["path"]
-    assert {"/v1/traces", "/v1/metrics"} <= collector.paths
+    assert "/v1/traces" in collector.paths
     assert "artifact please" in shown
     assert [secret for secret in SECRETS if secret in shown] == []
 
