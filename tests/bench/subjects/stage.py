@@ -44,8 +44,8 @@ def forward_only() -> None:
 def drop_turns() -> None:
     from a2a_eval_proxy.scoring.pipeline import Pipeline
 
-    def take(pipeline: Any, turn: object) -> None:
-        pipeline._metrics.turns_closed += 1
+    def take(pipeline: Any, turn: object, *, again: bool = False) -> None:
+        pipeline._metrics.turns_closed += not again
 
     Pipeline.take = take
 

@@ -86,7 +86,7 @@ async def test_every_proxy_of_a_shared_store_tells_what_waits_and_for_how_many_w
         backlog = await store.work.backlog()
         assert (backlog.turns, backlog.workers) == (30, 0)
         with psycopg.connect(url, autocommit=True) as other:
-            other.execute("UPDATE turns SET stored_at = now() - interval '1 hour' WHERE turn_id = 'turn-0007'")
+            other.execute("UPDATE turns SET stored_at = extract(epoch from now()) - 3600 WHERE turn_id = 'turn-0007'")
             other.execute(
                 "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now()), (now() - interval '2 min')"
             )
