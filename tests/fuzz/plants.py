@@ -137,9 +137,9 @@ PLANTS = {
         "tasks of several agents with the same id are taken for one",
         (
             Edit(
-                "capture.task_table",
-                "        self.named: dict[str, TaskRecord] = {}\n",
-                "        self.named = TaskTable.planted = getattr(TaskTable, 'planted', {})\n",
+                "capture.turn_book",
+                "        self._named: dict[str, OwnTask] = {}\n",
+                "        self._named = TurnBook.planted = getattr(TurnBook, 'planted', {})\n",
             ),
         ),
         kind="agents",
