@@ -113,7 +113,7 @@ BODIES = {
 ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
-    *((TaskLog, name) for name in ("put", "passed_on")),
+    *((TaskLog, name) for name in ("put", "behind")),
     (Pipeline, "take"),
     *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),
