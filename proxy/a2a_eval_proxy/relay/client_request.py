@@ -26,7 +26,7 @@ from ..settings.settings import TrafficSettings
 from ..telemetry.counters import Metrics
 from .card_relay import CardRelay
 from .negotiation import Negotiation
-from .opted_in_tasks import Callers, OptedInTasks, Request
+from .opted_in_tasks import Callers, OptedInTasks
 from .relayed_exchange import RelayedExchange
 from .reports import Reports
 from .upstream import Upstream
@@ -122,7 +122,7 @@ class RelayContext:
 
     def caller(self, head: ClientRequestHeaders, query: bytes, peer: str | None) -> bytes | None:
         """The key of the caller (`Callers.key`), whose IP address is `peer`."""
-        return self.callers.key(Request(head.forward, query, peer), self.negotiation.api_keys)
+        return self.callers.key(head.forward, query, peer, self.negotiation.api_keys)
 
 
 class ClientRequest:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable
-from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from a2a_tool_capture.recent import RecentKeys
@@ -64,22 +63,15 @@ class OptedInTasks:
         return task_id in self._with_webhook
 
 
-class Request(NamedTuple):
-    """The parts of a request that identify its caller: headers (names in lower case), query, the peer's IP address."""
-
-    headers: Headers
-    query: bytes
-    peer: str | None
-
-
 class Callers:
     """Distinguishes callers by their credentials; keeps no secret, only a hash under a random key."""
 
     def __init__(self) -> None:
         self._hash_key = secrets.token_bytes(32)
 
-    def key(self, request: Request, declared: Iterable[ApiKey] = ()) -> bytes | None:
-        """The caller's key; None for a caller that cannot be recognized again.
+    def key(self, headers: Headers, query: bytes, peer: str | None, declared: Iterable[ApiKey] = ()) -> bytes | None:
+        """The caller's key; None for a caller that cannot be recognized again. Names of `headers` are in lower case,
+        `peer` is an IP address.
 
         Requests with the same credentials have the same caller: Authorization, cookies, API keys under the usual
         names and under those that the card declares. Without credentials the caller is the peer's IP address, together
@@ -87,16 +79,16 @@ class Callers:
         only separates callers of one peer, so forging it does not make the caller of another peer.
         """
         names = _CREDENTIALS | {key.name.lower().encode() for key in declared if key.place == "header"}
-        shown = sorted(item for item in request.headers if item[0] in names and item[1].strip())
+        shown = sorted(item for item in headers if item[0] in names and item[1].strip())
         parameters = {key.name for key in declared if key.place == "query"}
         if parameters:
-            query = parse_qsl(request.query.decode("latin-1"))
-            shown += sorted((name.encode(), value.encode()) for name, value in query if name in parameters)
+            asked = parse_qsl(query.decode("latin-1"))
+            shown += sorted((name.encode(), value.encode()) for name, value in asked if name in parameters)
         if not shown:
-            if not request.peer:
+            if not peer:
                 return None
-            shown = [item for item in request.headers if item[0] in _FORWARDED_FOR]
-            shown.append((b"", request.peer.encode()))
+            shown = [item for item in headers if item[0] in _FORWARDED_FOR]
+            shown.append((b"", peer.encode()))
         digest = hashlib.blake2b(key=self._hash_key, digest_size=16)
         for part in (part for item in shown for part in item):
             digest.update(b"%d:%b" % (len(part), part))
