@@ -117,6 +117,7 @@ class TaskLog:
         self._dirty: dict[str, float] = {}
         """The tasks that are to be folded, and when, by key."""
         self._beat_at = 0.0
+        """When this proxy said last that it is there; 0 as long as it was not."""
         self._gone: dict[str, float] = {}
         """The proxies that were killed, and when they were there last."""
         self._folding = False
@@ -225,9 +226,9 @@ class TaskLog:
             await self._work(at_once=True)
             for key in [] if self._keeps_open else list(self._open):
                 await self._fold(key, stops=True)
-            if self._store.shared:
+            if self._beat_at and self._store.shared:
                 await self._log.leave(self._source)
-            else:  # nobody was there for what is notified from now on
+            elif self._beat_at:  # nobody was there for what is notified from now on
                 await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
             if self.is_busy or self._open:

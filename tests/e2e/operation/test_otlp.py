@@ -66,7 +66,7 @@ def nested(levels: int) -> bytes:
         pytest.param(lambda: gzip.compress(BODY)[:-4], PROTOBUF, "gzip", 400, id="gzip cut short"),
         pytest.param(lambda: BODY[:-3], PROTOBUF, "", 400, id="protobuf cut short"),
         pytest.param(lambda: os.urandom(4096), PROTOBUF, "", 400, id="noise"),
-        pytest.param(lambda: b"[" * 2 * MIB, JSON, "", 400, id="brackets"),
+        pytest.param(lambda: b"[" * 2 * MIB, JSON, "", 413, id="brackets"),
         pytest.param(lambda: nested(30), JSON, "", 200, id="values in values"),
         pytest.param(lambda: nested(20_000), JSON, "", 400, id="values in values without end"),
         pytest.param(lambda: with_attribute(10 * MIB), PROTOBUF, "", 200, id="an attribute of 10 MiB"),

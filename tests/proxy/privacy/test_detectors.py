@@ -57,6 +57,7 @@ def found(name: str, text: str) -> list[str]:
             ["2001:db8::1", "2001:db8::2", "2001:db8::3"],
         ),
         ("ip", "2001%3Adb8%3A%3A1%3A, fe80::", ["2001%3Adb8%3A%3A1", "fe80::"]),
+        ("ip", "task.203.0.113.77[0], task.2001:db8::7", ["203.0.113.77", "2001:db8::7"]),
         ("ip", "at 10:30:00, std::string, 1.2.3, 1.2.3.4.5, 300.1.1.1", []),
         ("ip", "where: task.artifacts[0].203.0.113.77", ["203.0.113.77"]),
         ("token", "Authorization: Bearer abc.def-123", ["abc.def-123"]),
