@@ -141,6 +141,11 @@ PLANTS = {
                 "        self._named: dict[str, OwnTask] = {}\n",
                 "        self._named = TurnBook.planted = getattr(TurnBook, 'planted', {})\n",
             ),
+            Edit(
+                "serving.task_log",
+                "            key = task_key(self._agent.key, task_id, self._agent.name)\n",
+                "            key = task_key('', task_id)\n",
+            ),
         ),
         kind="agents",
     ),
