@@ -39,6 +39,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     ROOT.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="versions-", dir=ROOT, ignore_cleanup_errors=True) as name:
+        Path(name, ".git").mkdir()  # `init` writes its job at the top of a repository: not of this one
         yield Path(name)
 
 
