@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -140,7 +140,8 @@ class PostgresServer:
             self._process.wait(_OVERLOOKED_AFTER_S)
         except subprocess.TimeoutExpired:
             for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended since
+                    os.kill(int(child), signal.SIGKILL)
             self._process.wait(PATIENCE_S)
         self._process = None
 
