@@ -20,6 +20,7 @@ from a2a_eval_proxy.relay import wire_log
 from a2a_eval_proxy.relay.wire_log import WireExchange, WireLog
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.serving.task_log import TaskLog
+from a2a_eval_proxy.store.observations import ObservationTable
 from a2a_eval_proxy.store.write_queue import QueuedWrites
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
@@ -111,10 +112,11 @@ BODIES = {
 }
 
 ENTRIES: list[tuple[type, str]] = [
-    *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report")),
+    *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report", "over")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((TaskLog, name) for name in ("put", "behind")),
-    (Pipeline, "take"),
+    *((Pipeline, name) for name in ("take", "keep_open", "written", "found_late")),
+    *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),
     *((WireExchange, name) for name in ("answered", "part", "end")),
