@@ -45,8 +45,8 @@ class OwnTask:
     fold: TaskFold
     turn: Turn
     began_at: float
-    held: list[Observation] = field(default_factory=list)
-    """What exchanges have shown."""
+    held: list[tuple[Observation, int]] = field(default_factory=list)
+    """What exchanges have shown, and the memory that it takes at most."""
     held_bytes: int = 0
     exchanges: dict[str, ReportedExchange] = field(default_factory=dict)
     """Those that report to it and have not ended, by id."""
@@ -238,7 +238,7 @@ class TurnBook:
         observation = {"kind": "finding", "exchange": "", "at": now, "finding": finding.to_dict()}
         own = self._named.get(task_id)
         if own is not None:
-            own.held.append(observation)
+            own.held.append((observation, 0))
             own.fold.found(finding)
         else:
             self._known.add(task_id)
@@ -319,7 +319,7 @@ class TurnBook:
 
     def _take(self, own: OwnTask, exchange: ReportedExchange, observation: Observation, size: int) -> None:
         exchange.own, own.exchanges[exchange.exchange_id] = own, exchange
-        own.held.append(observation)
+        own.held.append((observation, size))
         own.held_bytes += size
         self._held_bytes += size
         take(own.fold, observation)
@@ -366,11 +366,11 @@ class TurnBook:
         if other is not None:
             self._hand_over(other, task_id)
         self._known.add(task_id)
-        for observation in own.held:
+        for observation, size in own.held:
             if observation["kind"] == "sent":  # as the turn began: the fold has added to it
                 began = replace(own.turn, task_id="", findings=[], first_event_at=None, status="open")
                 observation = {**observation, "turn": turn_to_json(began)}
-            self._observe(task_id, observation, 0)
+            self._observe(task_id, observation, size)
         own.turn.task_id = task_id
 
     def _make_room(self, now: float) -> None:

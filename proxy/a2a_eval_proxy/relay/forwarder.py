@@ -314,15 +314,17 @@ class _RequestRelay:
                 if not client.held.take(len(chunk)) or client.held.size > limit:
                     complete, kept = False, [kept[0][:SMALL_BYTES]]
                     client.held.drop()
-            if chunk:
-                yield chunk
             if not message.get("more_body"):
                 break
+            if chunk:
+                yield chunk
             message = await client.receive()
         client.body = b"".join(kept)
-        if complete:
+        if complete:  # before its end is sent: the agent's answer is read by what the request is
             await self._take_request(exchange)
         self._report_request(exchange, complete=complete)
+        if chunk:
+            yield chunk
 
     async def _report_failure(self, error: UpstreamError, exchange: RelayedExchange) -> None:
         """Report that the agent did not respond, or not completely, to the client and to capture."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture import Finding, Severity, ToolCall
-from a2a_tool_capture.recent import Recent
+from a2a_tool_capture.recent import Recent, RecentKeys
 from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
 
@@ -38,10 +38,11 @@ from ..turn import Turn
 logger = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES = share(16)
-"""Of all agents: of observations that the store has not taken; further events are left out."""
+"""Of all agents: of observations that the store has not taken, where one event has no more; further events are left
+out."""
 
 MAX_TASK_BYTES = 16 * 1024 * 1024
-"""Of the observations of one task by this proxy; further events are left out."""
+"""Of the observations of one task by this proxy, where one event has no more; further events are left out."""
 
 _PAUSE_S, _OTHERS_S, _RETRY_S = 0.02, 0.1, 1.0
 SWEEP_S = 4.0
@@ -111,7 +112,8 @@ class TaskLog:
         """By task id."""
         self._unsent_bytes = 0
         self._bytes: Recent[str, int] = Recent(10_000)
-        self._left_out: set[str] = set()
+        self._left_out: RecentKeys[tuple[str, str]] = RecentKeys(10_000)
+        """Tasks, and exchanges of which events were left out: the turn of each is to say so."""
         self._task_ids: Recent[str, str] = Recent(100_000)
         """By key."""
         self._dirty: dict[str, float] = {}
@@ -143,14 +145,17 @@ class TaskLog:
         """Keep an observation that takes at most `size` bytes. Neither waits nor raises."""
         known = self._bytes.get(task_id, 0) + size
         if observation["kind"] == "event" and size:
-            if known > MAX_TASK_BYTES or self._unsent_bytes + self._log.held_bytes + size > self._max_unsent_bytes:
-                if task_id in self._left_out:
+            others = self._unsent_bytes + self._log.held_bytes
+            if known > max(MAX_TASK_BYTES, size) or others + size > max(self._max_unsent_bytes, size):
+                if (task_id, observation["exchange"]) in self._left_out:
                     return
-                self._left_out.add(task_id)
+                self._left_out.add((task_id, observation["exchange"]))
                 finding = EVENTS_LEFT_OUT.to_dict()
                 observation, size = {**observation, "kind": "finding", "finding": finding, "event": None}, 0
             else:
                 self._bytes[task_id] = known
+        if observation["kind"] == "ended" and (task_id, observation["exchange"]) in self._left_out:
+            observation = {**observation, "findings": [*observation["findings"], EVENTS_LEFT_OUT.to_dict()]}
         if (event := observation.get("event")) is not None and (conversation := conversation_of(event)):
             self._conversations[task_id] = conversation
         self._unsent_bytes += size
