@@ -86,8 +86,8 @@ class ReadRequest(NamedTuple):
 
 
 class ExchangeBook(Protocol):
-    """What exchanges report to: a `TurnBook`, or a `ForwardingBook`. What `open` and `watch` return has `findings`, and
-    the `turn` that the exchange opened, as long as that is open."""
+    """What exchanges report to: a `TurnBook`. What `open` and `watch` return has `findings`, and the `turn` that the
+    exchange opened, as long as that is open."""
 
     @property
     def unread(self) -> tuple[DialectMark, ...]: ...

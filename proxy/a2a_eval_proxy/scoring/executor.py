@@ -1,4 +1,4 @@
-"""Where turns and conversations are scored: not on the event loop that serves traffic."""
+"""Where turns and conversations are scored that take more than a moment: not on the event loop of traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relays the webhooks of one agent, and keeps its notifications for the wire of their turns."""
+"""Keeps the notifications of one agent for the wire of their turns."""
 
 from __future__ import annotations
 

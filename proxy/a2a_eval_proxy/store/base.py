@@ -104,7 +104,7 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class KeptVerdict:
-    """The suites that judge a run (`runs.verdicts.Plan`), and what they said of it; all in JSON forms. `of` has the
+    """The suites that judge a run (`runs.run_result.Plan`), and what they said of it; all in JSON forms. `of` has the
     numbers of the run (`RunSummary.numbers`) at that moment; empty: they do not matter, the verdict stands."""
 
     suite: str

@@ -134,7 +134,6 @@ def _values(columns: int, rows: int) -> str:
 
 
 @lru_cache
-@lru_cache
 def _names(rows: int) -> str:
     return f"INSERT INTO turn_names (turn_id, name) VALUES {_values(2, rows)} ON CONFLICT DO NOTHING"  # noqa: S608  # fixed texts
 
