@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from typing import TypeAlias
 
 from a2a_tool_capture.models import ToolCall
@@ -12,6 +13,9 @@ from .pairing import Pair, Table, items, maximum_matching
 
 MAX_REORDERED = 1_000
 """Maximum number of calls whose overlaps are looked for; more keep their order."""
+
+MAX_SEARCHED = 12
+"""Maximum number of calls of which all orders are compared; of more, one that is good is found."""
 
 Span: TypeAlias = tuple[float, float]
 """Begin and end, in seconds."""
@@ -62,7 +66,7 @@ def in_some_order(pair: Pair, free: Sequence[int]) -> Pair:
 def _order(table: Table, free: Sequence[int]) -> list[int]:
     """The right items, those that are expected early first, as far as the items that are not `free` allow it."""
     size = len(free)
-    wanted = _wanted(table, free)
+    wanted = _chain(table, free) if size <= MAX_SEARCHED else _wanted(table, free)
     order: list[int] = []
     left = (1 << size) - 1
     while left:
@@ -76,6 +80,28 @@ def _order(table: Table, free: Sequence[int]) -> list[int]:
         order.append(chosen)
         left ^= 1 << chosen
     return order
+
+
+def _chain(table: Table, free: Sequence[int]) -> dict[int, int]:
+    """The left item that each right item is paired with in the best order of all."""
+    before: list[int] = []  # of each right item, those that come before it in any order, as bits
+    for right, overlaps in enumerate(free):
+        earlier = ((1 << right) - 1) & ~overlaps
+        for other in items(earlier):
+            earlier |= before[other]
+        before.append(earlier)
+
+    @cache
+    def best(left: int, placed: int) -> tuple[tuple[int, int], ...]:
+        if left == len(table):
+            return ()
+        found = best(left + 1, placed)
+        for right in items(table[left] & ~placed):
+            pairs = ((left, right), *best(left + 1, placed | before[right] | 1 << right))
+            found = max(found, pairs, key=len)
+        return found
+
+    return {right: left for left, right in best(0, 0)}
 
 
 def _wanted(table: Table, free: Sequence[int]) -> dict[int, int]:
