@@ -130,8 +130,7 @@ class AgentCapture:
         """No more requests come: fold what is left, and leave open turns to a later process, or close them."""
         if self._running is not None:
             self._running.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._running
+            await asyncio.gather(self._running, return_exceptions=True)
         self.book.close_all(CLOCK.now())
         try:
             async with asyncio.timeout(timeout_s):

@@ -247,9 +247,6 @@ def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path
     unknown = run("show", "mondy", *where)
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "no turn 'mondy', and no run 'mondy' (did you mean monday?); the store has monday, tuesday" in unknown.stderr
-    shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy show mon", "COMP_CWORD": "2"}
-    completed = run(**shell, A2A_EVAL_PROXY_STORE=where[1])
-    assert completed.stdout.strip() == "plain,monday"
 
 
 def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
@@ -264,8 +261,6 @@ def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
     unknown = run("evaluators", "tool_count")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "did you mean tool_call_count?" in unknown.stderr
-    shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy evaluators tool_err"}
-    assert run(**shell, COMP_CWORD="2").stdout.strip() == "plain,tool_error"
     assert json.loads(run("schema").stdout)["title"] == "a2a-eval-proxy suite"
 
 

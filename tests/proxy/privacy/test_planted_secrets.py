@@ -16,8 +16,6 @@ from urllib.parse import quote
 
 import pytest
 from a2a_eval_proxy.capture.exchange import RequestFacts
-from a2a_eval_proxy.capture.task_fold import FoldRules
-from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content
@@ -44,6 +42,7 @@ from hypothesis import strategies as st
 from judges.fake_api import KEY, MODEL, FakeApi
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from support.folded import Folded
 from support.live import heard
 from support.read_exchange import ReadExchange
 from tool_call_evaluators.suite import Suite, parse_case, parse_suite
@@ -157,15 +156,16 @@ class Exchanged:
         pass_on(self.facts, self.request, self.answer, pipeline)
 
 
-def nothing_observed(task_id: str, observation: Any, size: int) -> None:
-    raise AssertionError("one exchange is all there is of the task")
-
-
 def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
-    exchange = ReadExchange(TurnBook(FoldRules(), "proxy", nothing_observed, pipeline.take), facts, new_turn_id())
+    folded = Folded()
+    exchange = ReadExchange(folded.book, facts, new_turn_id())
     exchange.request(None, request, 1.0)
     exchange.answer(200, answer, 2.0)
     exchange.end(3.0)
+    folded.now = 3.0 + folded.rules.timeout_s + 1
+    folded.book.expire(folded.now)
+    for turn in folded.closed:
+        pipeline.take(turn)
 
 
 def spots(value: Any) -> Iterator[tuple[Any, Any]]:
