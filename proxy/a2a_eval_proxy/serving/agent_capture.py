@@ -7,7 +7,6 @@ import heapq
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from ..capture.task_fold import FoldRules
 from ..capture.turn_book import MAX_HELD_BYTES, TurnBook

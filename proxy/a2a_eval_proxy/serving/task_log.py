@@ -128,7 +128,9 @@ class TaskLog:
         """Tasks whose open turn has its answer: it closes soon."""
         self._passed_on: Recent[str, bytes] = Recent(100_000)
         """What `on_closed` has received last, as digests by turn id."""
-        self._news: set[str] = set()
+        self._observed = self._sent = 0
+        """Number of observations, and of those that are in the log."""
+        self._news: dict[str, int] = {}
         """Tasks of which something was observed that is not folded yet, by key."""
         self._conversations: dict[str, str] = {}
         """Those of tasks of which something was observed that is not folded yet, by task id."""
@@ -159,6 +161,7 @@ class TaskLog:
         if (event := observation.get("event")) is not None and (conversation := conversation_of(event)):
             self._conversations[task_id] = conversation
         self._unsent_bytes += size
+        self._observed += 1
         self._unsent.setdefault(task_id, []).append({**observation, "size": size})
         self._came.set()
 
@@ -172,8 +175,15 @@ class TaskLog:
         return len(self._answered)
 
     async def settled(self) -> None:
-        """Returns when all that was observed is folded, and no open turn has its answer."""
-        while self.is_busy or self._behind or self._answered or self._due():  # noqa: ASYNC110  # `run` works on it
+        """Returns when all that was observed so far is folded, and no open turn has its answer."""
+        until, began = self._observed, CLOCK.now()
+        while (  # noqa: ASYNC110  # `run` works on it
+            self._sent < until
+            or any(number <= until for number in self._news.values())
+            or self._folding
+            or any(at <= began for at, _ in self._behind)
+            or self._answered
+        ):
             await asyncio.sleep(_PAUSE_S)
 
     @property
@@ -266,23 +276,26 @@ class TaskLog:
             await self._fold(key)
 
     async def _send(self) -> None:
-        unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
+        observed, unsent = (
+            self._observed,
+            {task_id: list(observations) for task_id, observations in self._unsent.items()},
+        )
         rows = []
         for task_id, observations in unsent.items():
             key = task_key(self._agent.key, task_id, self._agent.name)
             self._task_ids[key] = task_id
             texts = [encoded({**one, "task": task_id}) for one in observations]
             rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
-        if not rows:
-            return
-        await self._log.add(rows)
+        if rows:
+            await self._log.add(rows)
+        self._sent = observed
         for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
             del self._unsent[task_id][: len(observations)]
             if not self._unsent[task_id]:
                 del self._unsent[task_id]
             self._unsent_bytes -= sum(one["size"] for one in observations)
             if any(map(self._is_news, observations)):
-                self._news.add(row.task)
+                self._news.setdefault(row.task, observed)
                 # rows that other proxies are about to add come first in the order of times
                 self._dirty[row.task] = CLOCK.now() + _OTHERS_S if self._store.shared else 0.0
 
@@ -303,13 +316,13 @@ class TaskLog:
             is_new = True
             while is_new and (not rows or await self._log.count(key) > len(rows)):
                 self._dirty.pop(key, None)
-                self._news.discard(key)
+                self._news.pop(key, None)
                 rows = await self._log.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
                     await self._pipeline.written()  # another proxy may have written its turns since, having seen more
         except BaseException:
-            self._news.add(key)
+            self._news[key] = 0
             self._dirty[key] = 0.0  # it is tried again
             raise
         finally:
