@@ -63,7 +63,7 @@ class ReportedExchange:
 
     exchange_id: str
     task_id: str = ""
-    """The latest task that was named; "" for none."""
+    """The first task that was named; "" for none."""
     turn: Turn | None = None
     """The turn that it opened; None where it only watches, or once the exchange has ended."""
     notified: bool = False

@@ -88,7 +88,7 @@ class AgentCapture:
             rules,
             source,
             self._log.put,
-            self._closed_here,
+            self._log.behind,
             on_opened=self._opened,
             on_evicted=self._evicted,
             max_bytes=MAX_HELD_BYTES // parts,
@@ -148,9 +148,6 @@ class AgentCapture:
         """These turns are closed, here or elsewhere."""
         for turn in turns:
             self._open.pop(turn.turn_id, None)
-
-    def _closed_here(self, turn: Turn) -> None:
-        self._log.behind(turn)
 
     def _closed(self, turn: Turn, again: bool) -> None:
         self._open.pop(turn.turn_id, None)

@@ -276,10 +276,8 @@ class TaskLog:
             await self._fold(key)
 
     async def _send(self) -> None:
-        observed, unsent = (
-            self._observed,
-            {task_id: list(observations) for task_id, observations in self._unsent.items()},
-        )
+        observed = self._observed
+        unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
         rows = []
         for task_id, observations in unsent.items():
             key = task_key(self._agent.key, task_id, self._agent.name)
