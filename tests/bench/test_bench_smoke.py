@@ -316,7 +316,8 @@ def test_a_hostile_agent_is_compared_with_one_that_answers(folder: Path) -> None
     assert measured.targets == ["resets", "small events"]
     found = figures(measured.rounds, part.metrics)
     assert [metric.key for metric in part.metrics if set(found[metric.key]) != set(measured.targets)] == []
-    assert [warning.partition(":")[0] for warning in measured.warnings] == ["p50", "p99", "memory"]
+    # Requests of the others that failed on a loaded machine are named before these.
+    assert [warning.partition(":")[0] for warning in measured.warnings][-3:] == ["p50", "p99", "memory"]
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
