@@ -27,8 +27,9 @@ from .spec import (
     STARTED_AT,
     ExtensionVersion,
     is_capture_uri,
-    names_extension,
+    looks_alike,
 )
+from .token_usage import STATEMENTS
 from .wire import is_from_user
 
 _ABSENT: Any = object()
@@ -120,7 +121,7 @@ def read_tool_calls(
     if len(already_listed) < len(versions):
         listed = listed_uris(artifact).union(already_listed)
     if not isinstance(metadata, dict):
-        if metadata and any(map(names_extension, listed)):
+        if metadata and any(map(looks_alike, listed)):
             findings.append(_unknown(f"'metadata' is {_kind(metadata)}", where))
         return ToolCallReading([], findings)
     if NOT_RECORDED_KEY in metadata:
@@ -147,7 +148,7 @@ def read_tool_calls(
         break
     if not calls or len(metadata) > 1:
         known = {version.metadata_key: version.uri for version in versions}
-        lists = any(map(names_extension, listed))
+        lists = any(map(looks_alike, listed))
         for key, value in metadata.items():
             if value and key not in known and (code := _unread(key, lists=lists)):
                 findings.append(_unknown(f"metadata has {key!r}", where, code))
@@ -157,7 +158,7 @@ def read_tool_calls(
 def _unread(key: str, *, lists: bool) -> str:
     """The code of the finding about what has this name, if it may be tool calls; "" if not. In an artifact that `lists`
     the extension, they may be under a name that only looks like its name."""
-    if names_extension(key):
+    if looks_alike(key):
         return UNKNOWN_VERSION if _OTHER_VERSION.fullmatch(key) else "" if key == NOT_RECORDED_KEY else "unknown_kind"
     return "unknown_kind" if lists and _is_alike(key) else ""
 
@@ -179,10 +180,12 @@ def not_recorded(metadata: Mapping[str, Any], where: str) -> Finding:
     return Finding("calls_not_recorded", message, where=where)
 
 
-def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
+def beside_calls(event: Mapping[str, Any]) -> tuple[list[Finding], bool]:
     """What an event (v1.0 StreamResponse) says of calls outside of the metadata of an artifact, as findings: there they
-    do not count (A2A 1.0, section 3.7). The user's messages in a history are not the agent's."""
+    do not count (A2A 1.0, section 3.7); and whether it may state tokens. The user's messages in a history are not the
+    agent's."""
     findings: list[Finding] = []
+    states_tokens = False
     pending: list[tuple[Any, _Place, bool]] = [(event, (), False)]
     while pending:
         holder, place, lists = pending.pop()
@@ -193,20 +196,20 @@ def misplaced_calls(event: Mapping[str, Any]) -> list[Finding]:
         elif "role" not in holder or _OF_PAST.isdisjoint(place) or not is_from_user(holder):
             lists = lists or ("extensions" in holder and _is_artifact(place) and _lists_in_vain(holder))
             for key, value in holder.items():
-                if (len(key) >= _SHORTEST and names_extension(key)) or (lists and _is_alike(key)):
+                if (len(key) >= _SHORTEST and looks_alike(key)) or (lists and _is_alike(key)):
                     if value and not (place[-1:] == (METADATA,) and _is_artifact(place[:-1])):
                         findings.append(_misplaced(holder, key, place))
                 elif value and type(value) in _HOLDS:
+                    states_tokens = states_tokens or key in STATEMENTS
                     pending.append((value, (*place, key), lists))
-    return findings[::-1]
+    return findings[::-1], states_tokens
 
 
 def _lists_in_vain(artifact: Mapping[str, Any]) -> bool:
     """Whether an artifact lists the extension, and has nothing where calls are read."""
     metadata = artifact.get(METADATA)
-    return any(map(names_extension, listed_uris(artifact))) and not (
-        isinstance(metadata, dict) and METADATA_KEY in metadata
-    )
+    has_calls = isinstance(metadata, dict) and METADATA_KEY in metadata
+    return not has_calls and any(map(looks_alike, listed_uris(artifact)))
 
 
 def _is_artifact(place: _Place) -> bool:

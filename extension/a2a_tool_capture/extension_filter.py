@@ -58,7 +58,7 @@ _LABELS = frozenset(
 _DEFAULTS = ("name", "description", "filename", "mediaType")
 """Members that are an empty text only where a serializer writes what is not set."""
 
-_CONTAINERS = (dict, list)
+_TOO_DEEP = f"it nests deeper than {WALKED} levels"
 _TASK_IDS = ("id", "taskId", "task_id")
 _UPDATES = ("artifactUpdate", "artifact_update")
 _ESCAPE = b"\\u00"
@@ -114,47 +114,47 @@ class ExtensionFilter:
         self.may_be_rounded = False
         """Whether there is a float so large that a decoder may have made it of an integer."""
 
-    def value(self, value: Any, *, kept: bool = False, name: str = "", depth: int = WALKED) -> Any:
+    def value(self, value: Any, *, kept: bool = False, name: str = "") -> Any:
         """The value without the extension; the same object where it is not named. Raises ValueError if it nests too
         deeply to be read.
 
         `kept`: it belongs to a task whose calls stay. `name`: of the member that has it.
         """
-        if not depth:
-            raise ValueError(f"it nests deeper than {WALKED} levels")
         if isinstance(value, dict):
-            return self._object(value, kept, depth - 1)
-        return self._list(value, kept, name, depth - 1) if isinstance(value, list) else value
+            return self._object(value, kept, WALKED)
+        return self._list(value, kept, name, WALKED) if isinstance(value, list) else value
 
     def _object(self, value: dict[str, Any], kept: bool, depth: int) -> dict[str, Any]:
+        if not depth:
+            raise ValueError(_TOO_DEEP)
         if self._keep_task is not None:
             kept = self.keeps(value, kept=kept)
         shown: dict[str, Any] | None = None
         for name, item in value.items():
+            left = item
             if name.startswith(BASE_URI) and is_capture_uri(name):
                 if kept:
                     continue
                 self.calls += isinstance(item, list) and bool(item)
-                goes, left = True, None
-            elif isinstance(item, _CONTAINERS):
-                left = self.value(item, kept=kept, depth=depth, name=name)
-                if left is item:
-                    continue
-                goes = not left and name in _LEFT_OUT
-                if goes and isinstance(item, list) and any(map(_prints_defaults, [value, *item])):
-                    goes = False
-            else:
-                if isinstance(item, float):
-                    self._look_at(item)
+                left = None
+            elif isinstance(item, dict):
+                left = self._object(item, kept, depth - 1)
+            elif isinstance(item, list):
+                left = self._list(item, kept, name, depth - 1)
+            elif isinstance(item, float):
+                self._look_at(item)
+            if left is item:
                 continue
             shown = dict(value) if shown is None else shown
-            if goes:
+            if left is None or (not left and name in _LEFT_OUT and not _prints_defaults(value, item)):
                 del shown[name]
             else:
                 shown[name] = left
         return value if shown is None else shown
 
     def _list(self, items: list[Any], kept: bool, name: str, depth: int) -> list[Any]:
+        if not depth:
+            raise ValueError(_TOO_DEEP)
         shown: list[Any] = []
         own: list[Any] = []
         same = True
@@ -163,11 +163,13 @@ class ExtensionFilter:
                 same = False
                 continue
             before, left = self.calls, item
-            if isinstance(item, _CONTAINERS):
-                left = self.value(item, kept=kept, depth=depth)
-                same = same and left is item
+            if isinstance(item, dict):
+                left = self._object(item, kept, depth - 1)
+            elif isinstance(item, list):
+                left = self._list(item, kept, "", depth - 1)
             elif isinstance(item, float):
                 self._look_at(item)
+            same = same and left is item
             if self.calls > before and name in ENTRY_LISTS and holds_nothing(left):
                 own.append(left)
             else:
@@ -213,14 +215,19 @@ class ExtensionFilter:
         return None if outcome is Shown.NOT else shown
 
 
-def _prints_defaults(entry: Any) -> bool:
-    """Whether the serializer writes what is not set, too, as an agent does that answers one who never asked."""
-    if not isinstance(entry, dict):
+def _prints_defaults(holder: dict[str, Any], item: Any) -> bool:
+    """Whether the serializer of a member, the `item` of this holder, writes what is not set, too, as an agent does that
+    answers one who never asked."""
+    if not isinstance(item, list):
         return False
-    parts = entry.get("parts")
-    return any(entry.get(name) == "" for name in _DEFAULTS) or (
-        isinstance(parts, list) and any(map(_prints_defaults, parts))
-    )
+    pending: list[Any] = [holder, *item]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, dict):
+            if "" in map(entry.get, _DEFAULTS):
+                return True
+            pending += parts if isinstance(parts := entry.get("parts"), list) else ()
+    return False
 
 
 def shown_update(

@@ -14,14 +14,14 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from .artifact_calls import UNKNOWN_VERSION, SeenCalls, calls_anywhere, misplaced_calls, read_tool_calls
+from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
 from .spec import KNOWN_VERSIONS
-from .token_usage import TokenUsage, states_tokens
+from .token_usage import TokenUsage
 from .wire import (
     EVENT_KEYS,
     FAILED_STATES,
@@ -209,14 +209,15 @@ class TaskMerger:
         if self._named and self.concerns_other(event):
             self._report_other(event)
             return
-        if states_tokens(event):
-            self._stated().feed(event)
         if self._dialects is not None:
             for finding in self._dialects.feed(event, now):
                 self._keep(finding)
             self._note_dropped(self._dialects.before)
-        for finding in misplaced_calls(event):
+        findings, states_tokens = beside_calls(event)
+        for finding in findings:
             self._keep(finding)
+        if states_tokens:
+            self._stated().feed(event)
         for key in EVENT_KEYS:
             if (payload := event.get(key)) is None:
                 continue

@@ -87,12 +87,8 @@ def is_capture_uri(uri: object) -> TypeGuard[str]:
     return isinstance(uri, str) and uri.startswith(BASE_URI) and uri[len(BASE_URI) :][:1] in ("", "/")
 
 
-def names_extension(text: object) -> bool:
-    """Whether this is such a name, or one that an agent may have written for it: of other case, scheme or host."""
-    return isinstance(text, str) and _alike(text) is not None
-
-
-_alike = re.compile(r"tool[-_ ]?call[-_ ]?capture", re.IGNORECASE).search
+looks_alike = re.compile(r"tool[-_ ]?call[-_ ]?capture", re.IGNORECASE).search
+"""Whether a text is such a name, or one that an agent may have written for it: of other case, scheme or host."""
 
 
 def requested_uris(header_values: list[str]) -> list[str]:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 TOTAL = "kagent_usage_total"
 _CALLS = ("adk_usage_metadata", "kagent_usage_metadata")
-_STATEMENTS = frozenset({TOTAL, *_CALLS})
+STATEMENTS = frozenset({TOTAL, *_CALLS})
+"""Members of metadata that state tokens: most metadata has none."""
 _PARTIAL = ("adk_partial", "kagent_partial", "kagent_adk_partial")
 _EVENT_IDS = ("adk_event_id", "kagent_event_id")
 
@@ -37,33 +38,6 @@ class _Statement(NamedTuple):
     key: str
     event: Hashable
     tokens: Mapping[str, int]
-
-
-def states_tokens(event: Mapping[str, Any]) -> bool:
-    """Whether an event states tokens where `TokenUsage.feed` reads them: most state none."""
-    update, status = event.get("artifactUpdate"), event.get("statusUpdate")
-    if isinstance(update, dict):
-        holders = [update, update.get("artifact")]
-    elif isinstance(task := status or event.get("task"), dict):
-        status = task.get("status")
-        holders = [task, status.get("message") if isinstance(status, dict) else None]
-        for name in ("history", "artifacts"):
-            holders += contents if isinstance(contents := task.get(name), list) else ()
-    else:
-        holders = [event.get("message")]
-    for holder in holders:
-        if isinstance(holder, dict):
-            if "metadata" in holder and _is_stated(holder["metadata"]):
-                return True
-            parts = holder.get("parts")
-            for part in parts if isinstance(parts, list) else ():
-                if isinstance(part, dict) and "metadata" in part and _is_stated(part["metadata"]):
-                    return True
-    return False
-
-
-def _is_stated(metadata: Any) -> bool:
-    return isinstance(metadata, dict) and not _STATEMENTS.isdisjoint(metadata)
 
 
 class TokenUsage:
@@ -167,7 +141,7 @@ class TokenUsage:
             parts = content.get("parts")
             for holder in (content, *parts) if isinstance(parts, list) else (content,):
                 metadata = holder.get("metadata") if isinstance(holder, dict) else None
-                if isinstance(metadata, dict) and not _STATEMENTS.isdisjoint(metadata):  # most state nothing
+                if isinstance(metadata, dict) and not STATEMENTS.isdisjoint(metadata):
                     self._metadata(metadata, place)
 
     def _metadata(self, metadata: Any, place: Hashable = None) -> None:
