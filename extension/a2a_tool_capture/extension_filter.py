@@ -58,6 +58,7 @@ _LABELS = frozenset(
 _DEFAULTS = ("name", "description", "filename", "mediaType")
 """Members that are an empty text only where a serializer writes what is not set."""
 
+_GONE: Any = object()
 _TOO_DEEP = f"it nests deeper than {WALKED} levels"
 _TASK_IDS = ("id", "taskId", "task_id")
 _UPDATES = ("artifactUpdate", "artifact_update")
@@ -136,7 +137,7 @@ class ExtensionFilter:
                 if kept:
                     continue
                 self.calls += isinstance(item, list) and bool(item)
-                left = None
+                left = _GONE
             elif isinstance(item, dict):
                 left = self._object(item, kept, depth - 1)
             elif isinstance(item, list):
@@ -146,7 +147,7 @@ class ExtensionFilter:
             if left is item:
                 continue
             shown = dict(value) if shown is None else shown
-            if left is None or (not left and name in _LEFT_OUT and not _prints_defaults(value, item)):
+            if left is _GONE or (not left and name in _LEFT_OUT and not _prints_defaults(value, item)):
                 del shown[name]
             else:
                 shown[name] = left

@@ -80,14 +80,15 @@ class FoldRules:
     timeout_s: float = 300.0
     require_artifact_uri: bool = True
     dialects: Collection[str] = ()
+    unread: tuple[DialectMark, ...] = field(init=False)
+    """Marks of dialects that are not read."""
+
+    def __post_init__(self) -> None:
+        unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in self.dialects)
+        object.__setattr__(self, "unread", unread)
 
     def new_merger(self) -> TaskMerger:
         return TaskMerger(require_artifact_uri=self.require_artifact_uri, dialects=self.dialects)
-
-    @property
-    def unread(self) -> tuple[DialectMark, ...]:
-        """Marks of dialects that are not read."""
-        return tuple(mark for mark in DIALECT_MARKS if mark.dialect not in self.dialects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,6 @@ class OpenTurn:
         return after
 
 
-class Queue(list[Callable[[], object]]):
-    """What waits for the end of a turn: the next messages of the task, which came before it, and all they show."""
-
-    is_over = False
-
-
 @dataclass(slots=True, eq=False)
 class Watcher:
     """One exchange that reports on the task, with a view of its own: two streams of a task repeat each other."""
@@ -150,8 +145,8 @@ class Watcher:
     """Whether its answer does not wait for the agent's work (`returnImmediately`)."""
     if_generation: int = 0
     """The generation of the task when the agent took the message of this exchange (A2A 1.1); 0: not known."""
-    behind: Queue | None = None
-    """What it reports waits here for the end of the turn before, which another exchange is about to show."""
+    behind: bool = False
+    """Whether what it reports waits for the end of the turn before, which another exchange is about to show."""
 
     def concludes(self, mark: StatusMark | None) -> bool:
         """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
@@ -199,7 +194,9 @@ class TaskFold:
         """The latest status of the task, and the latest before the message of the open turn."""
         self._moved_on = False
         """Whether another status was shown since."""
-        self._next: Queue | None = None
+        self._next: list[Callable[[], object]] = []
+        """What waits for the end of the open turn: the next messages of the task, which came before it, and all they
+        show."""
         self._turns = 0
         """Number of turns whose calls `merger` knows."""
         self._rested: tuple[str, int] | None = None
@@ -305,7 +302,7 @@ class TaskFold:
 
     def stop(self, now: float, why: str = _STOPPED) -> None:
         """No more comes: close what is open, as incomplete for this reason where it has no answer."""
-        while self._next is not None:
+        while self._next:
             self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
         for watcher in self._watchers.values():
             if watcher.opens is not None:
@@ -317,7 +314,7 @@ class TaskFold:
         """What time brings next, and when."""
         found: list[tuple[float, Callable[[], object]]] = []
         for watcher in self._watchers.values():
-            if watcher.opens is not None and watcher.behind is None:
+            if watcher.opens is not None and not watcher.behind:
                 lingers = watcher.opens.phase is TurnPhase.ANSWERED
                 at = watcher.opens.since + LINGER_S if lingers else watcher.heard_at + self._rules.timeout_s
                 step, why = (TurnEvent.LINGERED, None) if lingers else (TurnEvent.TIMED_OUT, self._silence)
@@ -380,8 +377,8 @@ class TaskFold:
         on."""
         if watcher.opens is not None and watcher.opens.turn.task_id and watcher.opens.phase is TurnPhase.WAITING:
             self._resume(watcher, now)
-            if watcher.behind is not None:
-                self._waits(watcher, partial(self._continue, watcher, now))
+            if watcher.behind:
+                self._next.append(partial(self._continue, watcher, now))
 
     def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> bool:
         """An event names the task; returns whether it is to be taken now."""
@@ -392,8 +389,8 @@ class TaskFold:
             return watcher.joined
         if self.task_id and self._resume(watcher, now):
             return True
-        if watcher.behind is not None and not watcher.behind.is_over:
-            self._feed(watcher, event, now, live)
+        if watcher.behind:
+            self._next.append(partial(self._feed, watcher, event, now, live))
             return False
         self.task_id = task_id
         self.open, self._opener, self.merger = watcher.opens, watcher, watcher.view
@@ -413,8 +410,7 @@ class TaskFold:
         if not self.task_id or open_turn is None:
             return False
         if self.open is not None and self._opener is not None and not self.answered:
-            self._next = self._next or Queue()
-            watcher.behind = self._next
+            watcher.behind = True
             return False
         if self.open is not None:
             self._advance(TurnEvent.NEXT_MESSAGE, now, None if self.answered else _NEXT_CAME)
@@ -448,13 +444,6 @@ class TaskFold:
         watcher.joined = False
         watcher.view = self._rules.new_merger()
 
-    def _waits(self, watcher: Watcher, report: Callable[[], object]) -> bool:
-        """Keep what an exchange reports for the end of the turn before, if its own turn begins then."""
-        if watcher.behind is None or watcher.behind.is_over:
-            return False
-        watcher.behind.append(report)
-        return True
-
     def _close_unjoined(self, watcher: Watcher, event: TurnEvent, now: float, incomplete: str | None = None) -> None:
         """Close the turn of a message to which the agent named no task."""
         open_turn = watcher.opens
@@ -468,7 +457,8 @@ class TaskFold:
     # ── an event ────────────────────────────────────────────────────────────────────────────────────────
 
     def _feed(self, watcher: Watcher, event: Mapping[str, Any], now: float, live: bool) -> None:
-        if self._waits(watcher, partial(self._feed, watcher, event, now, live)):
+        if watcher.behind:
+            self._next.append(partial(self._feed, watcher, event, now, live))
             return
         watcher.heard_at = max(watcher.heard_at, now)
         task_id = task_id_of(event)
@@ -514,7 +504,7 @@ class TaskFold:
                 self._finished_by(watcher.view, now)
         if self.open is None:
             self._find_late(event, mark)
-        elif self._next is not None and self.answered:
+        elif self._next and self.answered:
             self._advance(TurnEvent.NEXT_MESSAGE, now)
 
     def _is_past(self, event: Mapping[str, Any], mark: StatusMark | None) -> bool:
@@ -673,7 +663,8 @@ class TaskFold:
     # ── the end of an exchange, and of a turn ───────────────────────────────────────────────────────────
 
     def _end(self, exchange: str, watcher: Watcher, now: float, problem: Finding | None, final: bool) -> None:
-        if self._waits(watcher, partial(self._end, exchange, watcher, now, problem, final)):
+        if watcher.behind:
+            self._next.append(partial(self._end, exchange, watcher, now, problem, final))
             return
         self._watchers.pop(exchange, None)
         if problem is not None:
@@ -704,7 +695,7 @@ class TaskFold:
             self._advance(TurnEvent.LAST_STREAM_ENDED, now)
         elif ours:
             self._advance(TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now)
-            if self._next is not None:
+            if self._next:
                 self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
 
     def _detach(self, watcher: Watcher) -> None:
@@ -763,17 +754,17 @@ class TaskFold:
         if unknown and turn.capture.snapshot_seen:
             self._foreign_messages = None  # whatever was missing is in that Task
         self._close(turn, min(now, answered_at + LINGER_S))
-        if self._next is not None:
-            queue, self._next = self._next, None
-            queue.is_over = True
-            for report in queue:
-                report()
+        for watcher in self._watchers.values():
+            watcher.behind = False
+        waiting, self._next = self._next, []
+        for report in waiting:
+            report()
         return False
 
     def _misses_notifications(self, turn: Turn, answered_at: float) -> bool:
         """Whether a proxy was killed during a turn of which notifications alone show the end."""
-        notified = any(watcher.view is self.merger and not watcher.whole for watcher in self._notified)
-        return notified and any(turn.started_at <= at + BEAT_S and at < answered_at for at in self._killed_at)
+        during = [at for at in self._killed_at if turn.started_at <= at + BEAT_S and at < answered_at]
+        return bool(during) and any(one.view is self.merger and not one.whole for one in self._notified)
 
     def _complete(self, turn: Turn, view: TaskMerger, incomplete: str | None) -> None:
         """Complete a turn with what is known, and with the reason where it is incomplete."""
