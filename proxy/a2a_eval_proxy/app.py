@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.suite import SuiteError
@@ -81,7 +81,10 @@ async def run_proxy(
     privacy = privacy or settings.privacy()
     async with AsyncExitStack() as stack:
         metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        capacity = Capacity(connections_possible(settings.limits.client_connections))
+        bodies = BodyMemory(
+            max(share(8), 2 * max(one.settings.limits.body_bytes for one in settings.each_agent.values()))
+        )
+        capacity = Capacity(connections_possible(settings.limits.client_connections), bodies=bodies)
 
         # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
         tracing = _tracing(settings, metrics)
@@ -114,7 +117,7 @@ async def run_proxy(
             listeners=(*listeners, proxy.live_runs),
             traces_at=proxy.otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            bodies=_bodies(settings, capacity),
+            bodies=bodies,
             parts=len(settings.each_agent),
             scorings=scorings,
         )
@@ -175,7 +178,7 @@ class RunningProxy(Control):
     def _agents_of(self, run: str) -> set[str | None]:
         return {name or None for name, line in self.lines.items() if line.agent.settings.run == run}
 
-    @property
+    @cached_property
     def scorings(self) -> Mapping[str, Scoring]:
         return {name: line.scoring for name, line in self.lines.items() if name}
 
@@ -329,14 +332,6 @@ def _tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
     )
 
 
-def _bodies(settings: Settings, capacity: Capacity) -> BodyMemory:
-    """The memory for bodies, of all agents."""
-    largest = max(agent.settings.limits.body_bytes for agent in settings.each_agent.values())
-    bodies = BodyMemory(max(share(8), 2 * largest))
-    capacity.waits_for_memory.append(bodies.is_waited_for)
-    return bodies
-
-
 async def _open_to_operators(
     stack: AsyncExitStack,
     proxy: RunningProxy,
@@ -355,7 +350,7 @@ async def _open_to_operators(
         backlog = BacklogWatch(store.work.backlog)
         sources.append(backlog.source)
         run_in(stack, backlog.watch())
-    registry = process_registry(*sources, histograms=metrics.histograms)
+    registry = process_registry(*sources)
     admin = admin_app(proxy, registry, tokens, names, proxy.site.routes, proxy.site.access)
     tls = server_tls(TlsFiles.of(*settings.tls_of("admin")), files, "TLS of the admin port")
     limits = operator_limits()

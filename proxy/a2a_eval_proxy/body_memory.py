@@ -1,10 +1,10 @@
-"""The memory for the bodies that the proxy reads: requests, answers, messages of gRPC and notifications share it, as
-received and as decoded. Belongs to one event loop."""
+"""The memory for the bodies that the proxy reads: requests, answers, messages of gRPC, notifications and telemetry
+share it, as received and as decoded. Belongs to one event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,25 +25,13 @@ class BodyMemory:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.limit_of_large = limit * 3 // 4
         self.total = 0
         self.first: HeldBody | None = None
         """What may exceed the limit."""
-        self._waiting: list[asyncio.Future[None]] = []
-        self._one_large = asyncio.Lock()
-
-    def is_waited_for(self) -> bool:
-        """Whether someone waits for room."""
-        return bool(self._waiting)
-
-    def has_room(self, more: int, size: int) -> bool:
-        """Whether a body may grow by `more` bytes to `size` bytes."""
-        return self.total + more <= (self.limit if size <= SMALL_BYTES else self.limit * 3 // 4)
-
-    async def wait(self) -> None:
-        """Returns when bytes were given back."""
-        room = asyncio.get_running_loop().create_future()
-        self._waiting.append(room)
-        await room
+        self.waiting: list[asyncio.Future[None]] = []
+        """One for each who waits for room."""
+        self.one_large = asyncio.Lock()
 
     def given_back(self) -> None:
         """There are fewer bytes than before: those who wait look again, the last one first.
@@ -51,18 +39,11 @@ class BodyMemory:
         Where there is too little for all, who has just come gets an answer soon, and a crowd that reads nothing of its
         answers delays itself.
         """
-        if self._waiting and (self.first is None or self.total <= self.limit * 3 // 4):
-            waiting, self._waiting = self._waiting, []
+        if self.first is None or self.total <= self.limit_of_large:
+            waiting, self.waiting = self.waiting, []
             for room in reversed(waiting):
                 if not room.done():
                     room.set_result(None)
-
-    async def parse(self, work: Callable[[], T], size: int) -> T:
-        """Do work that takes memory and time in proportion to the `size` of a body. Raises what it raises."""
-        if size <= LARGE_BYTES:
-            return work()
-        async with self._one_large:
-            return await asyncio.to_thread(work)
 
 
 class HeldBody:
@@ -74,10 +55,12 @@ class HeldBody:
 
     def take(self, more: int) -> bool:
         """Hold `more` bytes; False where there is no room for them."""
-        has_room = self._memory.has_room(more, self.size + more)
-        if has_room:
-            self.add(more)
-        return has_room
+        memory, size = self._memory, self.size + more
+        total = memory.total + more
+        if total > (memory.limit if size <= SMALL_BYTES else memory.limit_of_large):
+            return False
+        memory.total, self.size = total, size
+        return True
 
     async def wait(self, more: int) -> None:
         """Hold `more` bytes as soon as there is room."""
@@ -87,14 +70,19 @@ class HeldBody:
                 memory.first = self
                 self.add(more)
                 return
-            await memory.wait()
+            room = asyncio.get_running_loop().create_future()
+            memory.waiting.append(room)
+            await room
 
     def give_back(self, less: int) -> None:
         """Hold `less` bytes fewer than before."""
-        self.add(-less)
-        if self._memory.first is self and self.size <= SMALL_BYTES:
-            self._memory.first = None
-        self._memory.given_back()
+        memory = self._memory
+        self.size -= less
+        memory.total -= less
+        if memory.first is self and self.size <= SMALL_BYTES:
+            memory.first = None
+        if memory.waiting:
+            memory.given_back()
 
     def drop(self) -> None:
         """Hold nothing any more."""
@@ -106,9 +94,12 @@ class HeldBody:
         self.size += more
         self._memory.total += more
 
-    def parse(self, work: Callable[[], T], size: int) -> Awaitable[T]:
-        """See `BodyMemory.parse`."""
-        return self._memory.parse(work, size)
+    async def parse(self, work: Callable[[], T], size: int) -> T:
+        """Do work that takes memory and time in proportion to the `size` of a body. Raises what it raises."""
+        if size <= LARGE_BYTES:
+            return work()
+        async with self._memory.one_large:
+            return await asyncio.to_thread(work)
 
     async def decoded(self, decoding: Generator[int, bool, bytes]) -> bytes:
         """What a `content_coding.Decoding` decodes, as far as there is room for it. Raises what it raises."""

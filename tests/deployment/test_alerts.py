@@ -58,7 +58,7 @@ def exposed() -> str:
     proxy = SimpleNamespace(queue_depth=0, open_turns=0, **of_agents)
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)]
     sources += [Source(CONTAINER, lambda: SimpleNamespace(used=1, limit=1))]
-    return generate_latest(process_registry(*sources, backlog.source, histograms=metrics.histograms)).decode()
+    return generate_latest(process_registry(*sources, backlog.source)).decode()
 
 
 async def waiting() -> Backlog:

@@ -31,12 +31,12 @@ async def test_one_body_at_a_time_may_exceed_the_limit_so_that_none_waits_for_ev
     assert memory.total == 5 * MB
     waiting = asyncio.create_task(second.wait(MB))
     await asyncio.sleep(0)
-    assert memory.is_waited_for()  # so that clients are given up that take nothing of what is held
+    assert memory.waiting  # so that clients are given up that take nothing of what is held
     assert not waiting.done()
     first.drop()
     await waiting
     assert (second.size, memory.total) == (2 * MB, 2 * MB)
-    assert not memory.is_waited_for()
+    assert not memory.waiting
 
 
 async def test_many_bodies_that_wait_for_each_other_all_get_their_room() -> None:
@@ -71,7 +71,7 @@ async def test_what_is_decoded_is_held_before_it_is_decoded() -> None:
 
 
 async def test_large_bodies_are_parsed_one_at_a_time() -> None:
-    memory, at_work, most = BodyMemory(MB), 0, 0
+    body, at_work, most = HeldBody(BodyMemory(MB)), 0, 0
 
     def work() -> None:
         nonlocal at_work, most
@@ -79,5 +79,5 @@ async def test_large_bodies_are_parsed_one_at_a_time() -> None:
         most = max(most, at_work)
         at_work -= 1
 
-    await asyncio.gather(*(memory.parse(work, MB) for _ in range(10)), memory.parse(work, 10))
+    await asyncio.gather(*(body.parse(work, MB) for _ in range(10)), body.parse(work, 10))
     assert most == 1

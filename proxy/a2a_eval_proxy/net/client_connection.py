@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import select
 import socket
 import struct
+import sys
 from abc import abstractmethod
 from typing import Any
 
-from .client_limits import SMALL_BYTES, Clients
+from .client_limits import FREE_BYTES, Clients
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
 
 _MAX_TURNED_AWAY = 32
 """Connections beyond the limit that are closed in stages; further ones are reset."""
@@ -84,7 +90,7 @@ class ClientConnection(asyncio.Protocol):
 
     def hold(self, size: int) -> bool:
         """Count the bytes that have arrived and that nobody has taken; False, and nothing, where they are too many."""
-        is_small = size <= SMALL_BYTES and self._held <= SMALL_BYTES
+        is_small = size <= FREE_BYTES and self._held <= FREE_BYTES
         if not is_small and not self.clients.capacity.hold(self._held, size, self.loop.time()):
             return False
         self._held = size
@@ -136,10 +142,10 @@ class ClientConnection(asyncio.Protocol):
         """End the connection if its client is too slow or has left. `now`: of the event loop."""
         transport = self.transport
         if self.write_paused or self.closed:
-            unsent = transport.get_write_buffer_size()
+            unsent = self._untaken()
             if not unsent or unsent != self._unsent:
                 self._unsent, self._unsent_since = unsent, now
-            elif now - self._unsent_since >= self.patience(self.limits.send_timeout_s, now):
+            elif now - self._unsent_since >= self.clients.capacity.taking_s(self.limits.send_timeout_s, now):
                 self.limits.broken("send_timeout")
                 self.abort()
         if self.closed:
@@ -167,6 +173,15 @@ class ClientConnection(asyncio.Protocol):
             if is_heard and not self._hurried:
                 self.limits.broken("close_ignored")
             transport.close()
+
+    def _untaken(self) -> int:
+        """Bytes that the client has not taken: those that wait here, and those that the system has yet to deliver."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting and sys.platform == "linux":
+            undelivered = array.array("i", [0])
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, undelivered)
+            waiting += undelivered[0]
+        return waiting
 
     def _has_left(self) -> bool:
         """Whether the client has closed its side; for when the event loop does not read, and would not notice."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..body_memory import BodyMemory
 from ..memory import share
 from ..telemetry.problem_log import ProblemLog
 
@@ -24,11 +24,14 @@ _KEPT_FILES = 128
 _OWN_CONNECTIONS = 16
 """Connections that a port which is not for clients has of its own, besides those it has in common with others."""
 
-SMALL_BYTES = 4 * 1024
+FREE_BYTES = 4 * 1024
 """Of what a connection holds, so much does not count: their number bounds it."""
 
 GRACE_S = 5.0
 """How long a client may do nothing while others wait for a connection or for memory."""
+
+TAKEN_WITHIN_S = 0.4
+"""How long a client may take nothing of a response that is ready while others wait for the memory of bodies."""
 
 _FILES_PER_CLIENT = 2
 """Its own connection, and one to the agent."""
@@ -95,16 +98,18 @@ class Capacity:
     byte until someone has taken it: the beginning of a header, bytes of a body, further requests.
     """
 
-    def __init__(self, connections: int | None = None, held_bytes: int = share(16)) -> None:
-        """`connections`: those that all ports have in common; None: no limit."""
+    def __init__(
+        self, connections: int | None = None, held_bytes: int = share(16), bodies: BodyMemory | None = None
+    ) -> None:
+        """`connections`: those that all ports have in common; None: no limit. `bodies`: what answers take that are not
+        read."""
         self._connections = connections
         self._own = 0
         self._held_bytes = held_bytes
         self._held = 0
         self._ports: list[Clients] = []
         self._turned_away_at = self._out_of_memory_at = float("-inf")
-        self.waits_for_memory: list[Callable[[], bool]] = []
-        """Each says whether someone waits for memory that answers take which are not read."""
+        self._bodies = bodies
         self.leaving: set[Any] = set()
         """Connections beyond the limit that are being closed."""
 
@@ -130,18 +135,27 @@ class Capacity:
 
     def hold(self, held: int, size: int, now: float) -> bool:
         """Whether a connection that held `held` bytes may have `size`. It always may have less than before."""
-        held, size = max(0, held - SMALL_BYTES), max(0, size - SMALL_BYTES)
+        held, size = max(0, held - FREE_BYTES), max(0, size - FREE_BYTES)
         if size > held and self._held + size - held > self._held_bytes:
             self._out_of_memory_at = now
             return False
         self._held += size - held
         return True
 
+    @property
+    def bodies_wait(self) -> bool:
+        """Whether someone waits for the memory of bodies."""
+        return self._bodies is not None and bool(self._bodies.waiting)
+
     def patience(self, limit_s: float, now: float) -> float:
-        """How long a client may do nothing with a request or response: `limit_s`, or less where others wait."""
-        if now - self._out_of_memory_at < GRACE_S or any(waits() for waits in self.waits_for_memory):
+        """How long a client may send nothing of a request: `limit_s`, or less where others wait."""
+        if now - self._out_of_memory_at < GRACE_S or self.bodies_wait:
             return min(limit_s, GRACE_S)
         return self.idle_s(limit_s, now)
+
+    def taking_s(self, limit_s: float, now: float) -> float:
+        """How long a client may take nothing of a response: `limit_s`, or less where others wait."""
+        return min(limit_s, TAKEN_WITHIN_S) if self.bodies_wait else self.patience(limit_s, now)
 
     def idle_s(self, limit_s: float, now: float) -> float:
         """How long a connection may have no request: `limit_s`, or less where others wait for a connection."""

@@ -1,4 +1,4 @@
-"""Listening ports: they accept connections, see once a second that clients keep their limits, and end."""
+"""Listening ports: they accept connections, see regularly that clients keep their limits, and end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from .server_exchange import Application
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
-_CHECK_EVERY_S = 1.0
+_CHECK_EVERY_S, _HURRIED_S = 1.0, 0.2
+"""How often clients are looked at, and how often where others wait for memory that they may take."""
+
 _LOOK_EVERY_S = 0.05
 """While the server stops."""
 
@@ -126,15 +128,19 @@ class HttpServer:
         self._limits.close()
 
     async def _check_clients(self) -> None:
+        checked_at, capacity = 0.0, self.clients.capacity
         while True:
+            await asyncio.sleep(_HURRIED_S)
             now = asyncio.get_running_loop().time()
-            for connection in [*self.clients.connections, *self.clients.capacity.leaving]:
+            if now - checked_at < _CHECK_EVERY_S and not capacity.bodies_wait:
+                continue
+            checked_at = now
+            for connection in [*self.clients.connections, *capacity.leaving]:
                 try:
                     connection.check(now)
                 except Exception:
                     logger.exception("the connection of a client could not be checked, and is cut off")
                     connection.abort()
-            await asyncio.sleep(_CHECK_EVERY_S)
 
 
 def reachable(url: str) -> str:

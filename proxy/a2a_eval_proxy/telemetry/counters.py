@@ -5,6 +5,7 @@ Counters are plain numbers that the byte path increments.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from prometheus_client import Histogram
 from tool_call_evaluators.model import OVER_BUDGET
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -33,7 +33,17 @@ class ForwardCounts:
         return {"sent": self.sent, "retried": self.retried, "dropped": self.dropped}
 
 
-_durations = partial(Histogram, namespace="a2a_eval_proxy", unit="seconds", buckets=BOUNDS_S, registry=None)
+@dataclass(slots=True)
+class Durations:
+    """How often something took how long."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    """Of those up to each bound and beyond the one before; last those beyond all."""
+    total_s: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
 
 
 @dataclass(slots=True)
@@ -44,15 +54,9 @@ class Metrics:
     upstream_errors: int = 0
     responses: Counter[int | str] = field(default_factory=Counter)
     """Responses to clients, by HTTP status or name of the gRPC status; `none` where the client left before."""
-    request_s: Histogram = field(
-        default_factory=lambda: _durations("request_duration", "From a request's headers to the end of its answer")
-    )
-    first_byte_s: Histogram = field(
-        default_factory=lambda: _durations("time_to_first_byte", "From a request's headers to those of its answer")
-    )
-    loop_delay_s: Histogram = field(
-        default_factory=lambda: _durations("loop_delay", "How late the proxy itself comes to its work")
-    )
+    request_s: Durations = field(default_factory=Durations)
+    first_byte_s: Durations = field(default_factory=Durations)
+    loop_delay_s: Durations = field(default_factory=Durations)
     client_errors: Counter[str] = field(default_factory=Counter)
     """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
@@ -79,10 +83,6 @@ class Metrics:
     agent_judge_requests: Counter[str] = field(default_factory=Counter)
     agent_judge_skips: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def histograms(self) -> tuple[Histogram, ...]:
-        return self.request_s, self.first_byte_s, self.loop_delay_s
-
     def count_results(self, results: Iterable[Mapping[str, Any]], agent_name: str | None = None) -> None:
         """Count evaluation results in their JSON form, for one of several agents."""
         for result in results:
@@ -99,10 +99,10 @@ class Metrics:
 
 
 class Instrument(NamedTuple):
-    """A counter or a gauge, whose `name` comes after `a2a_eval_proxy_`.
+    """A counter, a gauge or a histogram, whose `name` comes after `a2a_eval_proxy_`.
 
     `attribute` of the table's source has the value: a number; with `labels`, numbers by the label's value or by a tuple
-    of them; None while it is unknown. Without `attribute`, it is the one with the name.
+    of them; of a histogram `Durations`; None while it is unknown. Without `attribute`, it is the one with the name.
     """
 
     name: str
@@ -139,6 +139,11 @@ COUNTED = (
     Instrument("requests", "Requests received on the data port"),
     Instrument("upstream_errors", "Requests the agent did not answer"),
     Instrument("responses", "Responses to clients, by HTTP status or name of the gRPC status", labels=("code",)),
+    Instrument("request_duration_seconds", "From a request's headers to the end of its answer", attribute="request_s"),
+    Instrument(
+        "time_to_first_byte_seconds", "From a request's headers to those of its answer", attribute="first_byte_s"
+    ),
+    Instrument("loop_delay_seconds", "How late the proxy itself comes to its work", attribute="loop_delay_s"),
     Instrument("client_errors", "Requests and connections of clients refused or cut off", labels=("reason",)),
     Instrument("turns_closed", "Turns captured to their end"),
     Instrument("turns_failed", "Turns that the agent failed, by what went wrong", ("code",)),

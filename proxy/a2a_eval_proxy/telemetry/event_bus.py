@@ -16,7 +16,7 @@ from ..store.encoding import json_bytes
 
 T = TypeVar("T")
 
-SMALL_BYTES = 8_000  # events with at most this much JSON are not shortened
+_SHORT_BYTES = 8_000  # events with at most this much JSON are not shortened
 _TEXT_CHARS = 1_000
 _MEMBER_CHARS = 32_000  # for each member of the data: its texts together. Beyond that, lists and objects end early.
 _RECORD_KEYS, _KEY_CHARS = 30, 50
@@ -200,7 +200,7 @@ class EventBus:
     def publish(self, name: str, data: Mapping[str, Any]) -> None:
         """Record an event with the JSON-like `data`, and wake the listeners."""
         whole = json_bytes(data)
-        short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
+        short = whole if len(whole) <= _SHORT_BYTES else json_bytes(shortened(data))
         of = data.get("turn_id"), data.get("agent_name")
         self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, *of))
         self._wake()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import __version__
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ..memory import ContainerMemory
 from ..store import StoreError
-from .counters import BACKLOG, CONTAINER, Instrument, Source
+from .counters import BACKLOG, BOUNDS_S, CONTAINER, Durations, Instrument, Source
 
 if TYPE_CHECKING:
     from ..store.postgres.work import Backlog
@@ -25,11 +26,9 @@ logger = logging.getLogger(__name__)
 _ASK_EVERY_S = 15.0
 
 
-def process_registry(*sources: Source, histograms: Iterable[Histogram] = ()) -> CollectorRegistry:
+def process_registry(*sources: Source) -> CollectorRegistry:
     """A registry with these and what every process of ours reports: version, memory, descriptors, CPU time."""
     registry = CollectorRegistry(auto_describe=False)
-    for histogram in histograms:
-        registry.register(histogram)
     registry.register(_Instruments((*sources, Source(CONTAINER, ContainerMemory))))
     ProcessCollector(registry=registry)
     return registry
@@ -51,8 +50,14 @@ class _Instruments(Collector):
 
 
 def _family(instrument: Instrument, reading: Any) -> Metric:
+    name = f"a2a_eval_proxy_{instrument.name}"
+    if isinstance(reading, Durations):
+        bounds = [*map(str, BOUNDS_S), "+Inf"]
+        return HistogramMetricFamily(
+            name, instrument.text, [*zip(bounds, accumulate(reading.counts), strict=True)], reading.total_s
+        )
     kind = GaugeMetricFamily if instrument.is_gauge else CounterMetricFamily
-    family = kind(f"a2a_eval_proxy_{instrument.name}", instrument.text, labels=instrument.labels)
+    family = kind(name, instrument.text, labels=instrument.labels)
     for key, number in reading.items() if instrument.labels else [((), reading)]:
         family.add_metric([*map(str, key if isinstance(key, tuple) else (key,))], number)
     return family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..capture.turn_changes import TurnChanges
@@ -36,31 +36,37 @@ class TurnListener:
 
 
 class TurnListeners(TurnListener):
-    """Passes each report on to several listeners."""
+    """Passes each report on to those of several listeners that do something with it."""
 
     def __init__(self, *listeners: TurnListener) -> None:
-        self._listeners = listeners
+        def hearing(report: str) -> list[Callable[[Any], None]]:
+            does_nothing = getattr(TurnListener, report)
+            return [getattr(one, report) for one in listeners if getattr(type(one), report) is not does_nothing]
+
+        self._opened, self._changed, self._ended = hearing("opened"), hearing("changed"), hearing("ended")
+        self._closed, self._scored = hearing("closed"), hearing("scored")
+        self._conversation_scored = hearing("conversation_scored")
 
     def opened(self, turn: Turn) -> None:
-        for listener in self._listeners:
-            listener.opened(turn)
+        for opened in self._opened:
+            opened(turn)
 
     def changed(self, changes: TurnChanges) -> None:
-        for listener in self._listeners:
-            listener.changed(changes)
+        for changed in self._changed:
+            changed(changes)
 
     def ended(self, turn: Turn) -> None:
-        for listener in self._listeners:
-            listener.ended(turn)
+        for ended in self._ended:
+            ended(turn)
 
     def closed(self, turns: Sequence[Turn]) -> None:
-        for listener in self._listeners:
-            listener.closed(turns)
+        for closed in self._closed:
+            closed(turns)
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for listener in self._listeners:
-            listener.scored(scored)
+        for report in self._scored:
+            report(scored)
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
-        for listener in self._listeners:
-            listener.conversation_scored(scored)
+        for report in self._conversation_scored:
+            report(scored)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net.client_limits import GRACE_S, SMALL_BYTES, Capacity, ClientLimits, Clients
+from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
+from a2a_eval_proxy.net.client_limits import FREE_BYTES, GRACE_S, TAKEN_WITHIN_S, Capacity, ClientLimits, Clients
 
 
 def crowd(capacity: Capacity, clients: Clients, size: int) -> int:
@@ -43,25 +45,29 @@ def test_without_a_number_every_connection_is_kept() -> None:
 
 def test_what_connections_hold_is_bounded_and_little_of_each_is_free() -> None:
     capacity = Capacity(held_bytes=1_000)
-    assert all(capacity.hold(0, SMALL_BYTES, 0.0) for _ in range(100))
-    assert capacity.hold(SMALL_BYTES, SMALL_BYTES + 1_000, 0.0)
-    assert not capacity.hold(0, SMALL_BYTES + 1, 0.0)
-    assert capacity.hold(0, SMALL_BYTES, 0.0)
-    assert capacity.hold(SMALL_BYTES + 1_000, 0, 0.0)
-    assert capacity.hold(0, SMALL_BYTES + 1_000, 0.0)
+    assert all(capacity.hold(0, FREE_BYTES, 0.0) for _ in range(100))
+    assert capacity.hold(FREE_BYTES, FREE_BYTES + 1_000, 0.0)
+    assert not capacity.hold(0, FREE_BYTES + 1, 0.0)
+    assert capacity.hold(0, FREE_BYTES, 0.0)
+    assert capacity.hold(FREE_BYTES + 1_000, 0, 0.0)
+    assert capacity.hold(0, FREE_BYTES + 1_000, 0.0)
 
 
-def test_clients_have_less_time_while_others_wait() -> None:
-    capacity, waits = Capacity(held_bytes=0), False
-    capacity.waits_for_memory.append(lambda: waits)
+async def test_clients_have_less_time_while_others_wait() -> None:
+    bodies = BodyMemory(0)
+    capacity = Capacity(held_bytes=0, bodies=bodies)
     assert capacity.patience(60.0, 100.0) == 60.0
-    assert not capacity.hold(0, SMALL_BYTES + 1, 100.0)
+    assert not capacity.hold(0, FREE_BYTES + 1, 100.0)
     assert capacity.patience(60.0, 101.0) == GRACE_S
     assert capacity.idle_s(60.0, 101.0) == 60.0, "without a request a connection holds no memory"
     assert capacity.patience(1.0, 101.0) == 1.0
     assert capacity.patience(60.0, 100.0 + GRACE_S) == 60.0
-    waits = True
-    assert capacity.patience(60.0, 200.0) == GRACE_S
+    assert capacity.taking_s(60.0, 200.0) == 60.0
+    await HeldBody(bodies).wait(1)
+    waiting = asyncio.ensure_future(HeldBody(bodies).wait(1))
+    await asyncio.sleep(0)
+    assert (capacity.patience(60.0, 200.0), capacity.taking_s(60.0, 200.0)) == (GRACE_S, TAKEN_WITHIN_S)
+    waiting.cancel()
 
 
 def test_connections_without_a_request_have_less_time_while_others_are_turned_away() -> None:

@@ -252,7 +252,8 @@ async def test_a_client_that_reads_nothing_is_cut_off():
 
 async def test_a_client_that_reads_nothing_loses_its_connection_where_others_wait(monkeypatch):
     """Its other requests would have others wait for as long again."""
-    monkeypatch.setattr(client_limits, "GRACE_S", 0.01)
+    monkeypatch.setattr(client_limits, "TAKEN_WITHIN_S", 0.01)
+    monkeypatch.setattr(Capacity, "bodies_wait", True)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [], "body": b"x" * 100_000})
@@ -266,7 +267,6 @@ async def test_a_client_that_reads_nothing_loses_its_connection_where_others_wai
         return [event for event in events if isinstance(event, StreamReset)], events[-1].error_code
 
     async with serving(app) as server:
-        server.clients.capacity.waits_for_memory.append(lambda: True)
         assert await raw(server, talk) == ([], ErrorCodes.ENHANCE_YOUR_CALM)
         assert server.clients.limits.broken_limits == {"send_timeout": 1}
 
