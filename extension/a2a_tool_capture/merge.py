@@ -150,9 +150,6 @@ _UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVE
 
 _ID = attrgetter("id")
 
-_RESTORED = "\x00restored"
-"""The id of what stands for the artifacts of a turn of which only calls and text are known."""
-
 
 class TaskMerger:
     """Merges the ordered A2A events of one task. Sans-io, never raises on JSON-shaped input.
@@ -289,14 +286,6 @@ class TaskMerger:
         self._turn = self._turn.with_earlier(calls, texts)
         if calls or texts:
             self._stated().know_earlier()
-
-    def restore(self, calls: Sequence[ToolCall], text: str) -> None:
-        """Set what the current turn has so far. It stands until a Task object comes."""
-        self._stated().restore()
-        if calls or text:
-            self._artifacts[_RESTORED] = restored = MergedArtifact(list(calls))
-            if text:
-                restored.add_text(text, 0)
 
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""

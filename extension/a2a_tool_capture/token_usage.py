@@ -53,13 +53,12 @@ class TokenUsage:
         self._total: Mapping[str, int] | None = None
         self._start: Mapping[str, int] = {}
         self._model = ""
-        self._earlier_elsewhere = self._begun_elsewhere = False
+        self._earlier_elsewhere = False
 
     def begin_turn(self) -> None:
         """What is known now belongs to earlier turns."""
         self._before = dict(self._calls)
         self._last = None
-        self._begun_elsewhere = False
         if self._total is not None:
             self._start, self._earlier_elsewhere = self._total, False
 
@@ -67,14 +66,10 @@ class TokenUsage:
         """The task had turns whose statements were not read: what a Task shows may be theirs."""
         self._earlier_elsewhere = True
 
-    def restore(self) -> None:
-        """The current turn began elsewhere: some of its statements were not read."""
-        self._begun_elsewhere = True
-
     def continue_turn_of(self, other: TokenUsage) -> None:
         """Replace `other` in the middle of a turn."""
         self._before, self._start = other._before, other._start
-        self._earlier_elsewhere, self._begun_elsewhere = other._earlier_elsewhere, other._begun_elsewhere
+        self._earlier_elsewhere = other._earlier_elsewhere
 
     def of_turn(self, *, called_tools: bool) -> dict[str, Any] | None:
         """`input_tokens`, `output_tokens`, `total_tokens` and `source`, with `models` and `at_least` where they apply;
@@ -91,7 +86,7 @@ class TokenUsage:
                 named = {"models": {self._model: tokens}} if self._model else {}
                 return {**tokens, **named, "source": TOTAL}
         own = [one for key, one in self._calls.items() if self._before.get(key) != one]
-        partly = self._begun_elsewhere or len(self._calls) >= MAX_STATEMENTS
+        partly = len(self._calls) >= MAX_STATEMENTS
         if self._last is not None and not self._earlier_elsewhere and self._last.event not in self._events:
             partly |= called_tools or bool(own)  # then there were others, which were not seen
             own.append(self._last)

@@ -76,6 +76,7 @@ def messages_in(event: Mapping[str, Any]) -> int:
     task = event.get("task")
     if not isinstance(task, dict):
         return 0
-    history = task.get("history")
-    messages = history if isinstance(history, list) else [entry.get("message") for entry in timeline_of(task)]
+    messages = task.get("history")
+    if not isinstance(messages, list):
+        messages = [entry.get("message") for entry in timeline_of(task)] if "timeline" in task else []
     return sum(map(is_from_user, messages))

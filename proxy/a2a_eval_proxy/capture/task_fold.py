@@ -229,14 +229,17 @@ class TaskFold:
 
         `returns_at_once` and `if_generation`: see `Watcher`.
         """
-        watcher = Watcher(self._rules.new_merger(), now, returns_at_once=returns_at_once, if_generation=if_generation)
+        is_first = not (self.task_id or self._watchers)
+        view = self.merger if is_first else self._rules.new_merger()
+        watcher = Watcher(view, now, returns_at_once=returns_at_once, if_generation=if_generation)
         watcher.opens = OpenTurn(turn, since=now)
         self._watchers[exchange] = watcher
         if turn.task_id and not self.task_id:
             self._unclaimed.clear()  # it came before the message
             if self._history is not None:  # nobody knows what was before
                 turn.findings.append(EARLIER_UNKNOWN)
-        self._continue(watcher, now)
+        if turn.task_id:
+            self._continue(watcher, now)
 
     def event(self, exchange: str, event: Mapping[str, Any], now: float, *, live: bool, notified: bool = False) -> None:
         """An exchange shows a v1.0 event. `live` says that more may come (a stream), as opposed to a single answer.
@@ -375,7 +378,7 @@ class TaskFold:
     def _continue(self, watcher: Watcher, now: float) -> None:
         """Continue the task that the message of a new turn names, if it is known; after the turn before, if that goes
         on."""
-        if watcher.opens is not None and watcher.opens.turn.task_id and watcher.opens.phase is TurnPhase.WAITING:
+        if watcher.opens is not None and watcher.opens.phase is TurnPhase.WAITING:
             self._resume(watcher, now)
             if watcher.behind:
                 self._next.append(partial(self._continue, watcher, now))
@@ -431,7 +434,7 @@ class TaskFold:
         self._status_before, self._moved_on, self._followed, self._rested = self._status, False, False, None
         watcher.view = deepcopy(self.merger) if self._streams else self.merger
         if self._earlier_unknown:
-            self._miss(open_turn.turn)
+            self.found(EARLIER_UNKNOWN)
         self._notified.clear()  # they join again, with what is known by then
         for stream in self._streams:
             stream.view = self.merger if stream is self._streams[0] else deepcopy(self.merger)
@@ -450,8 +453,10 @@ class TaskFold:
         if open_turn is not None and open_turn.step(event, now) is TurnPhase.CLOSED:
             watcher.opens = None
             open_turn.turn.findings += watcher.findings
-            self._complete(open_turn.turn, watcher.view, incomplete)
+            _fill(open_turn.turn, watcher.view, incomplete)
             self._close(open_turn.turn, now)
+            if watcher.view is self.merger:
+                self.merger = self._rules.new_merger()
             self._let_go(watcher)
 
     # ── an event ────────────────────────────────────────────────────────────────────────────────────────
@@ -532,7 +537,7 @@ class TaskFold:
                 if self._foreign_messages is None and messages:
                     self._foreign_messages = messages - self._turns
                 if messages - (self._foreign_messages or 0) > self._turns:
-                    self._miss(self.open.turn)
+                    self.found(EARLIER_UNKNOWN)
         if mark is not None and (self._status is NO_STATUS or not mark.is_before(self._status)):
             self._status = mark
             before = self._status_before
@@ -685,8 +690,9 @@ class TaskFold:
         open_turn = self.open
         if open_turn is None:
             return
-        found = open_turn.turn.findings
-        found += [finding for finding in watcher.findings if finding not in found]  # polls repeat them
+        if watcher.findings:
+            found = open_turn.turn.findings
+            found += [finding for finding in watcher.findings if finding not in found]  # polls repeat them
         repeated = open_turn.phase is TurnPhase.RESUMED and self.merger.state in INTERRUPTED_STATES
         if repeated and ours and not watcher.returns_at_once and not self._streams and problem is None:
             step = TurnEvent.END_REPEATED if self._end_is_repeated else TurnEvent.ANSWER
@@ -709,42 +715,34 @@ class TaskFold:
             elif self._notified and self._notified[0].settled:
                 self._adopt_view(self._notified[0].view)
 
-    def _adopt(self, view: TaskMerger) -> None:
-        """Continue with another view of the task."""
-        view.continue_turn_of(self.merger)
-        self.merger = view
-
     def _adopt_view(self, view: TaskMerger) -> None:
         """Continue the open turn with what another stream has shown."""
         self._adopt(view)
         if self.open is not None and view.state in SETTLED_STATES:
             self.open.step(TurnEvent.ANSWER, self.touched_at)
 
-    def _miss(self, turn: Turn) -> None:
-        """Calls of earlier turns, which are not known, may be among those of this one."""
-        if EARLIER_UNKNOWN not in turn.findings:
-            turn.findings.append(EARLIER_UNKNOWN)
+    def _adopt(self, view: TaskMerger) -> None:
+        """Continue with another view of the task."""
+        view.continue_turn_of(self.merger)
+        self.merger = view
 
     @property
     def _end_is_repeated(self) -> bool:
         """Whether all that the open turn has shown of the task's state is the end of the turn before."""
         return not self._moved_on and bool(self._status_before.state) and self.merger.turn_state is not None
 
-    def _advance(self, event: TurnEvent, now: float, incomplete: str | None = None) -> bool:
-        """Step the phase, and close the turn where that is its end: as incomplete, if there is a reason.
-
-        Returns whether the turn is still open.
-        """
+    def _advance(self, event: TurnEvent, now: float, incomplete: str | None = None) -> None:
+        """Step the phase, and close the turn where that is its end: as incomplete, if there is a reason."""
         open_turn = self.open
         if open_turn is None:
-            return False
+            return
         answered_at = open_turn.since if open_turn.phase is TurnPhase.ANSWERED else now
         if open_turn.step(event, now) is not TurnPhase.CLOSED:
-            return True
+            return
         self.open, turn = None, open_turn.turn
         if incomplete is None and (open_turn.gap or self._misses_notifications(turn, answered_at)):
             turn.findings.append(PROXY_ENDED)
-        self._complete(turn, self.merger, incomplete)
+        _fill(turn, self.merger, incomplete)
         if self._status_before.state and self._end_is_repeated and not self._shows_news(turn):
             turn.findings.append(END_REPEATED)
         if turn.state in SETTLED_STATES:
@@ -759,22 +757,16 @@ class TaskFold:
         waiting, self._next = self._next, []
         for report in waiting:
             report()
-        return False
 
     def _misses_notifications(self, turn: Turn, answered_at: float) -> bool:
         """Whether a proxy was killed during a turn of which notifications alone show the end."""
         during = [at for at in self._killed_at if turn.started_at <= at + BEAT_S and at < answered_at]
         return bool(during) and any(one.view is self.merger and not one.whole for one in self._notified)
 
-    def _complete(self, turn: Turn, view: TaskMerger, incomplete: str | None) -> None:
-        """Complete a turn with what is known, and with the reason where it is incomplete."""
-        if incomplete is not None:
-            turn.findings.append(incomplete_because(incomplete))
-        _fill(turn, view)
-
     def _close(self, turn: Turn, now: float) -> None:
-        irrelevant = [mark.finding for mark in self._rules.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
-        turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
+        if turn.findings:
+            irrelevant = [mark.finding for mark in self._rules.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+            turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         turn.ended_at = max(now, turn.started_at)  # a clock may have been set back
         turn.status = "pending"
         self.closed.append(turn)
@@ -792,6 +784,8 @@ def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     A Task shows those of before, and is the only thing that does; a turn without its end may have made more, and one
     that missed events after the last Task.
     """
+    if not turn.findings:
+        return unknown and not turn.capture.snapshot_seen
     codes = {finding.code for finding in turn.findings if finding.severity is not Severity.INFO}
     unknown = unknown or not codes.isdisjoint((EARLIER_UNKNOWN.code, PROXY_ENDED.code))
     if END_REPEATED in turn.findings:
@@ -799,8 +793,11 @@ def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     return not codes.isdisjoint((INCOMPLETE, MISSED_EVENTS)) or (unknown and not turn.capture.snapshot_seen)
 
 
-def _fill(turn: Turn, merger: TaskMerger) -> None:
-    """Set what the merged view shows: task, conversation, state, text, calls and findings."""
+def _fill(turn: Turn, merger: TaskMerger, incomplete: str | None = None) -> None:
+    """Set what the merged view shows: task, conversation, state, text, calls and findings; and the reason where the
+    turn is `incomplete`."""
+    if incomplete is not None:
+        turn.findings.append(incomplete_because(incomplete))
     turn.task_id = merger.task_id or turn.task_id
     turn.conversation_id = merger.context_id or turn.conversation_id
     turn.state = merger.turn_state or turn.state
