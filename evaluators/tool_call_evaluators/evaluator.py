@@ -230,8 +230,8 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
     """
     evaluators = list(evaluators)
     results: dict[int, EvalResult] = {}
-    for positions in filter(None, _in_order(evaluators)):
-        informed = _informed(case, results)
+    for positions in _in_order(evaluators):
+        informed = _informed(case, results) if results else case
         waiting: dict[int, Awaitable[EvalResult]] = {}
         for position in positions:
             begun = _begin(informed, evaluators[position])
@@ -249,21 +249,23 @@ def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[E
     if not any(map(_reads_results, evaluators)):
         return [_compute(case, evaluator) for evaluator in evaluators]
     results: dict[int, EvalResult] = {}
-    for positions in filter(None, _in_order(evaluators)):
-        informed = _informed(case, results)
+    for positions in _in_order(evaluators):
+        informed = _informed(case, results) if results else case
         results |= {position: _compute(informed, evaluators[position]) for position in positions}
     return [results[position] for position in range(len(evaluators))]
 
 
 def _in_order(evaluators: Sequence[Evaluator]) -> tuple[list[int], list[int]]:
     """The positions of the evaluators that run first, and of those that read their results."""
-    readers = [index for index, evaluator in enumerate(evaluators) if getattr(evaluator, "reads_results", False)]
-    return [index for index in range(len(evaluators)) if index not in readers], readers
+    first: list[int] = []
+    readers: list[int] = []
+    for index, evaluator in enumerate(evaluators):
+        (readers if getattr(evaluator, "reads_results", False) else first).append(index)
+    return first, readers
 
 
 def _informed(case: EvalCase, results: Mapping[int, EvalResult]) -> EvalCase:
-    found = (results[position] for position in sorted(results))
-    return replace(case, results=(*case.results, *found)) if results else case
+    return replace(case, results=(*case.results, *(results[position] for position in sorted(results))))
 
 
 def _begin(case: EvalCase, evaluator: Evaluator) -> EvalResult | Awaitable[EvalResult]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import zip_longest
@@ -53,16 +53,15 @@ def state_name(state: str) -> str:
 
 
 def turn_failure_of(
-    state: str | None, response_text: str, findings: Iterable[Finding], expected: Collection[str] = ()
+    state: str | None, response_text: str, findings: Sequence[Finding], expected: Collection[str] = ()
 ) -> TurnFailure | None:
     """How a closed turn failed, whatever its scores; None if it did not.
 
     `expected`: the states of which its case says that it ends in one of them. The reason of a failed task, if the agent
     states one, is the finding with the code of the failure.
     """
-    findings = list(findings)
-    code = f"task_{state_name(state or '')}"
     if state in FAILED_STATES:
+        code = f"task_{state_name(state or '')}"
         response_text = next((finding.message for finding in findings if finding.code == code), "")
     said = f": {response_text}" if response_text else ""
     if state in FAILED_STATES and not expected:
@@ -78,7 +77,7 @@ def turn_failure_of(
 
 
 def turn_result(
-    state: str | None, response_text: str, findings: Iterable[Finding], expected: Collection[str] = ()
+    state: str | None, response_text: str, findings: Sequence[Finding], expected: Collection[str] = ()
 ) -> EvalResult | None:
     """The additional result `turn_succeeded` of a turn that failed, or for which `expected` states are known."""
     failure = turn_failure_of(state, response_text, findings, expected)

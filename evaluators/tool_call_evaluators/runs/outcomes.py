@@ -43,7 +43,7 @@ def turn_failure(turn: TurnJson) -> str | None:
     """How a turn failed, whatever its scores; None if it did not, or ended as its case expects."""
     if (said := _turn_succeeded(turn)) is not None:
         return None if said["passed"] else said["reason"] or "the turn failed"  # without texts in a comparison
-    failure = turn_failure_of(turn["state"], turn["response_text"], map(Finding.from_dict, turn["findings"]))
+    failure = turn_failure_of(turn["state"], turn["response_text"], list(map(Finding.from_dict, turn["findings"])))
     if failure is not None:
         return failure.message
     if turn["status"] != "done":
@@ -90,7 +90,7 @@ class ConversationTurn:
     @property
     def has_error(self) -> bool:
         """Whether findings say that it failed, whatever the state in which it ended."""
-        found = () if self.turn is None else map(Finding.from_dict, self.turn["findings"])
+        found = [] if self.turn is None else [Finding.from_dict(finding) for finding in self.turn["findings"]]
         return turn_failure_of(None, "", found) is not None
 
     @cached_property

@@ -147,6 +147,8 @@ _TOKENS = (
     ),
 )
 
+_TOKEN_WORDS = re.compile("|".join(re.escape(word) for words, _ in _TOKENS for word in words))
+
 _WINDOW, _MOST_TO_START = 16_384, 2_048
 
 
@@ -220,8 +222,8 @@ def addresses(text: str) -> SpanIterator:
 def tokens(text: str) -> SpanIterator:
     """Bearer tokens, API keys, passwords: by their scheme, their name, their issuer's prefix, or in a URL."""
     small = text.lower()
-    present = tuple(any(word in small for word in words) for words, _ in _TOKENS)
-    if any(present):
+    if _TOKEN_WORDS.search(small):
+        present = tuple(any(word in small for word in words) for words, _ in _TOKENS)
         yield from (match.span(match.lastgroup or 0) for match in _found(_token_pattern(present), text))
 
 

@@ -201,8 +201,6 @@ class Redactor:
 
     def turn(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Matches in ids are hashed, never masked, so that ids stay distinct."""
-        if not self.has_rules:
-            return turn
         content = self._without_paths(turn.user_text, turn.response_text, turn.tool_calls)
         return replace(
             turn,

@@ -45,11 +45,15 @@ class LiveRuns(TurnListener):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def closed(self, turns: Sequence[Turn]) -> None:
-        for name in dict.fromkeys(turn.run for turn in turns):
-            run = self._runs.setdefault(name, _LiveRun())
-            own = [turn for turn in turns if turn.run == name]
-            run.agents.update(turn.agent_name for turn in own)
-            run.judging.update(turn.agent_name for turn in own if self._is_judged(turn))
+        touched: dict[str, _LiveRun] = {}
+        for turn in turns:
+            if (run := self._runs.get(turn.run)) is None:
+                run = self._runs[turn.run] = _LiveRun()
+            touched[turn.run] = run
+            run.agents.add(turn.agent_name)
+            if self._is_judged(turn):
+                run.judging.add(turn.agent_name)
+        for name, run in touched.items():
             found = self._judges(run)
             if found != run.kept:
                 run.kept = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,15 +131,15 @@ class Scorer:
         A turn that the agent failed, or whose case says in which state it ends, has a result of its own,
         `turn_succeeded`. Never raises for what an agent sent or an evaluator did: that becomes an `errored` result.
         """
-        evaluators = self.evaluators(turn.case_id).turn
-        place = place_in_case(turn.case_id, earlier or ())
+        in_force = self.evaluators(turn.case_id)
+        evaluators = in_force.turn
         case = self._case_or_errors(turn, earlier, evaluators, tree)
         if isinstance(case, list):
             results = case
         else:
-            with self.as_sample(turn.case_id, turn.conversation_id):
+            with nullcontext() if in_force.is_cheap else self.as_sample(turn.case_id, turn.conversation_id):
                 results = await evaluate(case, evaluators)
-        expected = self._cases.states_of(turn, place)
+        expected = self._cases.states_of(turn, place_in_case(turn.case_id, earlier or ())) if turn.case_id else ()
         if turn.state in expected and turn.state in FAILED_STATES and isinstance(case, EvalCase):
             results = [_excused(*each, case) for each in zip(results, evaluators, strict=True)]
         own = turn_result(turn.state, turn.response_text, turn.findings, expected)
@@ -207,7 +207,8 @@ class Scorer:
 
     def eval_case(self, turn: Turn, earlier: Sequence[TurnJson] = (), tree: AgentTurn | None = None) -> EvalCase:
         """What the evaluators receive of a turn; see `score`. Raises ValueError for malformed calls."""
-        past = [_past(item) for item in earlier[-MAX_HISTORY:] if not lacks_content(item["user_text"])]
+        recent = earlier[-MAX_HISTORY:]
+        past = [_past(item) for item in recent if not lacks_content(item["user_text"])] if recent else ()
         unseen = turn.visibility.unknown
         resources = resources_of(turn.started_at, turn.first_event_at, turn.ended_at, turn.usage)
         case = self._cases.case(turn.case_id) if turn.case_id else None
@@ -262,7 +263,7 @@ class Scorer:
     ) -> EvalCase | list[EvalResult]:
         if lacks_content(turn.user_text):
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
-        if any(finding.code == AGENT_UNREACHABLE for finding in turn.findings):
+        if turn.findings and any(finding.code == AGENT_UNREACHABLE for finding in turn.findings):
             return [EvalResult.skipped(evaluator.metric, _UNREACHABLE) for evaluator in evaluators]
         if earlier is None:
             return [EvalResult.errored(evaluator.metric, _NO_EARLIER) for evaluator in evaluators]

@@ -21,4 +21,5 @@ def memory_of(turn: Turn) -> int:
         size += _FINDING_BYTES + getsizeof(finding.message)
     for call in turn.tool_calls:
         size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
-    return size + measured(*[call.arguments for call in turn.tool_calls if call.arguments])
+        size += measured(call.arguments)
+    return size
