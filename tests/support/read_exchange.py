@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from a2a_eval_proxy.capture.exchange import Exchange, ExchangeBook, ReadRequest, RequestFacts
-from a2a_eval_proxy.protocol.answers import read_answer
+from a2a_eval_proxy.capture.exchange import Exchange, ReadRequest, RequestFacts
+from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.protocol.answers import ReadAnswer, read_answer
 from a2a_eval_proxy.protocol.operations import A2ARequest
 from a2a_eval_proxy.relay.relayed_exchange import parsed_request
 from a2a_eval_proxy.turn import Turn
@@ -13,30 +12,35 @@ from a2a_tool_capture import Finding
 
 
 class ReadExchange:
-    def __init__(self, book: ExchangeBook, facts: RequestFacts, turn_id: str) -> None:
+    def __init__(self, book: TurnBook, facts: RequestFacts, turn_id: str) -> None:
         self._exchange = Exchange(book, facts, turn_id)
         self._by_header = facts.requested_by_header
         self._request: A2ARequest | None = None
+        self.task_ids: list[str] = []
 
     def request(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
         found = parsed_request(rest, body)
         self._request = found.request
-        self._exchange.request(ReadRequest(found.request, self._by_header or found.asks), now)
+        self._exchange.request(ReadRequest(found.request, self._by_header or found.asks, task_ids=self.task_ids), now)
 
     def unread_request(self, request: A2ARequest | None, now: float) -> None:
         why = "request_too_large", "it is too large"
         self._request = request
         if request is not None:
             request.has_webhook = True  # it may have one
-        self._exchange.request(ReadRequest(request, self._by_header, why), now)
+        self._exchange.request(ReadRequest(request, self._by_header, why, task_ids=self.task_ids), now)
 
     def event(self, data: bytes, now: float) -> None:
         if self._request is not None:
-            self._exchange.event(read_answer(data, self._request, in_stream=True), now)
+            self._exchange.event(self._learnt(read_answer(data, self._request, in_stream=True)), now)
 
     def answer(self, status: int, body: bytes, now: float) -> None:
         if self._request is not None:
-            self._exchange.answer(status, read_answer(body, self._request, in_stream=False), now)
+            self._exchange.answer(status, self._learnt(read_answer(body, self._request, in_stream=False)), now)
+
+    def _learnt(self, answer: ReadAnswer) -> ReadAnswer:
+        self.task_ids += [task_id for task_id in answer.task_ids if task_id not in self.task_ids]
+        return answer
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         self._exchange.end(now, problem=problem, lost=lost)
@@ -44,7 +48,3 @@ class ReadExchange:
     @property
     def turn(self) -> Turn | None:
         return self._exchange.turn
-
-    @property
-    def task_ids(self) -> Any:
-        return self._exchange.task_ids

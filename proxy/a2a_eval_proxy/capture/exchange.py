@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.errors import is_web_page, not_of_the_agent
 from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.wire import (
@@ -20,11 +19,12 @@ from a2a_tool_capture.wire import (
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
 from ..memory import of_json
-from ..protocol.answers import ReadAnswer, task_id_of
+from ..protocol.answers import ReadAnswer
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, encoded, is_generation_mismatch
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .failures import CAPTURE_FAILED
 from .task_events import ASKED_KEY
+from .turn_book import ReportedExchange, TurnBook
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -83,62 +83,36 @@ class ReadRequest(NamedTuple):
     """Code and message of a finding: why `request` has only what the path or the first bytes show."""
     is_notified: bool = False
     """Whether it sets a webhook whose notifications come here."""
-
-
-class ExchangeBook(Protocol):
-    """What exchanges report to: a `TurnBook`. What `open` and `watch` return has `findings`, and the `turn` that the
-    exchange opened, as long as that is open."""
-
-    @property
-    def unread(self) -> tuple[DialectMark, ...]: ...
-
-    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0) -> Any: ...
-
-    def watch(self, *, notified: str = "") -> Any: ...
-
-    def feed(self, watcher: Any, event: dict[str, Any], now: float, *, live: bool, size: int) -> str: ...
-
-    def touch(self, watcher: Any, now: float) -> None: ...
-
-    def end(self, watcher: Any, now: float, *, problem: Finding | None = None, final: bool = False) -> None: ...
-
-    def report(self, task_id: str, finding: Finding, now: float) -> None: ...
+    task_ids: Sequence[str] = ()
+    """Ids of the tasks in the answer so far: it grows."""
 
 
 class Exchange:
     """Follows one exchange, of which it gets what was read: `request`, then `event` or `answer`, then `end`. It says
     nothing to whoever relays the exchange."""
 
-    def __init__(self, book: ExchangeBook, facts: RequestFacts, turn_id: str) -> None:
+    def __init__(self, book: TurnBook, facts: RequestFacts, turn_id: str) -> None:
         """`turn_id`: of the turn that the request opens, if it opens one."""
         self._book = book
         self._facts = facts
         self._turn_id = turn_id
-        self._watcher: Any = None
-        self._understood = False
-        self._final = False
-        self._message_came = False
+        self._sent = ReadRequest(None, facts.requested_by_header)
+        self._watcher: ReportedExchange | None = None
+        self._understood = self._final = self._message_came = False
         self._conditional: dict[str, Any] | None = None
         """The message, as long as the agent may still refuse it for the generation of its task: until then it opens no
         turn, and a turn that is open is not ended by it."""
-        self._request: A2ARequest | None = None
-        self._requested = facts.requested_by_header
         self.named_task = ""
         """The task that the request names; "" for none."""
-        self._is_notified = False
         self._notified_task = ""
         self._left: Finding | None = None
         """Set where the client has left, and the turn waits for a notification that names its task."""
-        self.task_ids: list[str] = []
-        """Ids of the tasks in the response so far."""
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
     def request(self, sent: ReadRequest, now: float) -> None:
         """The request is complete and sent. A message opens a turn."""
-        self._request = request = sent.request
-        self._requested = sent.requested
-        self._is_notified = sent.is_notified
+        self._sent, request = sent, sent.request
         if request is None:
             return
         self.named_task = request.named_task
@@ -177,7 +151,7 @@ class Exchange:
             links=_links(facts, message) if links else STARTS_TRACE,
         )
         turn.capture.declared = facts.declared
-        turn.capture.requested_by_client = self._requested
+        turn.capture.requested_by_client = self._sent.requested
         self._watcher = self._book.open(
             turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
         )
@@ -204,27 +178,28 @@ class Exchange:
     def _awaits_task(self) -> bool:
         """Whether it opened a turn that is still open, whose task neither the request nor a response has named."""
         turn = self.turn
-        return turn is not None and not turn.task_id and not self.task_ids
+        return turn is not None and not turn.task_id and not self._sent.task_ids
 
     def notified(self, task_id: str, now: float) -> None:
         """A webhook which the request set was notified of this task. It names the task of a turn that has none."""
         self._notified_task = task_id
-        if self._left is not None or (self._request is not None and self._request.operation is Operation.SEND):
+        request = self._sent.request
+        if self._left is not None or (request is not None and request.operation is Operation.SEND):
             self._name_task(now)  # events of a stream come no later than notifications
         if self._left is not None:
             left, self._left = self._left, None
             self.end(now, problem=left)
 
     def _name_task(self, now: float) -> None:
-        if self._notified_task and self._awaits_task:
+        if self._watcher is not None and self._notified_task and self._awaits_task:
             named = {"statusUpdate": {"taskId": self._notified_task}}
-            self._remember(self._book.feed(self._watcher, named, now, live=False, size=0))
+            self._book.feed(self._watcher, named, now, live=False, size=0)
 
     def _accepted(self, now: float) -> None:
         """The agent has not refused the message."""
         message, self._conditional = self._conditional, None
-        if message is not None and self._request is not None:
-            self._open_turn(self._request, message, now)
+        if message is not None and self._sent.request is not None:
+            self._open_turn(self._sent.request, message, now)
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -237,8 +212,6 @@ class Exchange:
 
     def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
         """The whole answer, where it is not a stream."""
-        if not self.concerns_turns:
-            return
         if status >= 400:
             not_its = not_of_the_agent(status, {}, answer.data.decode("utf-8", "replace"))
             what = f"HTTP status {status}{_error_message(answer.error)}"
@@ -262,14 +235,13 @@ class Exchange:
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: nothing of the agent can complete the turn."""
         is_gone = problem is not None and problem.code == CLIENT_GONE
-        if is_gone and self._is_notified:
+        if is_gone and self._sent.is_notified:
             self._name_task(now)
             if self._awaits_task and problem is not None and self.turn is not None:
                 self._left = problem
                 self.turn.findings.append(problem)
                 return
-        if self._conditional is not None:
-            self._accepted(now)
+        self._accepted(now)
         watcher = self._watcher
         if watcher is None:
             return
@@ -285,7 +257,7 @@ class Exchange:
         turn = self.turn
         if turn is not None and CAPTURE_FAILED not in turn.findings:
             turn.findings.append(CAPTURE_FAILED)
-        for task_id in filter(None, dict.fromkeys([self.named_task, *self.task_ids])):
+        for task_id in filter(None, dict.fromkeys([self.named_task, *self._sent.task_ids])):
             self._book.report(task_id, CAPTURE_FAILED, now)
 
     def _take(self, answer: ReadAnswer, now: float, *, live: bool) -> None:
@@ -297,24 +269,25 @@ class Exchange:
         watcher = self._watcher
         if watcher is None:
             return
-        for mark in self._book.unread:
+        for mark in self._book.rules.unread:
             if mark.key in answer.data and mark.finding not in watcher.findings:
                 watcher.findings.append(mark.finding)
-        if answer.error is not None:
+        if (event := answer.event) is not None:
+            if _CHILD_MARK in answer.data:
+                event = {**event, ASKED_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
+            self._understood = self._understood or UNREAD_KEY not in event
+            self._message_came = self._message_came or "message" in event
+            self._book.feed(watcher, event, now, live=live, size=answer.size)
+        elif answer.error is not None:
             self._take_error(answer.error)
         elif answer.problem:
-            self._take_unreadable(answer, now, live=live)
-        elif answer.event is None:
-            self._take_list(answer, now)
-        else:
-            self._take_event(answer, answer.event, now, live=live)
-
-    def _take_event(self, answer: ReadAnswer, event: dict[str, Any], now: float, *, live: bool) -> None:
-        if _CHILD_MARK in answer.data:
-            event = {**event, ASKED_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
-        self._understood = self._understood or UNREAD_KEY not in event
-        self._message_came = self._message_came or "message" in event
-        self._remember(self._book.feed(self._watcher, event, now, live=live, size=answer.size))
+            self._take_unreadable(watcher, answer, now, live=live)
+        elif self._sent.request is not None and self._sent.request.includes_artifacts:
+            for event in answer.listed:  # else by the protocol no snapshots: a later request may still show the calls
+                watch = self._book.watch()
+                size = of_json(encoded(event["task"], answer.data))
+                self._book.feed(watch, event, now, live=False, size=size)
+                self._book.end(watch, now)
 
     def _take_error(self, error: Any) -> None:
         self._understood = self._final = True
@@ -323,28 +296,13 @@ class Exchange:
         message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
         self.report("agent_error", message, Severity.ERROR)
 
-    def _take_unreadable(self, answer: ReadAnswer, now: float, *, live: bool) -> None:
+    def _take_unreadable(self, watcher: ReportedExchange, answer: ReadAnswer, now: float, *, live: bool) -> None:
         if is_web_page({}, answer.data[:1_000].decode("utf-8", "replace")):
             self._understood = self._final = True
             self.report(AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR)
             return
         unread = unread_event("malformed_response", f"not JSON: {answer.problem}")
-        self._book.feed(self._watcher, unread, now, live=live, size=_UNREAD_BYTES)
-
-    def _take_list(self, answer: ReadAnswer, now: float) -> None:
-        for event in answer.listed:
-            if self._request is None or not self._request.includes_artifacts:
-                # By the protocol no snapshot: a later request may still show the calls.
-                self._remember(task_id_of(event))
-                continue
-            watch = self._book.watch()
-            size = of_json(encoded(event["task"], answer.data))
-            self._remember(self._book.feed(watch, event, now, live=False, size=size))
-            self._book.end(watch, now)
-
-    def _remember(self, task_id: str) -> None:
-        if task_id and task_id not in self.task_ids:
-            self.task_ids.append(task_id)
+        self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
 
     def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         """Add a finding to the turn."""

@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any
 
 from a2a_tool_capture import Finding
-from a2a_tool_capture.dialects import DialectMark
 from a2a_tool_capture.recent import Recent, RecentKeys
 
 from ..protocol.answers import task_id_of
@@ -119,11 +118,6 @@ class TurnBook:
         """The last single answer about a task, as a digest, and when it was observed: polls repeat it."""
         self.live: ChangeTracker | None = None
         """Who watches open turns, if anyone does."""
-
-    @property
-    def unread(self) -> tuple[DialectMark, ...]:
-        """Marks of dialects that are not read."""
-        return self.rules.unread
 
     @property
     def open_turns(self) -> list[Turn]:

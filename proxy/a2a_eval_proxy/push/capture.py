@@ -13,8 +13,8 @@ from a2a_tool_capture import Finding
 from a2a_tool_capture.recent import RecentKeys
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..capture.exchange import ExchangeBook
 from ..capture.failures import CAPTURE_FAILED, log_failure
+from ..capture.turn_book import TurnBook
 from ..memory import of_json
 from ..protocol.answers import state_of, task_id_of
 
@@ -30,7 +30,7 @@ _MAX_UNTAKEN = 100
 class NotificationStream:
     """The notifications that one webhook received."""
 
-    watcher: Any  # what `ExchangeBook.watch` returned
+    watcher: Any  # what `TurnBook.watch` returned
     webhook_id: str
     withheld: set[str] = field(default_factory=set)
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
@@ -60,7 +60,7 @@ class NotificationCapture:
     """Feeds the turn book with notifications. Belongs to one event loop. No method raises: an error of capture keeps no
     notification from its client."""
 
-    def __init__(self, book: ExchangeBook, now: Callable[[], float]) -> None:
+    def __init__(self, book: TurnBook, now: Callable[[], float]) -> None:
         self._book = book
         self._now = now
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()

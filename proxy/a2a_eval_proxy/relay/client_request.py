@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
-from ..capture.exchange import Exchange, ExchangeBook, RequestFacts
+from ..capture.exchange import Exchange, RequestFacts
+from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
 from ..net.http_client import RawHeaders
@@ -71,7 +72,7 @@ class RelayContext:
     """None where there is only one."""
     settings: TrafficSettings
     upstream: Upstream
-    book: ExchangeBook
+    book: TurnBook
     negotiation: Negotiation
     metrics: Metrics
     cards: CardRelay

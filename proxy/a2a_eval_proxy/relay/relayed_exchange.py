@@ -146,7 +146,7 @@ class RelayedExchange:
             self._unread = _TOO_LARGE
         if self._unread is not None:
             self._take_unread(rest, self._beginning or body)
-        sent = ReadRequest(self.request, self._requested, self._unread, self.is_notified)
+        sent = ReadRequest(self.request, self._requested, self._unread, self.is_notified, self.task_ids)
         self.reports.request(sent, head, body, now, complete=complete)
         if self.request is not None:
             self.request.message = None  # it may be large

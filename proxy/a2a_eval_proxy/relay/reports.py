@@ -36,7 +36,7 @@ class Reports:
         """The request, which went to the agent with this head (None: it did not), and its body, or the beginning of one
         that is not `complete`."""
         self._tell(self._exchange.request, sent, now)
-        self._tell(self._begin_wire, head, body, complete)
+        self._tell(self._begin_wire, sent, head, body, complete)
 
     def answered(self, status: int, headers: RawHeaders, now: float, *, is_stream: bool) -> None:
         """The header of the answer has arrived. `is_stream`: events follow."""
@@ -84,7 +84,7 @@ class Reports:
         """Whether the client has left, and the turn was closed since."""
         return self._exchange.is_closed
 
-    def _begin_wire(self, head: RequestHead | None, body: bytes, complete: bool) -> None:
+    def _begin_wire(self, sent: ReadRequest, head: RequestHead | None, body: bytes, complete: bool) -> None:
         exchange, log = self._exchange, self._log
         if log is None or not exchange.concerns_turns or not log.admits(self._began):
             return
@@ -93,7 +93,7 @@ class Reports:
             wire.turn_id = exchange.turn.turn_id
         else:
             wire.named_task = exchange.named_task
-        wire.task_ids = exchange.task_ids
+        wire.task_ids = sent.task_ids
         wire.keep(body, complete=complete)
         self._wire = wire
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from a2a_eval_proxy.capture.exchange import ExchangeBook
 from a2a_eval_proxy.capture.task_fold import LINGER_S
+from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import example, given
@@ -56,7 +56,7 @@ SAID = st.builds(
 class World:
     """An agent, and clients that use it through books; `book(n)` is that of proxy n, which `kill` kills."""
 
-    def __init__(self, book: Callable[[int], ExchangeBook], kill: Callable[[int, float], None] | None = None) -> None:
+    def __init__(self, book: Callable[[int], TurnBook], kill: Callable[[int, float], None] | None = None) -> None:
         self._book = book
         self._kill = kill
         self.now = 1000.0
