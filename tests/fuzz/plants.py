@@ -42,13 +42,14 @@ class Plant:
 
 _FRAMING_FROM_HEADERS = Edit(
     "net.http_messages",
-    '        return b"\\r\\n".join([self._content, *filter(None, fields)',
+    "        if length is None:\n",
     """
-        _, planted, rest = self._content.partition(b"x-planted-length: ")
+        _, planted, rest = self.content.partition(b"x-planted-length: ")
         if planted:
-            length = rest.partition(b"\\r")[0]
-            fields = (*fields[:-1], b"content-length: " + length if length else b"")
-        return b"\\r\\n".join([self._content, *filter(None, fields)""",
+            value = rest.partition(b"\\r")[0]
+            return self.content + (b"content-length: " + value + b"\\r\\n" if value else b"") + b"\\r\\n"
+        if length is None:
+""",
 )
 """`x-planted-length` among the headers frames the request, instead of its body; empty: nothing does."""
 
@@ -322,8 +323,8 @@ def judge_budget(""",
     "returned-while-paused": Plant(
         "a connection goes back to the pool while reading from it is paused",
         (
-            Edit("net.http_connection", "parser.complete and not parser.buffered and", "parser.complete and"),
-            Edit("net.http_connection", "return not self._paused and self.transport", "return self.transport"),
+            Edit("net.http_connection", "self.complete and not self._body and", "self.complete and"),
+            Edit("net.http_connection", "not (connection.paused or connection.", "not (connection."),
         ),
     ),
     "watch-eats-body": Plant(
@@ -541,10 +542,9 @@ def judge_budget(""",
         "a response that the agent cuts off ends for the client as if it were whole",
         (
             Edit(
-                "net.http_messages",
-                "        if not self._until_close and not self.complete:\n            raise UpstreamCutError",
-                "        if not self._until_close and not self.complete and not self.status:\n"
-                "            raise UpstreamCutError",
+                "net.http_connection",
+                "        if exc is None and self._until_close:\n",
+                "        if exc is None and (self._until_close or self.status):\n",
             ),
         ),
         kind="differential",
@@ -646,17 +646,21 @@ def judge_budget(""",
     "unasked-is-overlooked": Plant(
         "a connection on which the agent said more than it was asked is used again",
         (
-            Edit("net.http_connection", "        return not self._poll.poll(0)\n", "        return True\n"),
+            Edit(
+                "net.http_connection",
+                "        return not (_CAN_POLL and self._poll.poll(0))\n",
+                "        return True\n",
+            ),
             Edit("net.http_connection", "            self.abort()  # unrequested data", "            pass"),
             Edit(
                 "net.http_connection",
-                "            parser.reusable = False  # unrequested data",
+                "            self._reusable = False  # unrequested data",
                 "            pass",
             ),
             Edit(
-                "net.http_messages",
-                "            self.reusable = False\n            if self.complete:",
-                "            if self.complete:",
+                "net.http_connection",
+                "            self._reusable = False\n            if not self.complete:",
+                "            if not self.complete:",
             ),
         ),
     ),

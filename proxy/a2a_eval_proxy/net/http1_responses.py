@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from http import HTTPStatus
 
-from .http_messages import LAST_CHUNK
+from .http_messages import BODILESS, LAST_CHUNK
 
-_BODILESS = frozenset({204, 304})
 _HOP_BY_HOP = frozenset({b"connection", b"transfer-encoding"})
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -75,7 +74,7 @@ class ResponseWriter:
                     self.keep_alive = False
                 continue
             lines.append(name + b": " + value + b"\r\n")
-        if status in _BODILESS:
+        if status in BODILESS:
             self._bodiless = True
         if length is not None:
             self._left = length

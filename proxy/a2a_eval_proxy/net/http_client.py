@@ -78,8 +78,10 @@ class HttpClient:
         self._connect_timeout_s = connect_timeout_s
         self._response_timeout_s = response_timeout_s
         self._max_header_bytes = max_header_bytes
-        self._places = asyncio.Semaphore(max_connections)
-        """For requests: as many as there may be connections, since a new one is made where none is idle."""
+        self._places = max_connections
+        """Free ones, for requests: as many as there may be connections, since one is made where none is idle."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        """For a place."""
         self._idle: deque[Connection] = deque()
         self._wary_until = 0.0
         self._closed = False
@@ -109,19 +111,26 @@ class HttpClient:
         may_repeat = head.method in _SAFE and isinstance(body, bytes)
         is_repeated = False
         while True:
-            await self._places.acquire()
+            if self._places:
+                self._places -= 1
+            else:
+                await self._place()
             try:
                 reusable = None if is_repeated else self._reusable(may_repeat=may_repeat)
                 connection = reusable or await self._connect()
             except BaseException:
-                self._places.release()
+                self._give_back()
                 raise
-            exchange = HttpExchange(connection, head, None if waits else self._response_timeout_s, self._release)
+            timeout_s = None if waits else self._response_timeout_s
+            exchange = HttpExchange(connection, head, timeout_s, self._max_header_bytes, self._release)
             try:
-                await exchange.send(body, length)
+                exchange.send(body, length)
+                while not exchange.status:
+                    await exchange.news()
                 return exchange
-            except UpstreamCutError:
-                if not connection.used or not may_repeat:
+            except BaseException as error:
+                exchange.close()
+                if not (isinstance(error, UpstreamCutError) and connection.used and may_repeat):
                     raise
                 is_repeated = True  # on a new one: not another that may be closing, too
 
@@ -140,13 +149,33 @@ class HttpClient:
 
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
+    async def _place(self) -> None:
+        """Wait for a place, which `_give_back` passes on."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                self._give_back()
+            raise
+
+    def _give_back(self) -> None:
+        """Give a place back: who waits longest has it now."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._places += 1
+
     def _reusable(self, *, may_repeat: bool) -> Connection | None:
         now = time.monotonic()  # the event loop's own clock may not advance while it works
         wary = now < self._wary_until and not may_repeat
         while self._idle:
             # Usually the connection used last is the least likely to be closing.
             connection = self._idle.popleft() if wary else self._idle.pop()
-            if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
+            if wary and now - connection.idle_since < _SETTLED_S and connection.open:
                 self._idle.appendleft(connection)
                 return None
             if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet():
@@ -163,7 +192,7 @@ class HttpClient:
 
     def _release(self, connection: Connection, is_reusable: bool) -> None:
         """An exchange has ended: another one can have its connection, or its place."""
-        self._places.release()
+        self._give_back()
         if not is_reusable or self._closed or len(self._idle) >= _MAX_IDLE:
             connection.abort()
             return
@@ -173,7 +202,7 @@ class HttpClient:
         self._idle.append(connection)
 
     async def _connect(self) -> Connection:
-        connection = Connection(self._note_close, self._max_header_bytes)
+        connection = Connection(self._note_close)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await self.dial(lambda: connection)

@@ -106,7 +106,7 @@ class WireExchange:
     @property
     def request(self) -> tuple[str, str, RawHeaders]:
         """Method, target and headers of the request."""
-        first, *lines = (self.head.framed() if self.head is not None else b"").rstrip(b"\r\n").split(b"\r\n")
+        first, *lines = (self.head.content if self.head is not None else b"").rstrip(b"\r\n").split(b"\r\n")
         method, _, target = first.decode("latin-1").removesuffix(" HTTP/1.1").partition(" ")
         return method, target, [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
 
