@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .admin.agent_status import AgentWatch
@@ -16,7 +15,7 @@ from .net.file_watcher import FileWatch
 from .otlp.trace_service import Tracing
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers
-from .scoring.agent_scoring import Scorings, judge_budget
+from .scoring.agent_scoring import Scoring, judge_budget
 from .scoring.pipeline import Pipeline
 from .scoring.turn_memory import QUEUE_BYTES
 from .serving.agent_capture import AgentCapture
@@ -32,56 +31,51 @@ if TYPE_CHECKING:
     from .telemetry.provider import Telemetry
 
 
-@dataclass(kw_only=True)
-class SharedParts:
-    """What all agents of a proxy share."""
-
-    store: Store
-    metrics: Metrics
-    bus: EventBus
-    files: FileWatch
-    tracing: Tracing | None
-    telemetry: Telemetry | None
-    listeners: Sequence[TurnListener]
-    traces_at: str | None
-    """Where traces are received."""
-    keeps_open_turns: bool
-    bodies: BodyMemory
-    parts: int
-    """Into how many the other limits of memory are divided: that of one agent each."""
-    scorings: Scorings
-    callers: Callers = field(default_factory=Callers)
-
-
 class AgentLine:
     """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
 
-    def __init__(self, agent: Agent, shared: SharedParts) -> None:
-        """Reads the suite and the files of TLS. Raises ConfigError, SuiteError."""
-        settings, store, metrics = agent.settings, shared.store, shared.metrics
-        tracing, telemetry = shared.tracing, shared.telemetry
+    def __init__(
+        self,
+        agent: Agent,
+        scoring: Scoring,
+        *,
+        parts: int,
+        store: Store,
+        metrics: Metrics,
+        bus: EventBus,
+        files: FileWatch,
+        bodies: BodyMemory,
+        callers: Callers,
+        tracing: Tracing | None,
+        telemetry: Telemetry | None,
+        listeners: Sequence[TurnListener],
+        traces_at: str | None,
+        keeps_open_turns: bool,
+    ) -> None:
+        """`scoring` is that of the agent, what follows that of all. `parts`: into how many the limits of memory are
+        divided, but for that of `bodies`. `traces_at`: where traces are received. Reads the files of TLS. Raises
+        ConfigError."""
+        settings, name, privacy = agent.settings, agent.name or None, scoring.privacy
         self.agent = agent
-        self.scoring = shared.scorings.of(settings)
-        privacy = self.scoring.privacy
-        self.status = AgentWatch(settings, shared.files, shared.traces_at)
+        self.scoring = scoring
+        self.status = AgentWatch(settings, files, traces_at)
         budget = judge_budget(settings.judge_budget, agent.name)
-        scorer = self.scoring.scorer(store, budget) if settings.evaluate else None
-        self.events = TurnEvents(shared.bus, privacy, self.scoring.cases.case_of)
+        scorer = scoring.scorer(store, budget) if settings.evaluate else None
+        self.events = TurnEvents(bus, privacy, scoring.cases.case_of)
         evaluations = None if telemetry is None else telemetry.evaluations
-        heard = TurnListeners(*shared.listeners, self.events, *filter(None, (tracing, evaluations)))
-        name = agent.name or None
+        heard = TurnListeners(*listeners, self.events, *filter(None, (tracing, evaluations)))
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(
             store,
-            self.scoring.cases,
+            scoring.cases,
             scorer,
             heard,
             metrics,
             tracing,
             privacy,
             agent_name=name,
-            memory=QUEUE_BYTES // shared.parts,
+            memory=QUEUE_BYTES // parts,
         )
         self._webhooks = None
         if settings.push_mode == "relay":
@@ -100,20 +94,20 @@ class AgentLine:
             privacy,
             metrics,
             awaits=None if self._webhooks is None else self._webhooks.keeps_open,
-            keeps_open_turns=shared.keeps_open_turns,
-            parts=shared.parts,
+            keeps_open_turns=keeps_open_turns,
+            parts=parts,
         )
         self.relay = AgentRelay(
             agent,
             privacy,
-            shared.files,
+            files,
             metrics,
             None if telemetry is None else telemetry.requests.to(settings.upstream),
             self.capture.book,
             self._webhooks,
-            shared.bodies,
-            wire_bytes=share(32) // shared.parts,
-            callers=shared.callers,
+            bodies,
+            wire_bytes=share(32) // parts,
+            callers=callers,
         )
 
     def start(self, stack: AsyncExitStack) -> None:

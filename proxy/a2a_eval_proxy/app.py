@@ -6,11 +6,11 @@ import asyncio
 import heapq
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tool_call_evaluators.suite import SuiteError
 
@@ -18,7 +18,7 @@ from .admin.agent_report import AgentReport, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
-from .agent_line import AgentLine, SharedParts, run_in
+from .agent_line import AgentLine, run_in
 from .body_memory import BodyMemory
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
@@ -31,12 +31,14 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
+from .relay.opted_in_tasks import Callers
 from .relay.wire_log import WireExchange
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings
 from .scoring.pipeline import Pipeline
 from .serving.data_port import DataPort
 from .settings import Settings
+from .settings.settings import Agent
 from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
@@ -45,9 +47,6 @@ from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import TurnListener
 from .ui.site import Site
-
-if TYPE_CHECKING:
-    from .telemetry.provider import Telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -79,69 +78,70 @@ async def run_proxy(
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
     privacy = privacy or settings.privacy()
+    agents = settings.each_agent.values()
     async with AsyncExitStack() as stack:
-        metrics, bus, files = Metrics(), EventBus(), FileWatch()
-        bodies = BodyMemory(
-            max(share(8), 2 * max(one.settings.limits.body_bytes for one in settings.each_agent.values()))
-        )
+        metrics, bus, files, names = Metrics(), EventBus(), FileWatch(), HostNames(settings.host_names)
+        bodies = BodyMemory(max(share(8), 2 * max(agent.settings.limits.body_bytes for agent in agents)))
         capacity = Capacity(connections_possible(settings.limits.client_connections), bodies=bodies)
 
         # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
-        tracing = _tracing(settings, metrics)
-        otlp = await receive_traces(stack, settings, tracing, metrics, files, capacity)
-        agents = [agent.settings for name, agent in settings.each_agent.items() if name]
-        telemetry = start_telemetry(together([privacy, *(one.privacy() for one in agents)]))
+        tracing, otlp_url = await receive_traces(stack, settings, metrics, files, capacity)
+        of_agents = [agent.settings.privacy() for agent in agents if agent.name]
+        telemetry = start_telemetry(together([privacy, *of_agents]))
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
         # What captures turns, stores and scores them; of each agent a line.
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         scorings = Scorings(judges=settings.evaluate)
+        common = scorings.of(settings, privacy)
         proxy = RunningProxy(
             settings=settings,
             store=store,
-            common=scorings.of(settings, privacy),
+            common=common,
             bus=bus,
             trace_url=settings.trace_url,
             tracing=tracing,
-            otlp_url=None if otlp is None else otlp.url,
+            otlp_url=otlp_url,
         )
-        proxy.live_runs = LiveRuns(store, proxy.judges_live, proxy.judged_by)
-        shared = SharedParts(
+        new_line = partial(
+            AgentLine,
+            parts=len(agents),
             store=store,
             metrics=metrics,
             bus=bus,
             files=files,
+            bodies=bodies,
+            callers=Callers(),
             tracing=tracing,
             telemetry=telemetry,
             listeners=(*listeners, proxy.live_runs),
-            traces_at=proxy.otlp_url or settings.otlp_grpc,
+            traces_at=otlp_url or settings.otlp_grpc,
             keeps_open_turns=keeps_open_turns,
-            bodies=bodies,
-            parts=len(settings.each_agent),
-            scorings=scorings,
         )
-        proxy.lines = lines = _lines(settings, shared, stack)
-        proxy.agent = lines[""].status if "" in lines else None
-        names = HostNames(settings.host_names)
-        serving = DataPort(settings, names, files, metrics, capacity, [line.relay for line in lines.values()])
-        proxy.serving = serving
+        for agent in agents:
+            with _naming(agent):
+                line = proxy.lines[agent.name] = new_line(agent, scorings.of(agent.settings))
+            stack.callback(line.status.close)
+        lines = [*proxy.lines.values()]
+        proxy.agent = lines[0].status if settings.upstream else None
+        proxy.serving = DataPort(settings, names, files, metrics, capacity, [line.relay for line in lines])
         bus.on_recording = proxy.watch_turns
 
         # Files and ports are opened: no setting is wrong any more. First that of operators, then those of traffic.
         shared_file = stack.enter_context(marked_in_use(settings.store))
         stack.push_async_callback(proxy.close_store)
-        await _open_to_operators(stack, proxy, names, metrics, telemetry, files, capacity)
+        await _open_to_operators(stack, proxy, names, metrics, files, capacity)
         stack.push_async_callback(proxy.finish)
         if shared_file:
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
-        await _open(store, [line.pipeline for line in lines.values()], stack)
-        _warn_of_unknown_agents(lines)
+        await _open(store, [line.pipeline for line in lines], stack)
+        _warn_of_unknown_agents(proxy.lines)
         run_in(stack, _expire(proxy, metrics))
         run_in(stack, _prune(store, settings))
-        for line in lines.values():
+        for line in lines:
             line.start(stack)
-        await serving.open(stack)
+        await proxy.serving.open(stack)
         files.start()
         stack.push_async_callback(files.close)
         stack.callback(proxy.not_ready_any_more)
@@ -160,11 +160,13 @@ class RunningProxy(Control):
     lines: dict[str, AgentLine] = field(init=False, default_factory=dict)
     """By the name of the agent; that of `--upstream` has none."""
     serving: DataPort = field(init=False)
-    live_runs: LiveRuns = field(init=False)
     admin_url: str = field(init=False)
     site: Site = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.live_runs = LiveRuns(self.store, self.judges_live, self.judged_by)
 
     @property
     def url(self) -> str:
@@ -270,7 +272,8 @@ class RunningProxy(Control):
     def wire(
         self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
     ) -> list[WireExchange]:
-        return self.serving.wire(agent_name, turn_id, tasks, began, ended)
+        line = self.lines.get(agent_name)
+        return [] if line is None else line.relay.wire(turn_id, tasks, began, ended)
 
     def evaluates(self, turn: Mapping[str, Any]) -> bool:
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines
@@ -320,16 +323,15 @@ class RunningProxy(Control):
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
 
-def _tracing(settings: Settings, metrics: Metrics) -> Tracing | None:
-    """What turns get from traces; None where none are received."""
-    if not settings.otlp and not settings.otlp_grpc:
-        return None
-    return Tracing(
-        metrics,
-        wait_s=settings.trace_wait,
-        expected=settings.expect_traces,
-        conversation_attributes=settings.conversation_attributes,
-    )
+@contextmanager
+def _naming(agent: Agent) -> Iterator[None]:
+    """An error in what one of several agents has of its own names it."""
+    try:
+        yield
+    except (ConfigError, SuiteError) as error:
+        if agent.name:
+            raise ConfigError(f"agent {agent.name}: {error}") from error
+        raise
 
 
 async def _open_to_operators(
@@ -337,7 +339,6 @@ async def _open_to_operators(
     proxy: RunningProxy,
     names: HostNames,
     metrics: Metrics,
-    telemetry: Telemetry | None,
     files: FileWatch,
     capacity: Capacity,
 ) -> None:
@@ -357,20 +358,6 @@ async def _open_to_operators(
     server = HttpServer(admin, settings.admin, setting="--admin", limits=limits, capacity=capacity, tls=tls)
     await server.open(stack)
     proxy.admin_url = server.url
-
-
-def _lines(settings: Settings, shared: SharedParts, stack: AsyncExitStack) -> dict[str, AgentLine]:
-    """Raises ConfigError, SuiteError."""
-    lines: dict[str, AgentLine] = {}
-    for name, agent in settings.each_agent.items():
-        try:
-            lines[name] = AgentLine(agent, shared)
-        except (ConfigError, SuiteError) as error:
-            if name:
-                raise ConfigError(f"agent {name}: {error}") from error
-            raise
-        stack.callback(lines[name].status.close)
-    return lines
 
 
 def _warn_of_unknown_agents(lines: Mapping[str, AgentLine]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from a2a_tool_capture.secret_references import resolve_header
 
@@ -43,25 +44,27 @@ async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing
 
 
 async def receive_traces(
-    stack: AsyncExitStack,
-    settings: TraceSettings,
-    tracing: Tracing | None,
-    metrics: Metrics,
-    files: FileWatch,
-    capacity: Capacity,
-) -> HttpServer | None:
-    """Start the OTLP receivers, until `stack` ends; returns the one for HTTP. `files` watches those of TLS.
+    stack: AsyncExitStack, settings: TraceSettings, metrics: Metrics, files: FileWatch, capacity: Capacity
+) -> tuple[Tracing | None, str | None]:
+    """Start the OTLP receivers that the settings ask for, until `stack` ends: what turns get from them, None where
+    there is none, and the URL for exporters that speak HTTP. `files` watches those of TLS.
 
     Raises ListenError for an address that is in use, ConfigurationError for a variable that is not set, and ConfigError
     for files of TLS.
     """
-    if tracing is None:
-        return None
+    if not settings.otlp and not settings.otlp_grpc:
+        return None, None
     from .forwarding import OtlpForwarder
     from .grpc_receiver import GrpcReceiver
     from .http_receiver import HttpReceiver
     from .intake import Intake
 
+    tracing = Tracing(
+        metrics,
+        wait_s=settings.trace_wait,
+        expected=settings.expect_traces,
+        conversation_attributes=settings.conversation_attributes,
+    )
     stack.callback(tracing.close)
     forward = None
     if settings.otlp_forward:
@@ -70,35 +73,23 @@ async def receive_traces(
         forward.start()
         stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
-    if otlp_grpc := settings.otlp_grpc:
-        grpc_tls = server_tls(TlsFiles.of(*settings.tls_of("otlp"), alpn=HTTP_2), files, "TLS for traces over gRPC")
-        calls = HttpServer(
-            None,
-            otlp_grpc,
-            setting="--otlp-grpc",
-            streams=GrpcReceiver(intake),
-            limits=operator_limits(),
-            capacity=capacity,
-            tls=grpc_tls,
-        )
+    files_of_tls, setting = settings.tls_of("otlp")
+    new_server = partial(HttpServer, limits=operator_limits(), capacity=capacity)
+    if settings.otlp_grpc:
+        tls = server_tls(TlsFiles.of(files_of_tls, setting, alpn=HTTP_2), files, "TLS for traces over gRPC")
+        calls = new_server(None, settings.otlp_grpc, setting="--otlp-grpc", streams=GrpcReceiver(intake), tls=tls)
         await calls.open(stack)
-    if not (otlp := settings.otlp):
-        return None
-    tls = server_tls(TlsFiles.of(*settings.tls_of("otlp")), files, "TLS for traces")
+    if not settings.otlp:
+        return tracing, None
+    tls = server_tls(TlsFiles.of(files_of_tls, setting), files, "TLS for traces")
+    option = "--otlp (or receive no traces: --no-otlp)"
     try:
-        server = HttpServer(
-            HttpReceiver(intake),
-            otlp,
-            setting="--otlp (or receive no traces: --no-otlp)",
-            limits=operator_limits(),
-            capacity=capacity,
-            tls=tls,
-        )
+        server = new_server(HttpReceiver(intake), settings.otlp, setting=option, tls=tls)
     except ListenError as error:
         # A collector may listen at the default address. Nobody asked for this receiver; traffic does not depend on it.
-        if otlp != DEFAULT_OTLP or settings.expect_traces:
+        if settings.otlp != DEFAULT_OTLP or settings.expect_traces:
             raise
         logger.warning("no traces are received: %s", error)
-        return None
+        return tracing, None
     await server.open(stack)
-    return server
+    return tracing, server.url

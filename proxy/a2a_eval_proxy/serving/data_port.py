@@ -16,7 +16,6 @@ from ..net.http2_server import StreamHandler
 from ..net.http_server import HttpServer, reachable
 from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
-from ..relay.wire_log import WireExchange
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from .agent_relay import AgentRelay
@@ -67,13 +66,6 @@ class DataPort:
         self._server.retire()
         if self._grpc_server is not None:
             self._grpc_server.retire()
-
-    def wire(
-        self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
-    ) -> list[WireExchange]:
-        """See `AgentRelay.wire`."""
-        found = (one.wire(turn_id, tasks, began, ended) for one in self._agents if one.agent.name == agent_name)
-        return next(found, [])
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
