@@ -71,12 +71,10 @@ SANS_IO = [
     "a2a_eval_proxy.push.notifications",
     "a2a_eval_proxy.push.rewriting",
     "a2a_eval_proxy.traces",
-    "a2a_eval_proxy.check.card",
-    "a2a_eval_proxy.check.card_rules",
+    "a2a_eval_proxy.check.requests",
+    "a2a_eval_proxy.check.rules",
     "a2a_eval_proxy.check.record",
     "a2a_eval_proxy.check.report",
-    "a2a_eval_proxy.check.requests",
-    "a2a_eval_proxy.check.responses",
     "a2a_eval_proxy.check.traffic_rules",
     "a2a_eval_proxy.scoring.case_book",
     "tool_call_evaluators.simulation.user",
@@ -136,16 +134,12 @@ LAYERS = {
         "audit | body_memory | children | clock | errors | files | ids | long_computations | memory | threads | turn",
     ],
     f"{PROXY}.check": [
-        "outputs",
-        "wording",
         "report",
-        "card_rules | traffic_rules",
+        "traffic_rules",
         "rules",
         "dialogue",
         "client",
-        "responses",
         "requests",
-        "card",
         "record",
     ],
     EVALUATORS: [
@@ -231,11 +225,11 @@ def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph
 
 
 def test_check_is_entered_by_its_face_only(graph: grimp.ImportGraph) -> None:
-    """So that it can become a distribution. The face gives pages the module `wording`."""
+    """So that it can become a distribution."""
     room = f"{PROXY}.check"
     entered = {
         f"{importer} imports {module}"
-        for module in graph.find_descendants(room) - {f"{room}.wording"}
+        for module in graph.find_descendants(room)
         for importer in graph.find_modules_that_directly_import(module)
         if not f"{importer}.".startswith(f"{room}.")
     }

@@ -23,9 +23,18 @@ from google.protobuf.json_format import ParseDict
 from ..grpc_relay.messages import METHODS, as_json, decoded
 from ..protocol.error_bodies import PROXY_DOMAIN
 from ..protocol.sse import EventTooLargeError, SseSplitter
-from .record import CardSeen, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
-from .requests import GRPC, STREAMING, get
-from .responses import is_settled, read_response, settled
+from .record import (
+    STREAMING,
+    CardSeen,
+    OperationRequest,
+    ProbeExchange,
+    ProbeRequest,
+    ResponseEvent,
+    is_settled,
+    read_response,
+    settled,
+)
+from .requests import GRPC, get
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000

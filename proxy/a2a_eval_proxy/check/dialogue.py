@@ -23,7 +23,6 @@ from a2a_tool_capture.errors import (
 from ..protocol.answers import conversation_of
 from ..protocol.operations import Binding, Operation
 from . import requests
-from .card import objects, offered_interfaces, offers_streaming
 from .client import ProbeClient
 from .record import (
     Activation,
@@ -36,8 +35,13 @@ from .record import (
     ProbeRecord,
     ProbeTurn,
     ResponseEvent,
+    entries,
+    first_task_id,
+    shows_end,
+    states,
+    task_id_of,
 )
-from .responses import entries, first_task_id, shows_end, states, task_id_of
+from .requests import objects, offered_interfaces, offers_streaming
 
 GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]'"
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."

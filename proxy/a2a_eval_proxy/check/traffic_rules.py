@@ -17,8 +17,12 @@ from jsonschema import Draft202012Validator, ValidationError
 from tool_call_evaluators.grouping import grouped
 
 from ..protocol.operations import Operation
-from .record import Activation, Kind, Occurrence, ProbeExchange, ProbeTurn
-from .responses import (
+from .record import (
+    Activation,
+    Kind,
+    Occurrence,
+    ProbeExchange,
+    ProbeTurn,
     calls_lost,
     calls_of,
     entries,
@@ -468,21 +472,16 @@ TRAFFIC_RULES = (
         why="Most clients stream if the card declares streaming.",
         fix=_SHOW_CALLS,
     ),
-    Rule(
-        "get-asked",
-        Severity.ERROR,
-        "get: calls if activated",
-        partial(calls_shown_on_reread, Operation.GET),
-        why="Clients that lost a stream, or did not wait for the answer, get the calls from GetTask.",
-        fix=_STORE_ARTIFACTS,
-    ),
-    Rule(
-        "list-asked",
-        Severity.ERROR,
-        "list: calls if activated",
-        partial(calls_shown_on_reread, Operation.LIST),
-        why="Clients that lost a stream, or did not wait for the answer, get the calls from ListTasks.",
-        fix=_STORE_ARTIFACTS,
+    *(
+        Rule(
+            f"{operation}-asked",
+            Severity.ERROR,
+            f"{operation}: calls if activated",
+            partial(calls_shown_on_reread, operation),
+            why=f"Clients that lost a stream, or did not wait for the answer, get the calls from {name}.",
+            fix=_STORE_ARTIFACTS,
+        )
+        for operation, name in ((Operation.GET, "GetTask"), (Operation.LIST, "ListTasks"))
     ),
     Rule(
         "subscribe-asked",
@@ -492,45 +491,16 @@ TRAFFIC_RULES = (
         why="Clients that lost a stream, or did not wait for the answer, get the calls from SubscribeToTask.",
         fix=_STORE_ARTIFACTS,
     ),
-    Rule(
-        "send-silent",
-        Severity.ERROR,
-        "send: nothing unless activated",
-        partial(nothing_shown_in, Operation.SEND),
-        why=_CONFIDENTIAL,
-        fix=_OMIT,
-    ),
-    Rule(
-        "stream-silent",
-        Severity.ERROR,
-        "stream: nothing unless activated",
-        partial(nothing_shown_in, Operation.STREAM),
-        why=_CONFIDENTIAL,
-        fix=_OMIT,
-    ),
-    Rule(
-        "get-silent",
-        Severity.WARNING,
-        "get: nothing unless activated",
-        partial(nothing_shown_in, Operation.GET),
-        why=_STORED,
-        fix=_OMIT_LATER,
-    ),
-    Rule(
-        "list-silent",
-        Severity.WARNING,
-        "list: nothing unless activated",
-        partial(nothing_shown_in, Operation.LIST),
-        why=_STORED,
-        fix=_OMIT_LATER,
-    ),
-    Rule(
-        "subscribe-silent",
-        Severity.WARNING,
-        "subscribe: nothing unless activated",
-        partial(nothing_shown_in, Operation.SUBSCRIBE),
-        why=_STORED,
-        fix=_OMIT_LATER,
+    *(
+        Rule(
+            f"{operation}-silent",
+            Severity.ERROR if operation in (Operation.SEND, Operation.STREAM) else Severity.WARNING,
+            f"{operation}: nothing unless activated",
+            partial(nothing_shown_in, operation),
+            why=_CONFIDENTIAL if operation in (Operation.SEND, Operation.STREAM) else _STORED,
+            fix=_OMIT if operation in (Operation.SEND, Operation.STREAM) else _OMIT_LATER,
+        )
+        for operation in (Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE)
     ),
     Rule(
         "unknown-version-harmless",

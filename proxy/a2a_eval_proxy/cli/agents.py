@@ -22,7 +22,7 @@ from .output import JsonOutput, echo_document, echo_json
 if TYPE_CHECKING:
     from a2a_tool_capture import TaskMerger
 
-    from ..check import ReportForms
+    from ..check import CheckReport
     from ..doctor.diagnosis import Diagnosis
     from ..otlp.trace_service import Tracing
     from ..runs.drive import AgentOptions
@@ -49,7 +49,7 @@ def check(options: CheckOptions) -> bool:
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
 
-    from ..check import ProbeClient, check_agent, forms_of, wording
+    from ..check import CheckVerdict, ProbeClient, as_markup, check_agent, failure_of
     from ..connectors.chat_agent import ChatOptions
     from ..connectors.server import connected
 
@@ -58,7 +58,7 @@ async def _check(options: CheckOptions) -> bool:
     with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
 
         def progress(step: str) -> None:
-            status.update(wording.as_markup(step))
+            status.update(as_markup(step))
 
         async with (
             connected(url, chat, headers, tls, options.timeout) as server,
@@ -67,31 +67,34 @@ async def _check(options: CheckOptions) -> bool:
             ) as client,
         ):
             report = await check_agent(client, server.url if server else url, options.message, progress)
-        forms = forms_of(report, url)
-    if forms.failure is None or options.format != "text":
-        await _write(options, forms)
-    if forms.failure is not None:
-        raise forms.failure
-    return forms.passed
+    failure = failure_of(report)
+    if failure is None or options.format != "text":
+        await _write(options, report)
+    if failure is not None:
+        raise failure
+    return report.verdict is CheckVerdict.CONFORMING
 
 
-async def _write(options: CheckOptions, forms: ReportForms) -> None:
+async def _write(options: CheckOptions, report: CheckReport) -> None:
     from rich.console import Console
 
+    from ..check import print_report, report_json, report_junit
     from ..files import write_out
 
     console = Console(highlight=False)
     if options.format == "text" and options.out is None and console.is_terminal:
-        forms.print_text(console)
+        print_report(report, options.url, console)
         return
     if options.format == "text":
         printed = io.StringIO()
-        forms.print_text(Console(highlight=False, file=printed, width=_WIDTH if options.out else console.width))
+        print_report(
+            report, options.url, Console(highlight=False, file=printed, width=_WIDTH if options.out else console.width)
+        )
         text = "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
     elif options.format == "json":
-        text = json.dumps(forms.as_json(), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(report_json(report, options.url), indent=2, ensure_ascii=False) + "\n"
     else:
-        text = forms.as_junit()
+        text = report_junit(report, options.url)
     if options.out is not None:
         await asyncio.to_thread(write_out, options.out, text)
     elif options.format == "text":

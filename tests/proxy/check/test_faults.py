@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.card_rules import CARD_RULES
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.check.rules import CARD_RULES, CheckVerdict, RuleStatus
 from a2a_eval_proxy.check.traffic_rules import TRAFFIC_RULES
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread

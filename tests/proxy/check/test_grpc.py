@@ -11,10 +11,8 @@ import pytest
 from a2a.server.request_handlers import GrpcHandler
 from a2a_eval_proxy.check import client
 from a2a_eval_proxy.check.dialogue import probe_agent
-from a2a_eval_proxy.check.outputs import report_json
-from a2a_eval_proxy.check.report import CheckReport
+from a2a_eval_proxy.check.report import CheckReport, place, report_json
 from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
-from a2a_eval_proxy.check.wording import place
 from a2a_eval_proxy.cli.options import AgentClientOptions
 from a2a_tool_capture.client import AgentUnreachableError
 from agents.capture_agent import agent_card

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a2a_eval_proxy.check import rules as base
-from a2a_eval_proxy.check.card_rules import CARD_RULES
-from a2a_eval_proxy.check.rules import Rule
+from a2a_eval_proxy.check.rules import CARD_RULES, Rule
 from a2a_eval_proxy.check.traffic_rules import TRAFFIC_RULES
 from a2a_tool_capture import METADATA_KEY, URI
 

@@ -10,22 +10,23 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from a2a_eval_proxy.check import requests
-from a2a_eval_proxy.check.card import offered_interfaces
 from a2a_eval_proxy.check.dialogue import skill_examples
-from a2a_eval_proxy.check.outputs import print_report, report_json, report_junit
 from a2a_eval_proxy.check.record import (
     Activation,
     CardSeen,
     Interface,
+    Kind,
     NotChecked,
     ProbeConversation,
     ProbeExchange,
     ProbeRecord,
     ProbeRequest,
     ProbeTurn,
+    occurrences,
+    read_response,
 )
-from a2a_eval_proxy.check.report import apply_rules
-from a2a_eval_proxy.check.responses import Kind, occurrences, read_response
+from a2a_eval_proxy.check.report import apply_rules, print_report, report_json, report_junit
+from a2a_eval_proxy.check.requests import offered_interfaces
 from a2a_eval_proxy.check.rules import RuleStatus
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
