@@ -67,7 +67,6 @@ SANS_IO = [
     "a2a_eval_proxy.net.http1_responses",
     "a2a_eval_proxy.net.http_messages",
     "a2a_eval_proxy.protocol",
-    "a2a_eval_proxy.push.capture",
     "a2a_eval_proxy.push.notifications",
     "a2a_eval_proxy.push.rewriting",
     "a2a_eval_proxy.traces",

@@ -19,8 +19,7 @@ from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from ..turn import Turn
-from .agent_report import AgentReport
-from .agent_status import AgentWatch
+from .agent_report import AgentReport, AgentWatch
 
 _MOST_NAMES = 20
 MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones

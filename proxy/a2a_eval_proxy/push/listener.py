@@ -6,10 +6,14 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+import socket
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from ipaddress import ip_address
+from ssl import SSLContext
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
@@ -17,17 +21,22 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..body_memory import BodyMemory, HeldBody
 from ..clock import CLOCK
-from ..net.http_client import RawHeaders
+from ..net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError
+from ..net.tls import TlsFiles
 from ..protocol.answers import state_of, task_id_of
-from ..protocol.headers import read_request
+from ..protocol.headers import read_request, response_headers
+from ..protocol.webhook_targets import WebhookTargets
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
-from .capture import NotificationCapture, NotificationStream, digest_of
+from ..threads import BoundedThreads
 from .notifications import (
     Notification,
+    NotificationCapture,
+    NotificationStream,
     WithheldError,
     audience_finding,
+    digest_of,
     is_signed,
     read_notification,
     visible_to_others,
@@ -35,7 +44,104 @@ from .notifications import (
 )
 from .registry import WebhookRegistry
 from .rewriting import RelayAddresses
-from .sender import TIMEOUT_S, UnsentError, WebhookAnswer, WebhookSender
+
+TIMEOUT_S = 30.0  # the upper end of what A2A 1.0, section 13.2 recommends to agents
+BODY_S = 5.0  # how long the body of an answer may take, whose status is what counts
+_MAX_ANSWER_BYTES = 64 * 1024
+_LOCATION = frozenset({b"location"})
+
+
+class WebhookAnswer:
+    """What a client answered to a notification."""
+
+    def __init__(self, status: int, headers: RawHeaders = (), body: bytes = b"") -> None:  # type: ignore[assignment]
+        self.status = status
+        self.headers = list(headers)
+        self.body = body
+
+    @property
+    def taken(self) -> bool:
+        """Whether the client has received the notification (A2A 1.0, section 4.3.3)."""
+        return 200 <= self.status < 300
+
+
+class UnsentError(Exception):
+    """The client gave no answer; `status` is what the agent gets instead, `code` that of the finding."""
+
+    def __init__(self, status: int, message: str, code: str = "push_unsent") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class WebhookSender:
+    """Sends notifications to the webhooks that `targets` allows."""
+
+    def __init__(self, targets: WebhookTargets) -> None:
+        self._targets = targets
+        self._names = BoundedThreads("webhook names", 8, lambda: UpstreamError("too many names are being resolved"))
+        """Clients choose the names, and how long their servers take to answer."""
+
+    @cached_property
+    def _tls(self) -> SSLContext:
+        return TlsFiles(setting="push", ca_setting="push").client_context()
+
+    async def send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
+        """Send a notification; `query` is added to that of `url`. Raises UnsentError."""
+        try:
+            return await self._send(url, method, query, headers, body)
+        except UpstreamError as error:
+            raise UnsentError(502, f"the webhook gave no answer: {error}") from None
+
+    async def _send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
+        parts = urlsplit(url)
+        host, secure = parts.hostname or "", parts.scheme == "https"
+        port = parts.port or (443 if secure else 80)
+        target = (parts.path or "/").encode()
+        query = b"&".join(part for part in (parts.query.encode(), query) if part)
+        head = [(b"host", parts.netloc.encode()), *headers]
+        problem: UpstreamError | None = None
+        for address in await self._addresses(host, port):
+            client = HttpClient(
+                address, port, tls=self._tls if secure else None, tls_name=host, connect_timeout_s=TIMEOUT_S
+            )
+            try:
+                return await _answer_of(client, method, target + b"?" + query if query else target, head, body)
+            except UpstreamUnreachableError as error:
+                problem = error  # nothing was sent: the next address may be reachable
+            finally:
+                client.close()
+        raise problem or UpstreamError("its name has no address")
+
+    async def _addresses(self, host: str, port: int) -> Iterable[str]:
+        """The addresses of a host to which the proxy may send: they are checked, and then used as they are."""
+        try:
+            found = await self._names.run(lambda _: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            raise UpstreamError(f"its name cannot be resolved: {error}") from None
+        addresses = dict.fromkeys(str(item[4][0]) for item in found)
+        allowed = [one for one in addresses if self._targets.allows(host, ip_address(one.partition("%")[0]))]
+        if addresses and not allowed:
+            message = f"the proxy does not send to {host}: its address is not allowed by --push-allow"
+            raise UnsentError(403, message, "push_not_allowed")
+        return allowed
+
+
+async def _answer_of(client: HttpClient, method: str, target: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
+    response = await client.request(method.encode(), target, headers, body)
+    content = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            while len(content) < _MAX_ANSWER_BYTES and (chunk := await response.read()):
+                content += chunk
+    except (TimeoutError, UpstreamError):
+        pass  # the client has answered: to send it again would double it
+    finally:
+        response.close()
+    # A redirect is not for the agent either: it would lead around the proxy.
+    drop = _LOCATION if method == "HEAD" else _LOCATION | {b"content-length"}
+    return WebhookAnswer(response.status, response_headers(response.headers, drop=drop), content[:_MAX_ANSWER_BYTES])
+
 
 logger = logging.getLogger(__name__)
 

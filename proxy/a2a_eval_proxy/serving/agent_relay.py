@@ -20,8 +20,8 @@ from ..net.file_watcher import FileWatch
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
-from ..push.capture import NotificationCapture
 from ..push.listener import PushListener
+from ..push.notifications import NotificationCapture
 from ..push.registry import WebhookRegistry
 from ..relay.card_relay import CardRelay
 from ..relay.client_request import Reachability, RelayContext

@@ -3,10 +3,10 @@
 Pages are rendered on the server from Jinja templates and can be read without script. Styles are those of the report
 (`tool_call_evaluators.report`), with `assets/page.css`; scripts are the ES modules in `assets`.
 
-To add a screen, write one module and one template, and add its `Screen` to `SCREENS` in `site`:
+To add a screen, write one module and one template, and add its screens to `SCREENS` in `site`:
 
 1. `ui/NAME.py` has an async function that receives a `View` (the request, the running proxy, the agent) and returns
-   the values of the template, and `SCREEN = Screen("/name", "name.html", function, nav="Name")`. The function raises
+   the values of the template, and a `Screen("/name", "name.html", function, nav="Name")`. The function raises
    HTTPException for bad input and unknown ids; `StoreError` may pass. It may return a Response instead, for example a
    download.
 2. `ui/templates/name.html` extends `layout.html` and fills `title` and `main`. Values are escaped, and characters that

@@ -1,22 +1,29 @@
-"""The screens of runs: all of them; one; two compared; and the cases in force."""
+"""The screens of runs and cases: all runs; one; two compared; and the cases in force."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.matching.explain import expected_call_text
+from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.report import comparison_body
 from tool_call_evaluators.report.model import OUTCOMES, seconds_between
-from tool_call_evaluators.texts import duration_text, moment_text
+from tool_call_evaluators.suite import Case, Expectation
+from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
+from tool_call_evaluators.visibility import state_name
 
+from ..admin.control import scoring_for
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
 from ..store import RunSummary
-from .judged_runs import RunView
+from .judged_runs import RunView, last_rows
 from .rendering import name_in
 from .screen import Screen, Values, View
 
@@ -140,8 +147,124 @@ async def _two_runs(view: View) -> Values:
     return values | {"problem": None, "body": body, "waits": body is None}
 
 
+ORDERS = {"": "In order", "id": "By id", "failed": "Failed first"}
+"""The orders by their values in the URL."""
+_RANK = {"failed": 0, "errored": 0, "invalid": 1, "noted": 2}
+"""Of the last verdicts; those that are not seen come last."""
+_OTHER, _NOT_SEEN = 3, 4
+
+MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
+CASES_PAGE = 50
+MAX_SEARCH = 200  # characters
+MAX_TEXT = 2_000  # characters of an expected value
+MAX_CALLS = 100  # expected calls of a turn
+
+Origin = TypeVar("Origin", bound=str)
+
+
+def found_cases(listed: Sequence[tuple[Case, Origin]], text: str) -> list[tuple[Case, Origin]]:
+    """The cases that have each word of `text` in their id, tags, messages, goal or expected tools, in any case."""
+    words = text.casefold().split()
+    return [item for item in listed if all(word in _text(item[0]) for word in words)] if words else list(listed)
+
+
+def _text(case: Case) -> str:
+    goals = (case.user_goal, case.simulate.goal if case.simulate else None)
+    expected = [case.expect, *(turn.expect for turn in case.turns)]
+    tools = (call.name for expect in expected if expect for call in expect.tool_calls or ())
+    return "\n".join(
+        [case.id, *case.tags, *(turn.user for turn in case.turns), *filter(None, goals), *tools]
+    ).casefold()
+
+
+def in_order(
+    cases: Iterable[tuple[Case, Origin]], order: str, statuses: Mapping[str, str]
+) -> list[tuple[Case, Origin]]:
+    """The cases in one of ORDERS; `statuses` are the last verdicts by id."""
+    keys: Mapping[str, Callable[[tuple[Case, Origin]], Any]] = {
+        "id": lambda item: item[0].id,
+        "failed": lambda item: _RANK.get(statuses.get(item[0].id, ""), _OTHER) if item[0].id in statuses else _NOT_SEEN,
+    }
+    return sorted(cases, key=keys[order]) if order in keys else list(cases)
+
+
+async def _all_cases(view: View) -> Values:
+    query = view.request.query_params
+    search, order, page = query.get("q", "").strip(), query.get("sort", ""), page_number(query.get("page"))
+    if order not in ORDERS or len(search) > MAX_SEARCH:
+        raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
+    agent = view.agent
+    scoring = scoring_for(view.control, agent)
+    listed = scoring.cases.listed()
+    store = view.control.store
+    names = await store.run_names(MAX_RUNS, agent) if listed else []
+    newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
+    rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
+    views = {row.run.name: row.view for row in rows if row.view}
+    found = found_cases(listed, search)
+    last = last_rows(views, (case.id for case, _ in found), agent) if order == "failed" else {}
+    found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
+    cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
+    pages = {"q": search or None, "sort": order or None, "agent": agent}
+    return {
+        "agent": agent,
+        "suite": scoring.suite,
+        "suite_file": scoring.suite_file,
+        "count": len(listed),
+        "found": len(found),
+        "cases": cases,
+        "page": page,
+        "search": search,
+        "order": order,
+        "orders": ORDERS,
+        "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
+        "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
+        "last": last or last_rows(views, (case.id for case, _ in cases), agent),
+        "expected": expectations,
+        "waits": any(row.lags for row in rows),
+    }
+
+
+def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:
+    """What is expected, in the order of a suite file and in the words of the report: values, each on a line."""
+    given = ((item.name, getattr(expect, item.name)) for item in fields(Expectation))
+    return {EXPECTATION_WORDS[name]: _lines(name, value) for name, value in given if value is not None}
+
+
+def _lines(name: str, value: Any) -> tuple[str, ...]:
+    if name == "tool_calls":
+        more = len(value) - MAX_CALLS
+        calls = [expected_call(call) for call in value[:MAX_CALLS]] or ["no call"]
+        return (*calls, *([f"… and {more:,} more"] if more > 0 else []))
+    match name:
+        case "tool_calls_order":
+            text = " → ".join(value)
+        case "tool_calls_count":
+            text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
+        case "tool_outputs":
+            return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
+        case "agents":
+            text = ", ".join(map(str, value[:MAX_CALLS]))
+        case "state":
+            text = " or ".join(map(state_name, value))
+        case "forbidden_calls":
+            text = ", ".join(map(expected_call_text, value[:MAX_CALLS]))
+        case _:
+            text = value if isinstance(value, str) else readable(value)
+    return (excerpt(text, MAX_TEXT),)
+
+
+def expected_call(call: ExpectedCall) -> str:
+    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments), succeeded: true`."""
+    arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
+    given = "any arguments" if call.arguments is None else ", ".join(arguments)
+    outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
+    return excerpt(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
+
+
 SCREENS = (
     Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
     Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
     Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
+    Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",)),
 )

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
-from ..admin.agent_report import AgentReport, recent_turns
-from ..admin.agent_status import AgentStatus
+from ..admin.agent_report import AgentReport, AgentStatus, recent_turns
 from ..admin.api import admin_app
 from ..admin.control import Control
 from ..admin.tokens import AdminTokens

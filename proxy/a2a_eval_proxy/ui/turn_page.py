@@ -1,4 +1,4 @@
-"""One turn in full: texts, calls next to expected ones, scores, findings, timeline; and what people do with it:
+"""One turn in full: texts, calls next to expected ones, scores, findings, timeline, wire; and what people do with it:
 annotate it, copy or append the case that it makes, bind it to a case."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -21,7 +22,7 @@ from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
 from tool_call_evaluators.runs.outcomes import agent_of_conversation, conversation_name
 from tool_call_evaluators.suite.editing import case_text
-from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
+from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 
 from ..admin.api_operation import form_of
 from ..admin.schemas import MAX_NOTE, MAX_WHO
@@ -33,8 +34,9 @@ from ..admin.turn_changes_api import (
     remove_annotation,
     repeats,
 )
-from ..admin.wire_api import timeline_of
+from ..admin.wire_api import MASKED, timeline_of, wire_of
 from ..graph.trees import missing_parent, tree_of
+from ..protocol.sse import event_data
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store import TurnQuery
@@ -43,6 +45,108 @@ from .call_rows import CallRows, call_rows
 from .rendering import MEANINGS, named, turn_row
 from .screen import Screen, Values, View
 from .turn_list import filtered, given_filters
+
+_LEFT_OUT = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "accept-encoding",
+        "user-agent",
+        "traceparent",
+        "tracestate",
+    }
+)
+"""Headers that curl or the proxy sets."""
+_CURLS_OWN = ("accept", "content-type")
+"""Headers that curl adds to a request without them, unless it is given the name alone."""
+_MOST_EVENTS = 500
+_MOST_CHARACTERS = 20_000  # of a body or event; the JSON has all
+
+
+def curl_command(request: Mapping[str, Any], proxy_url: str, agent: str) -> str:
+    """`agent` is the URL of the agent, whose path the target begins with.
+
+    A body that cannot be copied as text is not repeated. What a client sent is data for the shell and for curl, which
+    would read a file for a body of `--data-binary` that begins with @, and expand brackets in a target.
+    """
+    target = request["target"].removeprefix(urlsplit(agent).path.rstrip("/"))
+    words = ["curl", "-sS", "-N", "-g", "--path-as-is", "-X", request["method"], proxy_url.rstrip("/") + target]
+    for name, value in request["headers"]:
+        if name.lower() not in _LEFT_OUT:
+            value = f"YOUR-{name.upper()}" if value == MASKED else value
+            words += ["-H", f"{name}: {value}" if value else f"{name};"]  # curl removes a header without a value
+    sent = {name.lower() for name, _ in request["headers"]}
+    words += [word for name in _CURLS_OWN if name not in sent for word in ("-H", f"{name}:")]
+    body = request["body"]
+    if body["bytes"]:
+        text = body.get("text")
+        shown = text is not None and printable(text) == text and "\r" not in text  # a page has \n instead
+        words += ["--data-raw", text] if shown and not body.get("cut") else ["--data-binary", "@request-body"]
+    return shlex.join(words)
+
+
+async def _wire_values(view: View) -> Values:
+    turn_id = view.request.path_params["turn_id"]
+    try:
+        wire = await wire_of(view.control, turn_id)
+    except HTTPException as error:
+        if error.status_code != 404:
+            raise
+        return {"turn_id": turn_id, "problem": error.detail, "exchanges": [], "complete": True}
+    turn = await view.control.store.turn(turn_id)
+    agent, calls = (turn["agent"], turn["tool_calls"]) if turn is not None else ("", [])
+    proxy_url = view.control.proxy_url
+    if proxy_url and turn is not None and turn.get("agent_name"):
+        proxy_url += f"/agents/{turn['agent_name']}"
+    shown = [_exchange(one, proxy_url, agent) for one in wire["exchanges"]]
+    await asyncio.to_thread(mark_calls, shown, calls)
+    return {"turn_id": turn_id, "problem": None, "exchanges": shown, "complete": wire["complete"]}
+
+
+def _exchange(one: Mapping[str, Any], proxy_url: str | None, agent: str) -> dict[str, Any]:
+    """An exchange with its bodies and events as texts for reading, cut where they are long."""
+    request, response = one["request"], one["response"] or {}
+    events = response.get("events", [])
+    has_curl = not (one["notification"] or ["content-type", "application/grpc"] in request["headers"])
+    return {
+        **one,
+        "curl": curl_command(request, proxy_url, agent) if proxy_url and has_curl else None,
+        "request_text": _wire_text(request["body"]),
+        "response_text": _wire_text(response["body"]) if "body" in response else None,
+        "events": [{**event, **_event(event)} for event in events[:_MOST_EVENTS]],
+        "more_events": max(0, len(events) - _MOST_EVENTS) + response.get("events_left_out", 0),
+    }
+
+
+def _event(event: Mapping[str, Any]) -> dict[str, str]:
+    """The data of an event for reading, and its beginning."""
+    text = _wire_text(event)
+    data = event_data(event["text"].encode()).decode() if "text" in event else text
+    return {"data": (data or text)[:_MOST_CHARACTERS], "raw": text}
+
+
+def _wire_text(content: Mapping[str, Any]) -> str:
+    if "withheld" in content:
+        return f"[{content['bytes']} bytes, not shown: {content['withheld']}]"
+    if "base64" in content:
+        return f"[{content['bytes']} bytes that are not text, in base64]\n{content['base64'][:_MOST_CHARACTERS]}"
+    text = content["text"]
+    more = len(text) - _MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:_MOST_CHARACTERS]}\n[{more:,} more characters in the JSON]"
+
+
+def mark_calls(exchanges: Sequence[dict[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:
+    """Set `calls` of the response or event in which each call comes first to the numbers of these calls."""
+    wanted = {number: json.dumps(call["id"] or call["name"])[1:-1] for number, call in enumerate(calls, 1)}
+    for exchange in exchanges:
+        texts = [(event, event["raw"]) for event in exchange["events"]]
+        for place, text in [*texts, (exchange, exchange["response_text"] or "")]:
+            place["calls"] = [number for number, word in wanted.items() if word in text]
+            for number in place["calls"]:
+                del wanted[number]
+
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
 """Limits on the length of a text, in characters; the first with which a turn fits is used."""
@@ -289,9 +393,6 @@ async def _turns_of_conversation(view: View, turn: TurnJson) -> list[Mapping[str
     return [turn_row(one) for one in turns] if any(one["turn_id"] != turn["turn_id"] for one in turns) else []
 
 
-SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work"))
-
-
 async def _to_turn(view: View) -> Response:
     return RedirectResponse(view.link("turns", view.request.path_params["turn_id"]), 303)
 
@@ -329,6 +430,8 @@ async def _use_case(view: View) -> Response:
 
 
 SCREENS = (
+    Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work")),
+    Screen("/turns/{turn_id}/wire", "wire.html", _wire_values, fragments=("wire",)),
     Screen("/turns/{turn_id}/annotations", "error.html", _to_turn, action=_annotate),
     Screen("/turns/{turn_id}/case", "turn_case.html", _case_values, action=_use_case),
 )

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import failed_logins
-from a2a_eval_proxy.admin.failed_logins import FREE
+from a2a_eval_proxy.admin import tokens
+from a2a_eval_proxy.admin.tokens import FREE
 from support.proxied import Proxied, proxied
 
 ADMIN, METRICS = "admin-0123456789abcdef", "metrics-0123456789abcdef"
@@ -57,7 +57,7 @@ async def test_the_metrics_token_reads_the_metrics_and_nothing_else(it: Proxied)
 @pytest.fixture
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, no further attempt is due."""
-    monkeypatch.setattr(failed_logins, "PAUSE_S", 3_600.0)
+    monkeypatch.setattr(tokens, "PAUSE_S", 3_600.0)
 
 
 @pytest.mark.usefixtures("time_stands_still")
@@ -84,7 +84,7 @@ async def test_wrong_tokens_are_counted_by_address_over_every_door(tmp_path: Pat
     lines = [record.getMessage() for record in caplog.records if "login failed" in record.getMessage()]
     assert len(lines) == FREE
     assert lines[0].startswith("login failed: a ")
-    assert lines[FREE - 1].endswith("; further ones get 429 for 1 s, and no line")
+    assert lines[FREE - 1].endswith("; further ones get 429 for 3600 s, and no line")
     assert "guess" not in caplog.text
 
 

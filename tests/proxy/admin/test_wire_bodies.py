@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.admin.shown_wire import shown_body, shown_event
+from a2a_eval_proxy.admin.wire_api import shown_body, shown_event
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from hypothesis import given

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
 from a2a_eval_proxy.push import listener, registry
+from a2a_eval_proxy.push.listener import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.push.registry import WebhookRegistry
-from a2a_eval_proxy.push.sender import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.settings.settings import TrafficLimits
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.webhooks import Webhook

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener, sender
+from a2a_eval_proxy.push import listener
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S
@@ -64,7 +64,7 @@ async def test_a_notification_without_an_answer_delays_the_next_ones_briefly(
 async def test_the_clients_status_counts_though_its_body_is_cut_or_never_ends(
     relay: Relay, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    monkeypatch.setattr(sender, "BODY_S", 0.1)
+    monkeypatch.setattr(listener, "BODY_S", 0.1)
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -89,7 +89,7 @@ async def test_only_the_senders_own_threads_wait_for_names(monkeypatch: pytest.M
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    relays = sender.WebhookSender(WebhookTargets(["*.example"]))
+    relays = listener.WebhookSender(WebhookTargets(["*.example"]))
     sending = [asyncio.create_task(relays.send(f"http://{n}.example", "POST", b"", [], b"")) for n in range(40)]
     async with asyncio.timeout(PATIENCE_S):
         while not asked.acquire(blocking=False):
@@ -98,4 +98,4 @@ async def test_only_the_senders_own_threads_wait_for_names(monkeypatch: pytest.M
     assert not any(one.done() for one in sending)
     answered.set()
     outcomes = await asyncio.gather(*sending, return_exceptions=True)
-    assert {type(one) for one in outcomes} == {sender.UnsentError}
+    assert {type(one) for one in outcomes} == {listener.UnsentError}

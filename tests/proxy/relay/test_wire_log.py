@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.admin.shown_wire import shown_wire
+from a2a_eval_proxy.admin.wire_api import shown_wire
 from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY

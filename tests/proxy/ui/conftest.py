@@ -17,7 +17,7 @@ from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Timeouts
 from a2a_eval_proxy.threads import LoopThread
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.ui import case_page, run_pages
+from a2a_eval_proxy.ui import run_pages
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 
@@ -34,8 +34,7 @@ A2A = {"a2a-version": "1.0"}
 @pytest.fixture(autouse=True)
 def _patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait for verdicts as long as their fragments do: on a busy machine, none may be ready sooner."""
-    for module in (run_pages, case_page):
-        monkeypatch.setattr(module, "FIRST_PAINT_S", run_pages.FRAGMENT_S)
+    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", run_pages.FRAGMENT_S)
 
 
 def json_answer(content: Any) -> Answer:

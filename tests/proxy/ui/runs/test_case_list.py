@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from a2a_eval_proxy.ui import case_page
-from a2a_eval_proxy.ui.case_page import in_order
+from a2a_eval_proxy.ui import run_pages
+from a2a_eval_proxy.ui.run_pages import in_order
 from support.turn_samples import result, turn
 from tool_call_evaluators.suite import Case
 
@@ -63,7 +63,7 @@ def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_tu
 
 
 def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
-    monkeypatch.setattr(case_page, "MAX_RUNS", 0)
+    monkeypatch.setattr(run_pages, "MAX_RUNS", 0)
     assert "failed</a>" not in shop.admin.get("/cases").text
     monkeypatch.undo()
     assert "failed</a> in" in shop.admin.get("/cases?fragment=cases").text
@@ -94,7 +94,7 @@ def test_cases_are_searched_and_sorted(shop, query, found):
 
 
 def test_cases_come_in_pages_that_keep_search_and_order(shop, monkeypatch):
-    monkeypatch.setattr(case_page, "CASES_PAGE", 1)
+    monkeypatch.setattr(run_pages, "CASES_PAGE", 1)
     text = shop.admin.get("/cases?q=e&sort=id&page=2").text
     assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == ["replaced"]
     assert re.findall(r'href="cases(\?q[^"]+)" rel="(\w+)"', text) == [
