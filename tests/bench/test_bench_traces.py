@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.otlp.decoding import decode_request
+from a2a_eval_proxy.otlp.decoding import decoding, read_request
+from a2a_eval_proxy.protocol.content_coding import granted
 from bench.otlp import Body, bodies, trace_ids
 from bench.subjects import decode
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -18,13 +19,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 def spans_in(body: Body) -> list[Span]:
-    request, _ = decode_request(
-        body.content,
-        ExportTraceServiceRequest,
-        content_type=body.headers["Content-Type"],
-        content_encoding=body.headers.get("Content-Encoding", ""),
-        max_bytes=10_000_000,
-    )
+    content = granted(decoding(body.content, body.headers.get("Content-Encoding", ""), 10_000_000))
+    request = read_request(content, ExportTraceServiceRequest, body.headers["Content-Type"])
     return [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
 
 

@@ -12,7 +12,7 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 
 from ..net.grpc_wire import GrpcStatus
-from ..protocol.content_coding import WINDOWS, wbits
+from ..protocol.content_coding import STEP_BYTES, WINDOWS, Decoding, wbits
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -39,8 +39,7 @@ few bytes of gzip can be, is so refused at once."""
 _MAX_DEPTH = 100
 """Of messages in messages: the default limit of protobuf implementations."""
 
-_AT_ONCE = 256 * 1024
-"""Bytes that are decompressed before they count."""
+TOO_MUCH = "too much telemetry arrives at once"
 
 _HEX_IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
 _MOST_OF_AN_ERROR = 300
@@ -60,6 +59,18 @@ class MalformedError(BodyError):
     """Not OTLP, truncated, or not of its content type."""
 
     status, code = 400, GrpcStatus.INVALID_ARGUMENT
+
+
+class UnknownPathError(BodyError):
+    """No telemetry is taken there."""
+
+    status, code = 404, GrpcStatus.UNIMPLEMENTED
+
+
+class MethodError(BodyError):
+    """A method of HTTP other than POST."""
+
+    status, code = 405, GrpcStatus.UNIMPLEMENTED
 
 
 class TooSlowError(BodyError):
@@ -97,36 +108,9 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def decode_request(
-    body: bytes,
-    request_type: type[Any],
-    *,
-    content_type: str,
-    content_encoding: str,
-    max_bytes: int,
-    hold: Callable[[int], object] = int,
-) -> tuple[Any, int]:
-    """Returns the message of `request_type` and the decompressed size of its body in bytes.
-
-    `content_type` and `content_encoding` are the values of those headers, "" without one. Decompresses at most
-    `max_bytes`; `hold` is called with the size of each decompressed part. Raises only BodyError.
-    """
-    kind = media_type(content_type)
-    if kind not in (PROTOBUF, JSON):
-        raise UnsupportedError(f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
-    content = decompress(body, content_encoding, max_bytes, hold)
-    if kind == JSON:
-        return _from_json(content, request_type), len(content)
-    if len(content) > 2 * MAX_FIELDS:  # a field has two bytes or more
-        _FieldCount(content).read(0, len(content), _messages_in(request_type.DESCRIPTOR), 0)
-    try:
-        return request_type.FromString(content), len(content)
-    except DecodeError:
-        raise MalformedError(f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
-
-
-def decompress(body: bytes, content_encoding: str, max_bytes: int, hold: Callable[[int], object] = int) -> bytes:
-    """Returns the decompressed body, at most `max_bytes`. Raises BodyError."""
+def decoding(body: bytes, content_encoding: str, max_bytes: int) -> Decoding:
+    """Decompress a body to at most `max_bytes`. `content_encoding` is the value of that header, "" without one. Raises
+    BodyError."""
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
         if len(body) > max_bytes:
@@ -137,12 +121,12 @@ def decompress(body: bytes, content_encoding: str, max_bytes: int, hold: Callabl
     inflater, content, read = zlib.decompressobj(wbits(coding, body)), bytearray(), 0
     try:
         while read < len(body) and not inflater.eof:
-            part = body[read : read + _AT_ONCE]
+            part = body[read : read + STEP_BYTES]
             read += len(part)
             while part and not inflater.eof:
-                piece = inflater.decompress(part, _AT_ONCE)
-                hold(len(piece))
-                content += piece
+                if not (yield STEP_BYTES):
+                    raise BusyError(TOO_MUCH)
+                content += inflater.decompress(part, STEP_BYTES)
                 if len(content) > max_bytes:
                     raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
                 part = inflater.unconsumed_tail
@@ -153,6 +137,21 @@ def decompress(body: bytes, content_encoding: str, max_bytes: int, hold: Callabl
     if following := len(inflater.unused_data) + len(body) - read:
         raise MalformedError(f"{following} bytes follow the {coding} stream")
     return bytes(content)
+
+
+def read_request(content: bytes, request_type: type[Any], content_type: str) -> Any:
+    """The message of `request_type`. `content_type` is the value of that header, "" without one. Raises BodyError."""
+    kind = media_type(content_type)
+    if kind == JSON:
+        return _from_json(content, request_type)
+    if kind != PROTOBUF:
+        raise UnsupportedError(f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
+    if len(content) > 2 * MAX_FIELDS:  # a field has two bytes or more
+        _FieldCount(content).read(0, len(content), _messages_in(request_type.DESCRIPTOR), 0)
+    try:
+        return request_type.FromString(content)
+    except DecodeError:
+        raise MalformedError(f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
 
 
 # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────

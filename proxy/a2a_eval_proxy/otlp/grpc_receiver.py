@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, ending, only_trailers
 from ..net.http2_server import Ends, StreamHandler
 from ..net.http2_streams import Data, Fields, Headers, Http2Stream
-from .decoding import PROTOBUF, BodyError, MalformedError, UnsupportedError
-from .intake import SIGNALS, Intake
+from .decoding import PROTOBUF, BodyError, MalformedError, UnknownPathError
+from .intake import SIGNALS, Intake, Packed
 
 _SIGNALS_BY_PATH = {f"/{signal.service}/Export".encode(): signal for signal in SIGNALS}
 
@@ -44,22 +45,23 @@ class GrpcReceiver(StreamHandler):
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:
             accepted = ", ".join(known.decode() for known in _SIGNALS_BY_PATH)
-            raise UnsupportedError(f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
-        with self._intake.arriving(signal) as hold:
-            body = b"" if head.ended else await self._intake.read(_parts(stream), hold)
-            try:
-                messages = list(MessageReader(self._intake.max_bytes).feed(body))
-            except MessageTooLargeError:
-                raise self._intake.too_large() from None
-            if len(messages) != 1:
-                raise MalformedError(f"{len(messages)} whole messages in a call; Export takes one")
-            coding = fields.get(b"grpc-encoding", b"").decode("latin-1") if messages[0].is_compressed else ""
-            return await self._intake.take(signal, messages[0].payload, PROTOBUF, coding, hold)
+            raise UnknownPathError(f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
+        coding = fields.get(b"grpc-encoding", b"").decode("latin-1")
+        return await self._intake.answer(signal, _parts(stream, head.ended), partial(self._unpacked, coding))
+
+    def _unpacked(self, coding: str, body: bytes) -> Packed:
+        """Raises BodyError."""
+        try:
+            messages = list(MessageReader(self._intake.max_bytes).feed(body))
+        except MessageTooLargeError:
+            raise self._intake.too_large() from None
+        if len(messages) != 1:
+            raise MalformedError(f"{len(messages)} whole messages in a call; Export takes one")
+        return Packed(messages[0].payload, PROTOBUF, coding if messages[0].is_compressed else "")
 
 
-async def _parts(stream: Http2Stream) -> AsyncIterator[bytes]:
+async def _parts(stream: Http2Stream, ended: bool) -> AsyncIterator[bytes]:
     """What the body of a call consists of, as it arrives."""
-    ended = False
     while not ended and isinstance(event := await stream.next(), Data):
         stream.taken(event.size)
         ended = event.ended

@@ -10,12 +10,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ..net.grpc_wire import GrpcStatus
-from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, BodyError, media_type
-from .intake import SIGNALS, Intake
+from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, BodyError, MethodError, UnknownPathError, media_type
+from .intake import SIGNALS, Intake, Packed
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
-_ADVICE = {408: {"Connection": "close"}, 415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
+_ADVICE = {
+    405: {"Allow": "POST"},
+    408: {"Connection": "close"},
+    415: {"Accept-Encoding": ACCEPTED_CODINGS},
+    503: {"Retry-After": "1"},
+}
 """Headers for the sender, by status."""
 
 
@@ -30,42 +34,29 @@ class HttpReceiver:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        status, headers = 200, None
         try:
-            response = await self._answer(request)
+            message = await self._answer(request)
         except BodyError as error:
-            response = _refusal(request, error.status, error.code, str(error), _ADVICE.get(error.status))
+            status, headers = error.status, _ADVICE.get(error.status)
+            message = Status(code=error.code, message=str(error))
         except ClientDisconnect:
             return  # nobody is left to answer
-        self._intake.counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
-        await response(scope, receive, send)
+        self._intake.counts["http", "accepted" if status == 200 else "rejected"] += 1
+        content: bytes | str = message.SerializeToString()
+        kind = media_type(request.headers.get("content-type", ""))
+        if kind != PROTOBUF:  # readable, where the encoding of the request is unknown
+            kind, content = JSON, MessageToJson(message, indent=None)
+        await Response(content, status, headers, kind)(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
-        path = request.scope["path"]
+    async def _answer(self, request: Request) -> Any:
+        headers, path = request.headers, request.scope["path"]
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:
-            message = f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}"
-            return _refusal(request, 404, GrpcStatus.UNIMPLEMENTED, message)
+            raise UnknownPathError(f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}")
         if request.method != "POST":
-            message = f"{request.method} is not for {signal.path}; use POST"
-            return _refusal(request, 405, GrpcStatus.UNIMPLEMENTED, message, {"Allow": "POST"})
-        headers = request.headers
-        with self._intake.arriving(signal) as hold:
-            declared = headers.get("content-length", "")
-            if declared.isdigit() and int(declared) > self._intake.max_bytes:
-                raise self._intake.too_large()
-            body = await self._intake.read(request.stream(), hold)
-            content_type, coding = headers.get("content-type", ""), headers.get("content-encoding", "")
-            return _response(request, await self._intake.take(signal, body, content_type, coding, hold), 200)
-
-
-def _refusal(
-    request: Request, status: int, code: GrpcStatus, message: str, headers: dict[str, str] | None = None
-) -> Response:
-    return _response(request, Status(code=code, message=message), status, headers)
-
-
-def _response(request: Request, message: Any, status: int, headers: dict[str, str] | None = None) -> Response:
-    """Returns `message` in the encoding of the request; readable JSON if that is unknown."""
-    if media_type(request.headers.get("content-type", "")) == PROTOBUF:
-        return Response(message.SerializeToString(), status, headers, PROTOBUF)
-    return Response(MessageToJson(message, indent=None), status, headers, JSON)
+            raise MethodError(f"{request.method} is not for {signal.path}; use POST")
+        declared = headers.get("content-length", "")
+        kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "")
+        size = int(declared) if declared.isdigit() else 0
+        return await self._intake.answer(signal, request.stream(), lambda body: Packed(body, kind, coding), size)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,14 +19,21 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from .decoding import BodyError, BusyError, PayloadTooLargeError, SinkError, TooSlowError, decode_request
+from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
+from .decoding import (
+    TOO_MUCH,
+    BodyError,
+    BusyError,
+    PayloadTooLargeError,
+    SinkError,
+    TooSlowError,
+    decoding,
+    read_request,
+)
 from .forwarding import OtlpForwarder
 from .trace_service import Tracing
 
 logger = logging.getLogger(__name__)
-
-_INLINE_BYTES = 64 * 1024
-"""Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
 
 _NAMELESS = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
 
@@ -82,8 +87,13 @@ METRICS = Signal(
 )
 SIGNALS = (TRACES, LOGS, METRICS)
 
-Hold = Callable[[int], None]
-"""Counts bytes of a request until it is answered. Raises BusyError where all requests take too many."""
+
+class Packed(NamedTuple):
+    """A request as it came."""
+
+    body: bytes
+    content_type: str
+    content_encoding: str
 
 
 class Intake:
@@ -108,44 +118,48 @@ class Intake:
         self._forward = forward
         self.counts = Counter() if counts is None else counts
         self._body_timeout_s = body_timeout_s
-        self._held_bytes = 0
-        self._counting = threading.Lock()
-        self._large = asyncio.Semaphore(1)
+        self._bodies = BodyMemory(_BODIES * max_bytes)
+        self._one_large = asyncio.Lock()
         self._reported: set[str] = set()
 
-    @contextmanager
-    def arriving(self, signal: Signal) -> Iterator[Hold]:
-        """The memory of a request until the end of the block.
+    async def answer(
+        self, signal: Signal, parts: AsyncIterable[bytes], unpack: Callable[[bytes], Packed], size: int = 0
+    ) -> Any:
+        """The response to a request that arrives in `parts`: empty, or a partial success where the sink rejects some
+        records. `unpack` is given the whole body. `size` is what its sender declares, if any.
 
-        What is refused in the block, and is not to come again, is told to the sink as lost.
+        Raises BodyError: SinkError after forwarding, the others before any processing. What is refused, and is not to
+        come again, is told to the sink as lost.
         """
-        held = 0
-
-        def hold(size: int) -> None:
-            nonlocal held
-            with self._counting:  # what is decompressed counts in a thread
-                held += size
-                self._held_bytes += size
-            if self._held_bytes > _BODIES * self.max_bytes:
-                raise BusyError("too much telemetry arrives at once")
-
+        held = HeldBody(self._bodies)
         try:
-            yield hold
+            if size > self.max_bytes:
+                raise self.too_large()
+            packed = unpack(await self._read(parts, held))
+            content = await held.decoded(decoding(packed.body, packed.content_encoding, self.max_bytes))
+            read = partial(read_request, content, signal.request, packed.content_type)
+            if len(content) <= SMALL_BYTES:  # decoding it costs less than using a thread
+                return await self._use(signal, packed, read(), len(content))
+            async with self._one_large:  # decoded it takes more memory
+                return await self._use(signal, packed, await asyncio.to_thread(read), len(content))
         except BodyError as error:
             if signal is not METRICS and not isinstance(error, BusyError):
                 self._sink.lost(f"an export was refused: {error}")
             raise
         finally:
-            with self._counting:
-                self._held_bytes -= held
+            held.drop()
 
-    async def read(self, parts: AsyncIterable[bytes], hold: Hold) -> bytes:
-        """The whole body. Raises BodyError."""
+    def too_large(self) -> PayloadTooLargeError:
+        """For a body whose sender exceeds `max_bytes`."""
+        return PayloadTooLargeError(f"the body exceeds {self.max_bytes} bytes; export smaller batches")
+
+    async def _read(self, parts: AsyncIterable[bytes], held: HeldBody) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self._body_timeout_s):
                 async for part in parts:
-                    hold(len(part))
+                    if not held.take(len(part)):
+                        raise BusyError(TOO_MUCH)
                     body += part
                     if len(body) > self.max_bytes:
                         raise self.too_large()
@@ -153,36 +167,10 @@ class Intake:
             raise TooSlowError(f"the body did not arrive within {self._body_timeout_s:g} s") from None
         return bytes(body)
 
-    def too_large(self) -> PayloadTooLargeError:
-        """For a body whose sender exceeds `max_bytes`."""
-        return PayloadTooLargeError(f"the body exceeds {self.max_bytes} bytes; export smaller batches")
-
-    async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str, hold: Hold) -> Any:
-        """Returns the response: empty, or a partial success if the sink rejected some records.
-
-        Raises BodyError before any processing, and SinkError after forwarding.
-        """
-        decode = partial(
-            decode_request,
-            body,
-            signal.request,
-            content_type=content_type,
-            content_encoding=content_encoding,
-            max_bytes=self.max_bytes,
-            hold=hold,
-        )
-        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed body may have any size
-            return await self._use(signal, body, content_type, content_encoding, *decode())
-        async with self._large:  # one at a time, since decoded it takes more memory
-            decoded = await asyncio.to_thread(decode)
-            return await self._use(signal, body, content_type, content_encoding, *decoded)
-
-    async def _use(
-        self, signal: Signal, body: bytes, content_type: str, content_encoding: str, request: Any, size_bytes: int
-    ) -> Any:
+    async def _use(self, signal: Signal, packed: Packed, request: Any, size_bytes: int) -> Any:
         """Forward a request and hand it to the sink; the response."""
         if self._forward is not None:
-            self._forward.offer(signal.path, content_type, content_encoding, body)
+            self._forward.offer(signal.path, packed.content_type, packed.content_encoding, packed.body)
         rejected = 0
         if signal is not METRICS:
             try:

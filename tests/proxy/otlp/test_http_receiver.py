@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from a2a_eval_proxy.otlp.intake import TRACES, Intake
+from a2a_eval_proxy.otlp.intake import TRACES, Intake, Packed
 from google.rpc.status_pb2 import Status
 from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.http import Compression
@@ -307,7 +307,11 @@ async def test_large_bodies_are_decoded_beside_the_event_loop(sink):
     spans = [{"name": f"tool {number}", "traceId": "0a" * 16, "attributes": []} for number in range(20_000)]
     body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
     intake = Intake(sink, max_bytes=8 * 1024 * 1024, forward=None)
-    taking = asyncio.create_task(intake.take(TRACES, gzip.compress(body), JSON, "gzip", int))
+
+    async def parts():
+        yield gzip.compress(body)
+
+    taking = asyncio.create_task(intake.answer(TRACES, parts(), lambda body: Packed(body, JSON, "gzip")))
     turns_of_the_loop = 0
     while not taking.done():
         await asyncio.sleep(0)

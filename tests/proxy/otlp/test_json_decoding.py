@@ -8,7 +8,7 @@ import math
 from contextlib import suppress
 
 import pytest
-from a2a_eval_proxy.otlp.decoding import JSON, MalformedError, decode_request
+from a2a_eval_proxy.otlp.decoding import JSON, MalformedError, read_request
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ JAVASCRIPT = (
 
 
 def decode_json(body, request_type):
-    return decode_request(body, request_type, content_type=JSON, content_encoding="", max_bytes=1 << 24)[0]
+    return read_request(body, request_type, JSON)
 
 
 def decode(content, request_type=ExportTraceServiceRequest):
