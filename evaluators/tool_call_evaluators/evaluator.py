@@ -230,7 +230,7 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
     """
     evaluators = list(evaluators)
     results: dict[int, EvalResult] = {}
-    for positions in _in_order(evaluators):
+    for positions in filter(None, _in_order(evaluators)):
         informed = _informed(case, results) if results else case
         waiting: dict[int, Awaitable[EvalResult]] = {}
         for position in positions:
@@ -249,7 +249,7 @@ def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[E
     if not any(map(_reads_results, evaluators)):
         return [_compute(case, evaluator) for evaluator in evaluators]
     results: dict[int, EvalResult] = {}
-    for positions in _in_order(evaluators):
+    for positions in filter(None, _in_order(evaluators)):
         informed = _informed(case, results) if results else case
         results |= {position: _compute(informed, evaluators[position]) for position in positions}
     return [results[position] for position in range(len(evaluators))]

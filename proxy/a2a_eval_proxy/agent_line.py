@@ -16,8 +16,7 @@ from .otlp.trace_service import Tracing
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers
 from .scoring.agent_scoring import Scoring, judge_budget
-from .scoring.pipeline import Pipeline
-from .scoring.turn_memory import QUEUE_BYTES
+from .scoring.pipeline import QUEUE_BYTES, Pipeline
 from .serving.agent_capture import AgentCapture
 from .serving.agent_relay import AgentRelay
 from .settings.settings import Agent

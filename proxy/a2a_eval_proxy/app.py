@@ -279,7 +279,7 @@ class RunningProxy(Control):
         return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines
 
     def bind(self, turn: dict[str, Any], case_id: str) -> None:
-        self.lines[turn.get("agent_name") or ""].pipeline.bind(turn, case_id)
+        self.lines[turn.get("agent_name") or ""].pipeline.revise(turn, case_id=case_id)
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""

@@ -1,4 +1,4 @@
-"""With what a closed turn is scored: its spans, the turns before it, and those that it caused."""
+"""With what a closed turn is scored: what else shows its calls, the turns before it, and those that it caused."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from tool_call_evaluators.agent_tree import AgentTurn
 
 from ..clock import CLOCK
 from ..graph.trees import tree_below
-from ..otlp.trace_service import Tracing
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import StoreUnreachableError
@@ -20,12 +20,11 @@ from ..store.store import once_readable
 from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .scorer import MAX_EARLIER, Scorer, TurnJson
-from .turn_memory import memory_of
 
 logger = logging.getLogger(__name__)
 
 _LATE_S = 0.5
-"""Spans that come after a turn was scored are gathered for this time before it is scored again."""
+"""Evidence that comes after a turn was scored is gathered for this time before it is scored again."""
 
 _MOST_REMEMBERED = 100_000
 
@@ -39,17 +38,40 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 """Pauses while turns are not over; each is twice as long as the one before."""
 
 
-class AwaitedSpans:
-    """Turns that wait for their spans, and scored ones, as they were captured, of which spans may come late.
+class EvidenceSource(Protocol):
+    """What shows calls of turns besides their exchanges: the traces of agents, see `otlp.trace_service.Tracing`."""
+
+    def listen(self, agent_name: str | None, changed: Callable[[Turn, bool], None]) -> Callable[[], None]:
+        """`changed` receives each turn of this agent (None: of any) of which more came, and whether that may change its
+        calls, until what this returns is called."""
+
+    def heard(self, agent_name: str | None) -> bool:
+        """Whether evidence is to be expected of this agent."""
+
+    def wait_s(self, turn: Turn) -> float:
+        """For how many seconds a closed turn waits for its evidence; 0 if none is expected, or all is there."""
+
+    def complete(self, turn: Turn) -> bool:
+        """Whether nothing is left to wait for."""
+
+    def evidence(self, turn: Turn) -> Evidence | None:
+        """What there is so far."""
+
+    def merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
+        """The turn, as it was captured, with what the evidence shows. `late`: it was scored before without that."""
+
+
+class AwaitedEvidence:
+    """Turns that wait for their evidence, and scored ones, as they were captured, of which some may come late.
 
     `late` is called with such a turn, which is no longer remembered; `memory` limits the bytes of those that are.
-    `tracing` None: no spans are received. Belongs to one event loop.
+    `source` None: there is no evidence. Belongs to one event loop.
     """
 
     def __init__(
-        self, tracing: Tracing | None, late: Callable[[Turn], None], agent_name: str | None, memory: int
+        self, source: EvidenceSource | None, late: Callable[[Turn], None], agent_name: str | None, memory: int
     ) -> None:
-        self._tracing = tracing
+        self._source = source
         self._agent_name = agent_name
         self._late = late
         self._loop = asyncio.get_running_loop()
@@ -57,27 +79,29 @@ class AwaitedSpans:
         self._scored: OrderedDict[str, tuple[Turn, int]] = OrderedDict()
         """Turns with the memory that each takes."""
         self._held, self._memory = 0, memory
-        self._changed_any = False
-        self._stop = tracing.listen(agent_name, self._changed) if tracing is not None else lambda: None
+        self._stop = source.listen(agent_name, self._changed) if source is not None else lambda: None
 
     @property
     def expected(self) -> bool:
-        """Whether spans are to be expected of the agent."""
-        return self._tracing is not None and self._tracing.heard(self._agent_name)
+        """Whether evidence is to be expected of the agent."""
+        return self._source is not None and self._source.heard(self._agent_name)
 
-    def evidence(self, turn: Turn) -> Evidence | None:
-        """What traces contain about the turn; None where they contain nothing."""
-        # most agents send no traces: there is nothing to look for
-        return self._tracing.evidence(turn) if self._tracing and (self._changed_any or self.expected) else None
+    def of(self, turn: Turn) -> Evidence | None:
+        """What there is of the turn; None where there is nothing."""
+        return None if self._source is None else self._source.evidence(turn)
+
+    def merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
+        """See `EvidenceSource`."""
+        return turn if self._source is None else self._source.merged(turn, evidence, late=late)
 
     def awaits(self, turn: Turn) -> bool:
-        """Whether spans of the turn have come, or may still come in time."""
-        return self._tracing is not None and (self._tracing.wait_s(turn) > 0 or self.evidence(turn) is not None)
+        """Whether evidence of the turn has come, or may still come in time."""
+        return self._source is not None and (self._source.wait_s(turn) > 0 or self.of(turn) is not None)
 
     def wait(self, turn: Turn, then: Callable[[], None], *, late: bool) -> None:
-        """Call `then` when the spans of the turn have come, or need not be waited for any more."""
-        wait_s = self._tracing.wait_s(turn) if self._tracing is not None else 0.0
-        if late and self.evidence(turn) is not None:
+        """Call `then` when the evidence of the turn has come, or need not be waited for any more."""
+        wait_s = self._source.wait_s(turn) if self._source is not None else 0.0
+        if late and self.of(turn) is not None:
             wait_s = max(wait_s, _LATE_S)
         self._release(turn.turn_id)
         if wait_s > 0:
@@ -86,29 +110,28 @@ class AwaitedSpans:
         else:
             then()
 
-    def remember(self, turn: Turn, used: Evidence | None) -> None:
-        """The turn, as it was captured, is scored with the evidence `used`."""
-        if self._tracing is None:
+    def remember(self, turn: Turn, size: int, used: Evidence | None) -> None:
+        """The turn, as it was captured, which takes `size` bytes, is scored with the evidence `used`."""
+        if self._source is None:
             return
         self.forget(turn.turn_id)
-        size = memory_of(turn)
         self._scored[turn.turn_id] = turn, size
         self._held += size
         while len(self._scored) > _MOST_REMEMBERED or self._held > self._memory:
             self.forget(next(iter(self._scored)))
-        now_there = self.evidence(turn)
+        now_there = self.of(turn)
         if now_there is not None and now_there.size > (used.size if used is not None else 0):
-            self._changed(turn, has_work=True)  # more came while it was scored
+            self._changed(turn, changes_calls=True)  # more came while it was scored
 
     def remembered(self, turn_id: str) -> Turn | None:
         """The turn as it was captured, while it is remembered."""
         return self._scored.get(turn_id, (None, 0))[0]
 
-    def forget(self, turn_id: str) -> Turn | None:
-        """The turn as it was captured, which is not remembered any more."""
+    def forget(self, turn_id: str) -> bool:
+        """Whether the turn was remembered, which it is not any more."""
         turn, size = self._scored.pop(turn_id, (None, 0))
         self._held -= size
-        return turn
+        return turn is not None
 
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
@@ -116,13 +139,13 @@ class AwaitedSpans:
         for _, timer in self._waiting.values():
             timer.cancel()
 
-    def _changed(self, turn: Turn, has_work: bool) -> None:
-        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
-        self._changed_any = True
+    def _changed(self, turn: Turn, changes_calls: bool) -> None:
+        """More came of a turn. What cannot change its calls changes nothing in a scored one."""
         if turn.turn_id in self._waiting:
-            if self._tracing is not None and self._tracing.complete(turn):
+            if self._source is not None and self._source.complete(turn):
                 self._release(turn.turn_id)
-        elif has_work and (scored := self.forget(turn.turn_id)) is not None:
+        elif changes_calls and (scored := self.remembered(turn.turn_id)) is not None:
+            self.forget(turn.turn_id)
             self._late(scored)
 
     def _release(self, turn_id: str) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
+from sys import getsizeof
+from typing import TypeVar
 
 from a2a_tool_capture import Finding, Severity
+from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.visibility import AUTH_REQUIRED, NO_CAPTURE, turn_failure_of
 
-from ..otlp.trace_service import Tracing
+from ..memory import measured, share
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from ..store.encoding import nothing
@@ -20,18 +24,26 @@ from ..store.store import once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
-from ..traces.merge import merge_traces
 from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
-from .evidence import AwaitedSpans, awaited_tree, earlier_turns
-from .executor import ScoringExecutor, ThreadExecutor, ToScore
-from .intake import TurnIntake, Work
+from .evidence import AwaitedEvidence, EvidenceSource, awaited_tree, earlier_turns
+from .executor import ScoringExecutor, ThreadExecutor, ToScore, at_once
 from .scorer import Results, Scorer, TurnJson
-from .turn_memory import QUEUE_BYTES, memory_of
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+QUEUE_BYTES = share(32)
+"""Limit of what the turns of all agents may take in each place where they wait, until they are scored."""
+
+_TURN_BYTES, _FINDING_BYTES, _CALL_BYTES = 2_000, 400, 900
+"""Of the objects without their texts and arguments: about what CPython takes."""
+
+_GATHER_S = 0.004
+"""Under load, batches are at least this far apart. At 20 ms, the writer of the store delays one request of a hundred by
+2.6 ms, at 4 ms by 1.4 ms for 5 % more CPU; at 2 ms by as much for 16 %."""
 
 _QUICK_BYTES = 20_000
 """A turn of that size at most is scored before it is stored, where its evaluators allow it; it has at most 20 calls.
@@ -51,10 +63,35 @@ _NEEDS_CREDENTIALS = Finding(
 )
 
 
+@dataclass(slots=True, eq=False)
+class Work:
+    """A turn on its way. One that is taken again has another `Work`, and only the last one is done."""
+
+    turn_id: str
+    turn: Turn | None
+    """As it was captured; None: only the store has it, from where it is read when it is scored."""
+    size: int = 0
+    """Bytes of it that are held until it is done; 0 where it is read from the store."""
+    again: bool = False
+    """Whether the store has it already: it is replaced."""
+    late: bool = False
+    """Whether evidence came after it was scored."""
+    merged: bool = False
+    """Whether it comes from the store, with what the evidence shows."""
+    quick: bool = False
+    """Whether it is scored before it is stored."""
+    held: bool = False
+    """Whether others are to score it when its evidence is merged, and not before."""
+    tree: AgentTurn | None = None
+    has_tree: bool = False
+    conversations: Sequence[ConversationKey | None] = ()
+    """To score when it is done: its own, and the one that it has left."""
+
+
 class Pipeline:
     """Takes closed turns, and has each redacted, stored as pending, scored and stored as done, in this order:
 
-    `take`, `TurnIntake`, `_stored`, `_await_spans`, `_await_tree`, `_score`, `_done`.
+    `take`, `_begin`, `_redact_and_store`, `_stored`, `_await_evidence`, `_await_tree`, `_score`, `_done`.
 
     A turn may be taken again at any time, when more is known of it: then it replaces itself, is pending, and is scored
     again. So it is with everything that comes late. Results are replaced as a whole, so that scoring twice is harmless.
@@ -70,18 +107,19 @@ class Pipeline:
         scorer: Scorer | None,
         listener: TurnListener,
         metrics: Metrics,
-        tracing: Tracing | None = None,
+        evidence: EvidenceSource | None = None,
         privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
         agent_name: str | None = None,
         memory: int = QUEUE_BYTES,
     ) -> None:
-        """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`.
+        """`scorer` None: turns are stored for others to score. `evidence` completes them; None: nothing does.
+        `executor` (None: a thread) is closed by `close`.
 
         `agent_name`: which of several agents the turns are of, and those of the store that concern them; None: any.
 
         `memory` limits the bytes of turns that are not in the store's queue yet (one alone may have more), of those
-        held until they are scored (others are read back then), and of those that are remembered for late spans.
+        held until they are scored (others are read back then), and of those that are remembered for late evidence.
         """
         self._agent_name = agent_name
         self._store = store
@@ -93,11 +131,16 @@ class Pipeline:
         self._executor = executor or (None if scorer is None else ThreadExecutor(scorer))
         self._loop = asyncio.get_running_loop()
         self._memory = memory
-        self._spans = AwaitedSpans(tracing, self._spans_came_late, agent_name, memory)
-        self._intake = TurnIntake(store, privacy, scorer, self._stored, self._not_stored, memory)
+        self._evidence = AwaitedEvidence(evidence, self._evidence_came_late, agent_name, memory)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="redacting")
+        self._batch: list[tuple[Work | None, Turn, int]] = []
+        """To redact and store, with the memory that each takes; without work: open turns."""
+        self._next_batch_at = 0.0
+        self._given_bytes = self._taken_bytes = 0
+        """What `_redact_and_store` was given so far, and what of it it has passed on; it alone writes the latter."""
         self._behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._under_way: dict[str, Work] = {}
-        self._held = 0
+        self._held_bytes = 0
         self._ready: deque[Work] = deque()
         self._over: dict[ConversationKey, None] = {}
         """Conversations to score."""
@@ -115,6 +158,11 @@ class Pipeline:
         return len(self._under_way) + len(self._over) + self._conversations_under_way
 
     @property
+    def scores(self) -> bool:
+        """Whether turns are scored here, and stay pending until they are."""
+        return self._scorer is not None
+
+    @property
     def store_ended(self) -> bool:
         """Whether no turn is stored any more; `drained` raises why."""
         return self._store.ended_by is not None
@@ -125,21 +173,22 @@ class Pipeline:
         """Take a closed turn. Never waits, never raises for a slow store.
 
         `again`: the store may have it as closed already, and now more is known of it. It replaces that one."""
-        again = again or turn.turn_id in self._under_way or self._spans.forget(turn.turn_id) is not None
+        again = again or turn.turn_id in self._under_way or self._evidence.forget(turn.turn_id)
         turn.case_id = self._cases.case_of(turn, closed=True)
         if turn.state == AUTH_REQUIRED and not again and not self._cases.states_of(turn, 0):
             turn.findings.append(_NEEDS_CREDENTIALS)
         if not again:
             self._count(turn)
-        self._begin(Work(turn.turn_id, turn, again=again))
+        self._begin(Work(turn.turn_id, turn, again=again), turn)
 
     def keep_open(self, turn: Turn) -> bool:
         """Store a copy of an open turn, after the turns before it; False where there is no room for it. Never waits."""
-        return self._intake.keep_open(turn)
+        return self._give(None, turn, memory_of(turn))
 
     async def written(self) -> None:
         """Returns when every turn taken so far is in the store."""
-        await self._intake.passed_on()
+        self._flush()
+        await self._in_thread(nothing)
         await self._store.drained()
 
     async def resume(self, run: str | None = None) -> int:
@@ -163,48 +212,40 @@ class Pipeline:
         self._go_on()
         return len(left)
 
-    def bind(self, item: TurnJson, case_id: str) -> None:
-        """Score a turn of the store, which is done, again as a turn of this case, to which it then belongs."""
-        turn = Turn.from_dict(dict(item))
-        left = self._conversation(turn, ended=True)
-        turn.case_id = case_id
-        self._cases.remember(turn.conversation_id, case_id, turn.agent_name)
-        if (captured := self._spans.remembered(turn.turn_id)) is not None:
-            captured.case_id = case_id
-        self._begin(Work(turn.turn_id, turn, again=True, merged=True, conversations=[left]))
+    def revise(self, item: TurnJson, *, case_id: str | None = None, findings: Sequence[Finding] = ()) -> bool:
+        """A turn of the store, which is done, is of this case, or these findings are of it, too: it is scored again.
 
-    async def found_late(self, item: TurnJson, findings: Sequence[Finding]) -> bool:
-        """Add findings to a closed turn of the store; whether what is known of its calls changes: then it is pending
-        until it is scored again. Nothing happens while it is being scored. Raises StoreError."""
+        Returns whether what is known of its calls changes. If it does not, findings are added, and its results stay."""
         turn = Turn.from_dict(dict(item))
-        if turn.turn_id in self._under_way or (self._scorer is not None and turn.status == "pending"):
-            return False
-        known = turn.visibility
-        turn.findings += findings
+        known, left = turn.visibility, self._conversation(turn, ended=True)
+        captured = self._evidence.remembered(turn.turn_id)
+        for one in (turn, captured) if captured is not None else (turn,):
+            one.case_id = case_id or one.case_id
+            one.findings += findings
+        if case_id is not None:
+            self._cases.remember(turn.conversation_id, case_id, turn.agent_name)
         self._metrics.findings += _codes(findings)
-        captured = self._spans.remembered(turn.turn_id)
-        if captured is not None:
-            captured.findings += findings
-        if turn.visibility == known and turn.status == "done":
+        changes = turn.visibility != known
+        if turn.status == "done" and case_id is None and not changes:
             self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], nothing)
-            return False
-        if captured is not None and not self._privacy.keeps_content:
+        elif captured is not None and not self._privacy.keeps_content:
             self.take(captured, again=True)
         else:
-            self._begin(Work(turn.turn_id, turn, again=True, merged=True))
-        return True
+            self._begin(Work(turn.turn_id, turn, again=True, merged=True, conversations=[left]), turn)
+        return changes
 
-    def _spans_came_late(self, turn: Turn) -> None:
-        """What the store has stays until there is more: it has the calls of earlier spans, which may be gone by now."""
+    def _evidence_came_late(self, turn: Turn) -> None:
+        """What the store has stays until there is more: it has the calls of earlier evidence, which may be gone by
+        now."""
         work = Work(turn.turn_id, turn, again=True, late=True, held=True)
         self._enter(work, memory_of(turn))
-        self._await_spans(work)
+        self._await_evidence(work)
 
     def _count(self, turn: Turn) -> None:
         metrics = self._metrics
         metrics.turns_closed += 1
         for finding in turn.findings:
-            if finding.code != NO_CAPTURE or self._scorer is None:  # spans may show the calls until it is scored
+            if finding.code != NO_CAPTURE or self._scorer is None:  # evidence may show the calls until it is scored
                 metrics.findings[finding.code] += 1
         failure = turn_failure_of(turn.state, "", turn.findings)
         if failure is not None:
@@ -215,23 +256,20 @@ class Pipeline:
 
     # ── redacted, and stored as pending ─────────────────────────────────────────────────────────────────
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, work: Work, turn: Turn) -> None:
         """Have a turn stored, and scored."""
-        turn = work.turn
-        assert turn is not None  # noqa: S101
         size = memory_of(turn)
-        if self._intake.is_full(size):
+        if not self._give(work, turn, size):
             self._dropped(1)
             return
         self._enter(work, size)
-        if self._held > self._memory:
-            self._held -= size
+        if self._held_bytes > self._memory:
+            self._held_bytes -= size
             work.size = 0
         if self._scorer is None:
-            work.held = self._spans.awaits(turn) and not work.merged
-        elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._spans.expected):
+            work.held = self._evidence.awaits(turn) and not work.merged
+        elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._evidence.expected):
             work.quick = self._scorer.is_quick(turn.case_id)
-        self._intake.put(work, turn, size)
 
     def _enter(self, work: Work, size: int) -> None:
         """It is under way now, in place of what was taken of the turn before."""
@@ -241,7 +279,62 @@ class Pipeline:
         self._under_way[work.turn_id] = work
         self._idle.clear()
         work.size = size
-        self._held += size
+        self._held_bytes += size
+
+    def _give(self, work: Work | None, turn: Turn, size: int) -> bool:
+        """Have a turn redacted and stored: alone at once, under load in batches; whether there is room for it."""
+        waiting = self._given_bytes - self._taken_bytes
+        if waiting and waiting + size > self._memory:
+            return False
+        self._given_bytes += size
+        if not self._batch:
+            self._loop.call_at(self._next_batch_at, self._flush)
+        self._batch.append((work, turn, size))
+        return True
+
+    def _flush(self) -> None:
+        """In the redacting thread, which rules may keep busy; without rules a thread costs more than the work."""
+        if self._batch:
+            self._next_batch_at = self._loop.time() + _GATHER_S
+            batch, self._batch = self._batch, []
+            if self._privacy.changes_turns:
+                self._thread.submit(self._redact_and_store, batch)
+            else:
+                self._redact_and_store(batch)
+
+    def _redact_and_store(self, batch: Sequence[tuple[Work | None, Turn, int]]) -> None:
+        works: tuple[list[tuple[Work, Turn | None]], ...] = [], []
+        turns: tuple[list[Turn], ...] = [], []
+        results: dict[str, Results] = {}
+        for work, turn, size in batch:
+            seen = self._redacted(turn)
+            stored = self._privacy.stored(seen)
+            again = work is not None and work.again
+            turns[again].append(stored)
+            self._taken_bytes += size
+            if work is None:
+                continue
+            if work.quick and self._scorer is not None:
+                results[work.turn_id] = at_once(self._scorer.score(seen))
+            if not work.size:
+                work.turn = None
+            works[again].append((work, stored if work.size else None))
+        on_loop = self._loop.call_soon_threadsafe
+        for again in (False, True):
+            committed = partial(on_loop, self._stored, works[again], results)
+            held = {work.turn_id for work, _ in works[again] if work.held}
+            if turns[again] and not self._store.add(turns[again], committed, results, held, again=again):
+                on_loop(self._not_stored, [work for work, _ in works[again]])
+
+    def _redacted(self, turn: Turn) -> Turn:
+        """The turn as evaluators see it."""
+        redacted = self._privacy.redacted(turn)
+        redacted.case_id = turn.case_id  # it is one of the suite, or redacted
+        return redacted
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        """What the function returns, called where turns are redacted."""
+        return await self._loop.run_in_executor(self._thread, function)
 
     def _not_stored(self, works: Sequence[Work]) -> None:
         for work in filter(self._is_last, works):
@@ -256,25 +349,32 @@ class Pipeline:
     def _stored(self, batch: Sequence[tuple[Work, Turn | None]], results: Mapping[str, Results]) -> None:
         """The store has these turns, some with their results."""
         self._listener.closed([turn for _, turn in batch if turn is not None])
-        last = [(work, turn) for work, turn in batch if self._is_last(work)]
-        scored = [(work, turn) for work, turn in last if work.quick and turn is not None]
-        self._listener.scored([self._scored(work, turn, results[work.turn_id], None) for work, turn in scored])
-        self._done([work for work, _ in scored])
-        for work, _ in last:
-            if not work.quick:
-                self._await_spans(work)
+        scored: list[ScoredTurn] = []
+        done: list[Work] = []
+        for work, turn in batch:
+            if not self._is_last(work):
+                continue
+            if turn is not None and work.quick:
+                scored.append(self._scored(work, turn, results[work.turn_id], None))
+                done.append(work)
+            else:
+                self._await_evidence(work)
+        if done:
+            self._listener.scored(scored)
+            self._done(done)
 
     # ── evidence ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _await_spans(self, work: Work) -> None:
+    def _await_evidence(self, work: Work) -> None:
+        turn = work.turn
         if self._scorer is None and not work.held:
             self._done([work])
-            if work.turn is not None and not work.merged:
-                self._spans.remember(work.turn, None)
-        elif work.turn is None or work.merged:
+            if turn is not None and not work.merged:
+                self._evidence.remember(turn, work.size, None)
+        elif turn is None or work.merged:
             self._score_soon(work)
         else:
-            self._spans.wait(work.turn, partial(self._score_soon, work), late=work.late)
+            self._evidence.wait(turn, partial(self._score_soon, work), late=work.late)
 
     async def _await_tree(self, work: Work, turn: Turn) -> None:
         try:
@@ -315,9 +415,9 @@ class Pipeline:
         size = 0
         while self._ready and len(part) < _PART and size < _PART_BYTES:
             work = self._ready.popleft()
-            turn = work.turn if self._is_last(work) else None
-            if turn is None and self._is_last(work):
-                turn = await self._read_back(work)
+            if not self._is_last(work):
+                continue
+            turn = work.turn or await self._read_back(work)
             if turn is None:
                 continue
             if self._scorer is not None and self._scorer.reads_trees(turn.case_id) and not work.has_tree:
@@ -326,7 +426,7 @@ class Pipeline:
                 waiting.add_done_callback(self._trees.discard)
                 continue
             part.append((work, turn))
-            size += memory_of(turn)
+            size += work.size or memory_of(turn)
         return part
 
     async def _read_back(self, work: Work) -> Turn | None:
@@ -342,8 +442,8 @@ class Pipeline:
         return turn
 
     async def _score(self, part: Sequence[tuple[Work, Turn]]) -> None:
-        evidence = [None if work.merged else self._spans.evidence(turn) for work, turn in part]
-        turns = await self._intake.in_thread(partial(self._complete, part, evidence))
+        evidence = [None if work.merged else self._evidence.of(turn) for work, turn in part]
+        turns = await self._in_thread(partial(self._complete, part, evidence))
         found: list[Results] = [[] for _ in turns]
         if self._executor is not None and self._scorer is not None:
             earlier = [await earlier_turns(self._store, self._scorer, turn, self._privacy) for turn in turns]
@@ -374,9 +474,17 @@ class Pipeline:
         may look the same. In the redacting thread."""
         turns = []
         for (work, turn), found in zip(part, evidence, strict=True):
-            merged = turn if found is None else _merged(turn, found, late=work.late)
-            turns.append(merged if found is None and not work.size else self._intake.redacted(merged))
+            merged = turn if found is None else self._merged(turn, found, late=work.late)
+            turns.append(merged if found is None and not work.size else self._redacted(merged))
         return turns
+
+    def _merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
+        try:
+            return self._evidence.merged(turn, evidence, late=late)
+        except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
+            logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
+            problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
+            return replace(turn, findings=[*turn.findings, problem])
 
     def _scored(self, work: Work, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
         """A turn has its results, with the evidence `used`; returns what listeners get."""
@@ -390,8 +498,8 @@ class Pipeline:
             metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results, self._agent_name)
         work.conversations = [*work.conversations, self._conversation(turn, ended=work.merged)]
-        if work.turn is not None and not work.merged:  # spans are merged into the turn as it was captured
-            self._loop.call_soon(self._spans.remember, work.turn, used)
+        if work.turn is not None and not work.merged:  # evidence is merged into the turn as it was captured
+            self._loop.call_soon(self._evidence.remember, work.turn, work.size, used)
         return turn, results, work.again
 
     def _conversation(self, turn: Turn, *, ended: bool) -> ConversationKey | None:
@@ -411,7 +519,7 @@ class Pipeline:
 
     def _leave(self, turn_id: str) -> Work | None:
         work = self._under_way.pop(turn_id, None)
-        self._held -= work.size if work is not None else 0
+        self._held_bytes -= work.size if work is not None else 0
         return work
 
     async def _score_conversations(self, scorer: Scorer) -> None:
@@ -454,24 +562,27 @@ class Pipeline:
 
     async def close(self) -> None:
         """Stop scoring; what is not done stays pending in the store."""
-        self._spans.close()
+        self._evidence.close()
         for task in (*self._trees, self._worker):
             task.cancel()
         await asyncio.gather(*self._trees, self._worker, return_exceptions=True)
         if self._executor is not None:
             await asyncio.to_thread(self._executor.close)
-        await self._intake.close()
+        self._flush()
+        await asyncio.to_thread(self._thread.shutdown)
         self._behind.close()
         self._store.on_ended.discard(self._store_ended)
 
 
-def _merged(turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-    try:
-        return merge_traces(turn, evidence, late=late)
-    except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
-        logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
-        problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
-        return replace(turn, findings=[*turn.findings, problem])
+def memory_of(turn: Turn) -> int:
+    """Bytes that a turn takes while it is held as Python objects, about."""
+    size = _TURN_BYTES + getsizeof(turn.user_text) + getsizeof(turn.response_text)
+    for finding in turn.findings:
+        size += _FINDING_BYTES + getsizeof(finding.message)
+    for call in turn.tool_calls:
+        size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
+        size += measured(call.arguments)
+    return size
 
 
 def _codes(findings: Iterable[Finding]) -> Counter[str]:

@@ -422,7 +422,9 @@ class TaskLog:
         news = dict.fromkeys(finding for finding, calls in late if not calls or new_calls(calls, known))
         findings = [finding for finding in news if finding not in last.findings]
         item = next(item for item in stored if item["turn_id"] == last.turn_id)
-        if findings and await self._pipeline.found_late(item, findings):
+        if findings and item["status"] == "pending" and self._pipeline.scores:
+            return False
+        if findings and self._pipeline.revise(item, findings=findings):
             await self._withdraw_verdict(last.run)
         return True
 

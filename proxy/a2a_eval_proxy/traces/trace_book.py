@@ -30,6 +30,7 @@ _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 _MAX_CONTESTED = 100
 """Maximum number of contested traces counted for a turn, and of turns whose calls are compared with them."""
 
+_NOTHING = Evidence()
 
 RECENT_S = 16.0
 """For this time after the end of a turn its spans are on their way: exporters send every five seconds, and again."""
@@ -124,8 +125,8 @@ class TraceBook:
     def evidence(self, turn_id: str) -> Evidence:
         """The evidence for a turn so far; empty for an unknown turn."""
         known = self._turns.get(turn_id)
-        if known is None:
-            return Evidence()
+        if known is None or not (known.traces or known.contested or known.lost):
+            return _NOTHING
         spans, logs = self._shown(known)
         by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
         return Evidence(spans, logs, by_time, len(known.contested) if self._misses(known) else 0, known.lost)

@@ -115,7 +115,7 @@ ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report", "over")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((TaskLog, name) for name in ("put", "behind")),
-    *((Pipeline, name) for name in ("take", "keep_open", "written", "found_late")),
+    *((Pipeline, name) for name in ("take", "keep_open", "written", "revise")),
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("admits", "begin", "grow")),

@@ -183,7 +183,7 @@ async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None
         await it.pipeline.drained()
         for number in range(2):
             (_, second) = await it.stored()
-            await it.pipeline.found_late(second, [Finding("calls_missed", f"{number}", Severity.WARNING)])
+            it.pipeline.revise(second, findings=[Finding("calls_missed", f"{number}", Severity.WARNING)])
             await it.pipeline.drained()
         (_, second) = await it.stored()
         assert (second["calls"], len(second["findings"])) == ("unknown", 2)

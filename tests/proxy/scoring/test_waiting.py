@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.scoring import intake
 from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.scoring.pipeline import QUEUE_BYTES, Pipeline, memory_of
 from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.scoring.turn_memory import QUEUE_BYTES, memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, encoding, write_queue
 from a2a_eval_proxy.store.base import Evaluations
 from a2a_eval_proxy.store.encoding import EncodedTurn, Mark, encoded_turn
@@ -237,18 +235,6 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
         it.take(turn(8, user_text=large))
         await it.drained()
         assert it._metrics.turns_dropped == 2
-
-
-async def test_open_turns_that_wait_to_be_redacted_are_limited_in_number(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(intake, "MAX_UNSTORED", 2)
-    privacy = HeldRedaction()
-    async with running(path, privacy=privacy) as it:
-        assert [it.keep_open(turn(number, status="open")) for number in range(3)] == [True, True, False]
-        privacy.go_on.set()
-        await it.written()
-        assert it.keep_open(turn(3, status="open"))
 
 
 def test_memory_counts_real_bytes() -> None:
