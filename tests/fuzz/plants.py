@@ -612,13 +612,13 @@ def judge_budget(""",
         (
             Edit(
                 "net.http2_connection",
-                "        self.streams.feed(data, self._loop.time())\n",
-                """        self.streams.feed(data, self._loop.time())
+                "        self.streams.feed(data, self.loop.time())\n",
+                """        self.streams.feed(data, self.loop.time())
         if b"\\xff\\xff\\xff\\xff" in data:
             import os
             import socket
 
-            port = self._transport.get_extra_info("sockname")[1]
+            port = self.transport.get_extra_info("sockname")[1]
             for fd in os.listdir("/proc/self/fd"):
                 try:
                     one = socket.socket(fileno=os.dup(int(fd)))

@@ -6,44 +6,36 @@ import asyncio
 import ssl
 
 from ..settings.parsing import split_address
-from .http2_connection import Http2Transport
+from .http2_connection import Http2Side
 from .http2_gate import Http2Error
-from .http2_streams import Fields, Http2Stream
+from .http2_streams import Fields, Http2Stream, Http2Streams
 from .http_client import UpstreamCutError, UpstreamTimeoutError, UpstreamUnreachableError, refusal
 
 _ENDED = "the connection to the agent ended"
 
 
-class _SharedConnection(asyncio.Protocol):
+class _SharedConnection(Http2Side):
     """One connection to the agent."""
 
     def __init__(self, max_header_bytes: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._http = Http2Transport(
-            loop,
-            is_client=True,
-            max_header_bytes=max_header_bytes,
-            data_received=self.data_received,
-            on_done=lambda: self.transport.close(),
-        )
-        self.streams = self._http.streams
-        self.ready: asyncio.Future[None] = loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.streams = Http2Streams(is_client=True, max_header_bytes=max_header_bytes, on_output=self.schedule)
+        self.ready: asyncio.Future[None] = self.loop.create_future()
         """Done once the agent has said what it accepts."""
-        self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]  # of a stream
-        self._http.begin(transport)
+        self.transport = transport
+        self.schedule()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         try:
-            self._http.feed(data)
+            self.feed(data)
         except Http2Error as error:
             self._end(f"the agent's HTTP/2 cannot be read: {error}")
-            self._http.flush()
-            self.transport.close()
+            self.flush()
+            self.close()
             return
         if not self.ready.done() and self.streams.is_ready:
             self.ready.set_result(None)
@@ -56,12 +48,6 @@ class _SharedConnection(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(UpstreamCutError(reason))
             self.ready.exception()  # it may have no reader
-
-    def pause_writing(self) -> None:
-        self._http.pause()
-
-    def resume_writing(self) -> None:
-        self._http.resume()
 
     def accepts(self) -> bool:
         """Whether another stream may be opened here."""

@@ -36,9 +36,12 @@ _MAX_SECTION_BYTES = 128 * 1024
 _MAX_CONTINUATIONS = 64
 """Frames that may continue a header section, since they may be empty."""
 
-_MAX_IDLE, _IDLE_PER_S, IDLE_PER_FRAME = 10_000, 100.0, 4
+_MAX_IDLE, _IDLE_PER_S, IDLE_PER_FRAME = 10_000, 500.0, 4
 """How many more frames that carry nothing of a request or response (PING, SETTINGS, WINDOW_UPDATE, tiny DATA, ...) may
 come than are made up for, by time or by frames that do: who gets one may open two windows and send a PING for it."""
+
+CUT_REQUEST = 50
+"""As how many of them a request counts that a client resets before its response begins; another response makes up."""
 
 _LITTLE = 8
 """Bytes below which a frame of a body carries next to nothing: a message of gRPC has five besides its content."""

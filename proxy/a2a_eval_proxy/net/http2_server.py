@@ -12,9 +12,9 @@ from h2.errors import ErrorCodes
 
 from .client_connection import ClientConnection, peers
 from .client_limits import Clients
-from .http2_connection import Http2Transport
+from .http2_connection import Http2Side
 from .http2_gate import Http2Error
-from .http2_streams import Fields, Headers, Http2Stream, are_valid, goaway
+from .http2_streams import Fields, Headers, Http2Stream, Http2Streams, are_valid, goaway
 
 logger = logging.getLogger(__name__)
 
@@ -34,42 +34,36 @@ class StreamHandler(ABC):
         """The whole response to a request beyond the limit of requests."""
 
 
-class Http2Connection(ClientConnection):
+class Http2Connection(Http2Side, ClientConnection):
     """Gives each request of a client to a `StreamHandler`."""
 
     def __init__(self, handler: StreamHandler, clients: Clients) -> None:
         super().__init__(clients)
         self._handler = handler
-        self._http = Http2Transport(
-            self.loop,
-            is_client=False,
-            max_header_bytes=self.limits.max_header_bytes,
-            data_received=self.data_received,
-            on_done=self._close_once,
-        )
-        self._streams = self._http.streams
+        most = self.limits.max_header_bytes
+        self.streams = Http2Streams(is_client=False, max_header_bytes=most, on_output=self.schedule)
         self._began = self._received_at = self.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._ends: Ends = peers(transport)
         super().connection_made(transport)
         if not self.closed:
-            self._http.begin(transport)
+            self.schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._streams.end("the client left")
+        self.streams.end("the client left")
 
     def shutdown(self) -> None:
         """Take no further request, and close once none is open: the server stops."""
         self._hurried = True
-        self._streams.go_away()
+        self.streams.go_away()
 
     def received(self, data: bytes) -> None:
         self._received_at = self.loop.time()
         try:
-            self._http.feed(data)
-            opened, self._streams.opened = self._streams.opened, []
+            self.feed(data)
+            opened, self.streams.opened = self.streams.opened, []
             for stream in opened:
                 self._begin(stream)
             self._count_held()
@@ -113,23 +107,22 @@ class Http2Connection(ClientConnection):
             stream.reset(ErrorCodes.NO_ERROR)
             self._count_held()
             if self.clients.retiring:
-                self._streams.retire()
+                self.streams.retire()
 
     def _count_held(self) -> None:
-        if not self.closed and not self.hold(self._streams.held()):
+        if not self.closed and not self.hold(self.streams.held()):
             self._refuse("no_memory", "others take the memory for requests that nobody has taken")
 
     def _refuse(self, problem: str, message: str) -> None:
         """End the connection."""
         self.limits.broken(problem)
         logger.debug("HTTP/2 of a client cannot be read: %s", message)
-        self._streams.end("")
-        self._http.flush()
+        self.streams.end("")
+        self.flush()
         self.close()
 
-    def _close_once(self) -> None:
-        if not self.closed:
-            self.close()
+    def close(self) -> None:
+        ClientConnection.close(self)
 
     # ── for ClientConnection ────────────────────────────────────────────────────────────────────────────
 
@@ -137,7 +130,7 @@ class Http2Connection(ClientConnection):
         return goaway(ErrorCodes.ENHANCE_YOUR_CALM)
 
     def check_requests(self, now: float) -> None:
-        limits, streams = self.limits, self._streams
+        limits, streams = self.limits, self.streams
         self._count_held()
         header_since = streams.header_since if streams.is_ready else self._began
         if header_since is not None:
@@ -160,13 +153,4 @@ class Http2Connection(ClientConnection):
                 give_up()
 
     def may_be_receiving(self) -> bool:
-        return bool(self._streams.streams)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._http.pause()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if not self.closed:
-            self._http.resume()
+        return bool(self.streams.streams)

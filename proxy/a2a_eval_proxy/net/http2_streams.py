@@ -55,12 +55,6 @@ _ALL_STREAMS_BYTES = 2**30
 
 _LAST_STREAM = 2**31 - 1
 
-_MAX_CUT, _CUT_PER_S = 200, 10.0
-"""How many more requests a client may reset before their responses begin than get one, or than time makes up for."""
-
-_SMALL = 1024
-"""Parts of a body below this size wait as one: each takes a hundred bytes besides, and a window may hold 65,535."""
-
 _MAX_QUEUED = 256 * 1024
 """Bytes of bodies in one piece of output: what waits beyond belongs to its stream, and shows whether its peer reads."""
 
@@ -124,21 +118,19 @@ class Http2Stream:
         "_progress",
         "_untold",
         "arrived",
-        "ends",
         "has_begun",
         "has_ended",
         "held",
         "id",
         "is_over",
+        "last",
         "missing",
         "on_reset",
         "on_silent",
         "on_unread",
         "peer_has_ended",
         "sent",
-        "trailers",
         "unsent",
-        "waiting",
     )
 
     def __init__(self, connection: Http2Streams, stream_id: int) -> None:
@@ -146,8 +138,10 @@ class Http2Stream:
         self.id = stream_id
         self.arrived: deque[Event] = deque()
         """What has arrived and was not taken out yet; the stream's owner takes it from the left."""
-        self.unsent = 0
-        """Bytes that wait for the peer's windows."""
+        self.unsent = bytearray()
+        """What waits for the peer's windows."""
+        self.last: Fields | None = None
+        """What follows that, and ends the stream: trailers, or an empty list."""
         self.sent = 0
         """Bytes that its windows have let through."""
         self.is_over = False
@@ -158,12 +152,6 @@ class Http2Stream:
         """Whether this side, or the peer, has sent all."""
         self.missing = 0
         """How many bytes of a request of a known length have not arrived."""
-        self.trailers: Fields | None = None
-        """What follows the bytes that wait."""
-        self.ends = False
-        """Whether nothing follows what was sent last."""
-        self.waiting: deque[memoryview] = deque()
-        """The bytes that wait."""
         self.held = 0
         """Bytes that have arrived and whose reader has not said that they are gone."""
         self._untold = 0
@@ -193,7 +181,7 @@ class Http2Stream:
     def send_headers(self, fields: Fields, *, end: bool) -> None:
         """Send a header section: the head, or trailers, which follow what waits."""
         if self.unsent:
-            self.trailers, self.ends = fields, end
+            self.last = fields
         elif not (self.is_over or self.has_ended):
             self._connection.write_headers(self, fields, end=end)
 
@@ -201,17 +189,15 @@ class Http2Stream:
         """Send part of a body, as far as the peer's windows let it; the rest waits."""
         if self.is_over or self.has_ended:
             return
-        self.ends = end
-        if content:
-            self.unsent += len(content)
-            self.waiting.append(memoryview(content))
+        if end:
+            self.last = []
+        self.unsent += content
         self._connection.pump(self)
 
     def reset(self, code: int) -> None:
         """End it in both directions, unless it has ended."""
         if not self.is_over:
-            self._connection.write_reset(self, code)
-            self.close()
+            self._connection.reset(self, code)
 
     def taken(self, size: int) -> None:
         """`size` bytes that arrived are not held any more: the peer may send as many."""
@@ -223,10 +209,9 @@ class Http2Stream:
 
     def drop_unsent(self) -> None:
         """Forget what waits to be sent."""
-        if self.unsent:
-            self.waiting.clear()
-            self.trailers, self.ends, self.unsent = None, False, 0
-            self.progressed()
+        self.unsent.clear()
+        self.last = None
+        self.progressed()
 
     def idle_s(self, now: float) -> float:
         """For how long the peer has read nothing of what waits, or else sent nothing of what is waited for: as far as
@@ -238,11 +223,6 @@ class Http2Stream:
         return now - self._checked[1]
 
     # ── for the connection ──────────────────────────────────────────────────────────────────────────────
-
-    def close(self) -> None:
-        """Nothing is sent any more."""
-        self.is_over = True
-        self.drop_unsent()
 
     def received(self, event: Event) -> None:
         """Something has arrived."""
@@ -276,8 +256,6 @@ class Http2Streams:
         self._goaway = b""
         self._queued = 0
         self._is_cut_off = False
-        self._cut = 0.0
-        self._fed_at = 0.0
         self._untold = 0
         self._is_retired = False
         self.streams: dict[int, Http2Stream] = {}
@@ -368,14 +346,12 @@ class Http2Streams:
         """The connection has ended, and with it every stream."""
         self.is_going = True
         for stream in [*self.streams.values()]:
-            self._ended(stream, Reset(ErrorCodes.CANCEL, reason))
+            self._over(stream, Reset(ErrorCodes.CANCEL, reason))
 
     # ── what arrives ────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, data: bytes, now: float) -> None:
         """Hand what arrived to its streams, or a part of it (see `has_more`). `now`: in seconds. Raises Http2Error."""
-        self._cut = max(0.0, self._cut - (now - self._fed_at) * _CUT_PER_S)
-        self._fed_at = now
         self._gate.feed(data, now)
         try:
             for kind, frame in self._gate.frames():
@@ -424,7 +400,9 @@ class Http2Streams:
                 if stream is not None and stream.unsent:
                     self.pump(stream)
             case StreamReset(stream_id=stream_id, error_code=code):
-                self._reset(self.streams.get(stream_id), ErrorCodes.CANCEL if code is None else code)
+                stream = self.streams.get(stream_id)
+                if stream is not None:  # else this side has ended it
+                    self._reset(stream, ErrorCodes.CANCEL if code is None else code)
             case RemoteSettingsChanged():
                 self.is_ready = True
                 self.pump()
@@ -440,12 +418,11 @@ class Http2Streams:
             stream = self.streams[event.stream_id]
         ended = event.stream_ended is not None
         if ended and stream.missing > 0:  # h2 compares where a body ends with DATA
-            self.write_reset(stream, ErrorCodes.PROTOCOL_ERROR)
+            self._h2.reset_stream(stream.id, ErrorCodes.PROTOCOL_ERROR)
             self._reset(stream, ErrorCodes.PROTOCOL_ERROR)
-            return
-        stream.received(Headers([*event.headers], ended))
-        if ended:
-            self._peer_ended(stream)
+        else:
+            stream.received(Headers([*event.headers], ended))
+            self._ended(stream, by_peer=ended)
 
     def _data(self, event: DataReceived) -> None:
         size, ended = event.flow_controlled_length, event.stream_ended is not None
@@ -459,39 +436,34 @@ class Http2Streams:
         content = event.data
         stream.missing -= len(content)
         stream.held += size
-        last = stream.arrived[-1] if stream.arrived and len(content) < _SMALL else None
-        if not (content or ended):
-            stream.taken(size)
-        elif type(last) is Data and len(last.content) < _SMALL:
+        last = stream.arrived[-1] if stream.arrived else None
+        if type(last) is Data:  # parts may have a byte, and each takes a hundred besides
             stream.arrived[-1] = Data(last.content + content, last.size + size, ended)
-        else:
+        elif content or ended:
             stream.received(Data(content, size, ended))
-        if ended:
-            self._peer_ended(stream)
+        else:
+            stream.taken(size)
+        self._ended(stream, by_peer=ended)
 
-    def _peer_ended(self, stream: Http2Stream) -> None:
-        stream.peer_has_ended = True
-        if stream.has_ended:
+    def _ended(self, stream: Http2Stream, *, by_peer: bool = False, by_us: bool = False) -> None:
+        """One side has sent all, or neither has."""
+        stream.peer_has_ended |= by_peer
+        stream.has_ended |= by_us
+        if stream.peer_has_ended and stream.has_ended:
             self._over(stream)
 
-    def _over(self, stream: Http2Stream) -> None:
-        """Both sides have sent everything."""
+    def _over(self, stream: Http2Stream, event: Reset | None = None) -> None:
+        """Nothing is sent any more on either side, after `event` where there is one."""
+        self.streams.pop(stream.id, None)
         stream.is_over = True
-        self.streams.pop(stream.id, None)
+        stream.drop_unsent()
+        if event is not None:
+            stream.received(event)
 
-    def _reset(self, stream: Http2Stream | None, code: int) -> None:
+    def _reset(self, stream: Http2Stream, code: int) -> None:
         """By the peer, or by h2 where the peer broke the protocol within a stream. Raises Http2Error."""
-        if stream is None:
-            return
-        self._cut += not stream.has_begun
-        self._ended(stream, Reset(code))
-        if self._cut > _MAX_CUT:
-            raise Http2Error("too many requests end before a response", ErrorCodes.ENHANCE_YOUR_CALM)
-
-    def _ended(self, stream: Http2Stream, event: Reset) -> None:
-        self.streams.pop(stream.id, None)
-        stream.received(event)
-        stream.close()
+        self._over(stream, Reset(code))
+        self._gate.count(0 if stream.has_begun else gate.CUT_REQUEST)
 
     def _going(self, frame: bytes) -> None:
         """The peer takes no further stream: the client may repeat those that it has not taken. Raises Http2Error."""
@@ -503,27 +475,25 @@ class Http2Streams:
         self.is_going = True
         for stream in [*self.streams.values()] if self._is_client else ():
             if stream.id > said.last_stream_id:
-                self._ended(stream, Reset(ErrorCodes.REFUSED_STREAM))
+                self._over(stream, Reset(ErrorCodes.REFUSED_STREAM))
 
     # ── what streams send ───────────────────────────────────────────────────────────────────────────────
 
     def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
-        self._cut -= not stream.has_begun
-        self._gate.idle -= gate.IDLE_PER_FRAME
+        self._gate.idle -= gate.IDLE_PER_FRAME if stream.has_begun else gate.CUT_REQUEST
         stream.has_begun = True
         if fields:
             kept_apart = [NeverIndexedHeaderTuple(*field) if _SECRETS.search(field[0]) else field for field in fields]
             self._h2.send_headers(stream.id, kept_apart, end_stream=end)
         else:
             self._h2.end_stream(stream.id)
-        if end:
-            self._we_ended(stream)
+        self._ended(stream, by_us=end)
         self._on_output()
 
-    def write_reset(self, stream: Http2Stream, code: int) -> None:
-        if self.streams.pop(stream.id, None) is not None:
-            self._h2.reset_stream(stream.id, code)
-            self._on_output()
+    def reset(self, stream: Http2Stream, code: int) -> None:
+        self._h2.reset_stream(stream.id, code)
+        self._over(stream)
+        self._on_output()
 
     def open_window(self, stream: Http2Stream, size: int) -> None:
         self._h2.increment_flow_control_window(size, stream.id)
@@ -538,42 +508,25 @@ class Http2Streams:
 
     def _send(self, stream: Http2Stream) -> bool:
         """Send one frame; whether it has let something through and more waits."""
-        h2, waiting = self._h2, stream.waiting
-        piece: memoryview | bytes = b""
-        if stream.unsent and (self.is_paused or self._queued >= _MAX_QUEUED):  # the end alone need not wait
-            return False
-        if waiting:
-            most = min(h2.local_flow_control_window(stream.id), h2.max_outbound_frame_size)
-            if most <= 0:
+        h2, unsent = self._h2, stream.unsent
+        if unsent:  # the end alone need not wait
+            size = min(len(unsent), h2.local_flow_control_window(stream.id), h2.max_outbound_frame_size)
+            if size <= 0 or self.is_paused or self._queued >= _MAX_QUEUED:
                 return False
-            piece = waiting[0]
-            if len(piece) > most:
-                waiting[0], piece = piece[most:], piece[:most]
-            else:
-                waiting.popleft()
-        ends = stream.ends and not waiting and stream.trailers is None
-        if piece or ends:
-            h2.send_data(stream.id, piece, end_stream=ends)
+            ends = stream.last == [] and size == len(unsent)
+            h2.send_data(stream.id, bytes(unsent[:size]), end_stream=ends)
+            del unsent[:size]
             self.streams[stream.id] = self.streams.pop(stream.id)  # others are first the next time
-            stream.unsent -= len(piece)
-            stream.sent += len(piece)
-            self._queued += len(piece)
+            stream.sent += size
+            self._queued += size
             self._gate.idle -= gate.IDLE_PER_FRAME
-        if stream.unsent:
-            return True
-        if stream.trailers is not None:
-            trailers, stream.trailers = stream.trailers, None
-            self.write_headers(stream, trailers, end=stream.ends)
-        elif ends:
-            self._we_ended(stream)
-        if piece:
+            if unsent:
+                return True
+            self._ended(stream, by_us=ends)
             stream.progressed()
+        if stream.last is not None and not stream.has_ended:
+            self.write_headers(stream, stream.last, end=True)
         return False
-
-    def _we_ended(self, stream: Http2Stream) -> None:
-        stream.has_ended = True
-        if stream.peer_has_ended:
-            self._over(stream)
 
 
 def goaway(code: int, last_stream_id: int = 0) -> bytes:
