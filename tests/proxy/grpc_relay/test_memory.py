@@ -15,7 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a.types import GetTaskRequest, SendMessageRequest
-from a2a_eval_proxy.body_memory import BodyMemory
+from a2a_eval_proxy.body_memory import HeldBody
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
 from a2a_eval_proxy.net.http2_streams import Headers
 from a2a_eval_proxy.settings.settings import Timeouts
@@ -153,7 +153,7 @@ async def test_a_call_is_forgotten_at_once(proxy, monkeypatch):
 
 
 async def test_a_request_without_room_is_refused(agent, tmp_path, monkeypatch):
-    monkeypatch.setattr(BodyMemory, "has_room", lambda self, more, size: False)
+    monkeypatch.setattr(HeldBody, "take", lambda self, more: False)
     async with (
         running_proxy(agent.url, tmp_path) as proxy,
         grpc.aio.insecure_channel(proxy.grpc_address) as channel,
