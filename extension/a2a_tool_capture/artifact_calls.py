@@ -216,20 +216,25 @@ def _is_artifact(place: _Place) -> bool:
     return place == ("artifactUpdate", "artifact") or (len(place) == 3 and place[:2] == ("task", "artifacts"))
 
 
-def calls_anywhere(value: Any) -> ToolCallReading:
-    """The calls in JSON that is no event that can be read, and what the extension has there besides."""
-    reading, pending = ToolCallReading([], []), [value]
+def calls_anywhere(value: Any) -> tuple[list[ToolCall], list[Finding], bool]:
+    """The calls in JSON that is no event that can be read, what the extension has there besides, and whether any text
+    names it."""
+    calls: list[ToolCall] = []
+    findings: list[Finding] = []
+    is_named, pending = False, [value]
     while pending:
         value = pending.pop()
         if isinstance(value, list):
             pending += value
         elif isinstance(value, dict):
-            pending += value.values()
+            pending += [*value, *value.values()]
             if any(map(is_capture_uri, value)):
                 found = read_tool_calls({"metadata": value}, require_artifact_uri=False)
-                reading.tool_calls.extend(found.tool_calls)
-                reading.findings.extend(found.findings)
-    return reading
+                calls += found.tool_calls
+                findings += found.findings
+        elif isinstance(value, str):
+            is_named = is_named or BASE_URI in value
+    return calls, findings, is_named
 
 
 def _misplaced(holder: Mapping[str, Any], key: str, place: _Place) -> Finding:
@@ -344,19 +349,16 @@ def _object_in(text: str, read: Callable[[str], Any] = read_json) -> dict[str, A
     return value if isinstance(value, dict) else None
 
 
+_KINDS = {
+    type(None): "null or missing",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+}
+
+
 def _kind(value: Any) -> str:
     """The JSON name of the type of `value`, with its article."""
-    match value:
-        case None:
-            return "null or missing"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case "":
-            return "an empty string"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-    return "an object"
+    return "an empty string" if value == "" else _KINDS.get(type(value), "an object")

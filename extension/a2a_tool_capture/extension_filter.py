@@ -132,22 +132,23 @@ class ExtensionFilter:
             kept = self.keeps(value, kept=kept)
         shown: dict[str, Any] | None = None
         for name, item in value.items():
-            left = item
+            kind, left = type(item), item
             if name.startswith(BASE_URI) and is_capture_uri(name):
                 if kept:
                     continue
-                self.calls += isinstance(item, list) and bool(item)
+                self.calls += kind is list and bool(item)
                 left = _GONE
-            elif isinstance(item, dict):
+            elif kind is dict:
                 left = self._object(item, kept, depth - 1)
-            elif isinstance(item, list):
+            elif kind is list:
                 left = self._list(item, kept, name, depth - 1)
-            elif isinstance(item, float):
+            elif kind is float:
                 self._look_at(item)
             if left is item:
                 continue
             shown = dict(value) if shown is None else shown
-            if left is _GONE or (not left and name in _LEFT_OUT and not _prints_defaults(value, item)):
+            is_empty = left is _GONE or (not left and name in _LEFT_OUT)
+            if is_empty and not (kind is list and left == [] and _prints_defaults(value, item)):
                 del shown[name]
             else:
                 shown[name] = left
@@ -163,12 +164,12 @@ class ExtensionFilter:
             if name == EXTENSIONS and not kept and is_capture_uri(item):
                 same = False
                 continue
-            before, left = self.calls, item
-            if isinstance(item, dict):
+            before, kind, left = self.calls, type(item), item
+            if kind is dict:
                 left = self._object(item, kept, depth - 1)
-            elif isinstance(item, list):
+            elif kind is list:
                 left = self._list(item, kept, "", depth - 1)
-            elif isinstance(item, float):
+            elif kind is float:
                 self._look_at(item)
             same = same and left is item
             if self.calls > before and name in ENTRY_LISTS and holds_nothing(left):
@@ -216,12 +217,10 @@ class ExtensionFilter:
         return None if outcome is Shown.NOT else shown
 
 
-def _prints_defaults(holder: dict[str, Any], item: Any) -> bool:
-    """Whether the serializer of a member, the `item` of this holder, writes what is not set, too, as an agent does that
+def _prints_defaults(holder: dict[str, Any], items: list[Any]) -> bool:
+    """Whether the serializer of `items`, a member of this holder, writes what is not set, too, as an agent does that
     answers one who never asked."""
-    if not isinstance(item, list):
-        return False
-    pending: list[Any] = [holder, *item]
+    pending: list[Any] = [holder, *items]
     while pending:
         entry = pending.pop()
         if isinstance(entry, dict):

@@ -148,6 +148,9 @@ _TASK_IDS = (("artifactUpdate", "taskId"), ("statusUpdate", "taskId"), ("task", 
 
 _UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVENT, MISSED_EVENTS})
 
+_HISTORY = frozenset({"history", "timeline"})
+"""Members of a Task with its messages."""
+
 _ID = attrgetter("id")
 
 
@@ -231,9 +234,9 @@ class TaskMerger:
                 self._message(payload)
             return
         if isinstance(unread := event.get(UNREAD_KEY), dict):
-            self._note_unread(unread.get("payload"))
+            is_named = self._note_unread(unread.get("payload"))
             finding = self._finding(str(unread.get("code")), str(unread.get("message")))
-            if finding.code == UNKNOWN_EVENT and not unread.get("has_calls") and self._dialects is None:
+            if finding.code == UNKNOWN_EVENT and not is_named and self._dialects is None:
                 finding = replace(finding, severity=Severity.INFO)
             self._keep(finding)
             if unread.get("generation", 0) > self._generations.latest:
@@ -252,7 +255,7 @@ class TaskMerger:
 
     def _report_other(self, event: Mapping[str, Any]) -> None:
         """No call of another task is one of this turn; those that it shows may have been meant for this one."""
-        calls, findings = calls_anywhere(event)
+        calls, findings, _ = calls_anywhere(event)
         other = next(event[key][name] for key, name in _TASK_IDS if isinstance(event.get(key), dict))
         message = f"an event of task {other!r:.80} came in the answer of task {self.task_id!r:.80} and was ignored"
         if calls or findings or self._dialects is not None:
@@ -521,12 +524,14 @@ class TaskMerger:
         if before:
             self._note_dropped(before)
 
-    def _note_unread(self, content: Any) -> None:
-        """Remember the calls in what could not be read: a later report has to have them."""
-        calls, findings = calls_anywhere(content)
+    def _note_unread(self, content: Any) -> bool:
+        """Remember the calls in what could not be read: a later report has to have them. Returns whether the extension
+        is named there."""
+        calls, findings, is_named = calls_anywhere(content)
         for finding in findings:
             self._keep(finding)
         self._shown = [*self._shown, *new_calls(calls, self._shown)][:MAX_CALLS]
+        return is_named
 
     def _note_dropped(self, before: list[ToolCall]) -> None:
         """Remember the calls that were there `before` a report, if it lacks one."""
@@ -547,9 +552,8 @@ class TaskMerger:
             if state != self.turn_state:
                 self._end_text = ""
             self.state = self.turn_state = state
-        message = status.get("message")
-        said = parts_text(message)
-        if text := said or ("" if task is None else answer_in_history(task)):
+        said = parts_text(message) if (message := status.get("message")) else ""
+        if text := said or (answer_in_history(task) if task is not None and not _HISTORY.isdisjoint(task) else ""):
             self._status_text = text = text[:MAX_TEXT_CHARS]
             in_timeline = self.state != "TASK_STATE_COMPLETED" and task is not None and timeline_of(task)
             if self.state in SETTLED_STATES and (said or in_timeline):

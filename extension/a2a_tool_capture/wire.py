@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .spec import BASE_URI
-
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 """Protocol bindings of `CaptureClient`, as agent cards name them."""
 
@@ -72,8 +70,7 @@ def received_event(payload: Any, *, in_envelope: bool, in_stream: bool) -> dict[
         names = ", ".join(repr(name[:_NAME_CHARS]) for name in list(payload)[:_NAMES])
         message = f"an event of a kind that is not known: {names}"
         generation = max([generation_of(value) for value in payload.values() if isinstance(value, dict)], default=0)
-        has_calls = _names_extension(payload)
-        return unread_event(UNKNOWN_EVENT, message, has_calls=has_calls, generation=generation, payload=payload)
+        return unread_event(UNKNOWN_EVENT, message, generation=generation, payload=payload)
     message = "JSON, but neither a task, a message nor an update"
     return unread_event("malformed_response", message, payload=payload)
 
@@ -83,30 +80,12 @@ def unknown_fields(encoded: bytes) -> dict[str, Any]:
     return {"fields without a name": encoded.decode("utf-8", "replace")} if encoded else {}
 
 
-def unread_event(
-    code: str, message: str, *, has_calls: bool = True, generation: int = 0, payload: Any = None
-) -> dict[str, Any]:
+def unread_event(code: str, message: str, *, generation: int = 0, payload: Any = None) -> dict[str, Any]:
     """Stands for an event that could not be read: the code and the message of the finding.
 
-    `has_calls`: whether it may have tool calls. `generation`: that of the task, which it shows; 0: it shows none.
-    `payload`: what it has, as far as that is JSON.
+    `generation`: that of the task, which it shows; 0: it shows none. `payload`: what it has, as far as that is JSON.
     """
-    unread = {"code": code, "message": message, "has_calls": has_calls, "generation": generation, "payload": payload}
-    return {UNREAD_KEY: unread}
-
-
-def _names_extension(payload: Any) -> bool:
-    """Whether JSON names the extension."""
-    pending = [payload]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict):
-            pending += [*value, *value.values()]
-        elif isinstance(value, list):
-            pending += value
-        elif isinstance(value, str) and BASE_URI in value:
-            return True
-    return False
+    return {UNREAD_KEY: {"code": code, "message": message, "generation": generation, "payload": payload}}
 
 
 def rpc_error(payload: Any) -> Any:

@@ -148,10 +148,6 @@ class Watcher:
     behind: bool = False
     """Whether what it reports waits for the end of the turn before, which another exchange is about to show."""
 
-    def concludes(self, mark: StatusMark | None) -> bool:
-        """Whether the answer, with this status, of the exchange that opened a turn is the whole one to its message."""
-        return not self.returns_at_once and (mark is None or mark.state in SETTLED_STATES)
-
 
 class TaskFold:
     """What is known of one task: the merged view, the open turn, and the exchanges that report on it.
@@ -491,7 +487,8 @@ class TaskFold:
         if watcher.notified:
             self._notice(watcher, event, mark, now)
         elif not live:
-            own = watcher is self._opener and watcher.concludes(mark)
+            settles = mark is None or mark.state in SETTLED_STATES
+            own = watcher is self._opener and not watcher.returns_at_once and settles  # the whole answer to its message
             if self._take_answer(event, mark, now, own=own):
                 conclusive = own and (mark is None or not mark.repeats(self._status_before))
                 self._update_answered(event, mark, now, conclusive=conclusive)
@@ -740,7 +737,7 @@ class TaskFold:
         if open_turn.step(event, now) is not TurnPhase.CLOSED:
             return
         self.open, turn = None, open_turn.turn
-        if incomplete is None and (open_turn.gap or self._misses_notifications(turn, answered_at)):
+        if incomplete is None and (open_turn.gap or (self._killed_at and self._misses(turn, answered_at))):
             turn.findings.append(PROXY_ENDED)
         _fill(turn, self.merger, incomplete)
         if self._status_before.state and self._end_is_repeated and not self._shows_news(turn):
@@ -758,7 +755,7 @@ class TaskFold:
         for report in waiting:
             report()
 
-    def _misses_notifications(self, turn: Turn, answered_at: float) -> bool:
+    def _misses(self, turn: Turn, answered_at: float) -> bool:
         """Whether a proxy was killed during a turn of which notifications alone show the end."""
         during = [at for at in self._killed_at if turn.started_at <= at + BEAT_S and at < answered_at]
         return bool(during) and any(one.view is self.merger and not one.whole for one in self._notified)
