@@ -283,7 +283,7 @@ class RunningProxy(Control):
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""
-        return ["store: unavailable, turns wait in memory"] if self.store.health.problem else []
+        return self.store.health.remarks
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""

@@ -7,19 +7,24 @@ one of them is an emoji, and objects take many times what they say. `Item`s wait
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import starmap
+from sys import getsizeof
 from typing import Any
 
 import orjson
+from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.json_limits import mapped
 
 from ..turn import STARTS_TRACE, NamedIn, Turn
 from .base import ConversationKey, Evaluations, Limits, Scored, ScoredConversation
 from .schema import OUTCOMES
+
+logger = logging.getLogger(__name__)
 
 ROW_BYTES = 1_500
 """Memory of a row in addition to its JSON: about what CPython takes for the objects and the short texts."""
@@ -27,114 +32,89 @@ ROW_BYTES = 1_500
 
 @dataclass(slots=True)
 class EncodedTurn:
-    """A turn as it waits to be written. `body` is its JSON, times are seconds since the epoch.
+    """A turn as it waits to be written."""
 
-    One with `results` is done."""
-
-    turn_id: str
-    run: str
-    case_id: str | None
-    conversation_id: str
-    task_id: str
-    status: str
-    started_at: float
-    ended_at: float | None
-    trace_id: str
-    """"" where it is the `turn_id`: that is indexed already."""
-    agent: str
-    """See `Turn.agent_key`."""
-    links: str
-    """See `links_text`."""
+    columns: dict[str, Any]
+    """What is stored of it, by the name of the column, without `body`. Times are seconds since the epoch."""
+    body: bytes
+    """Its JSON."""
     names: Sequence[str]
     """See `name_key`."""
-    body: bytes
-    results: EncodedResults | None = None
+
+    @property
+    def turn_id(self) -> str:
+        turn_id: str = self.columns["turn_id"]
+        return turn_id
 
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return self.stored_bytes + len(self.links) + ROW_BYTES
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of its JSON and results."""
-        return len(self.body) + (0 if self.results is None else len(self.results.json))
-
-    def columns(self) -> dict[str, Any]:
-        """What is stored of the turn, by the name of the column."""
-        return {
-            "turn_id": self.turn_id,
-            "run": self.run,
-            "case_id": self.case_id,
-            "conversation_id": self.conversation_id,
-            "task_id": self.task_id,
-            "status": self.status if self.results is None else "done",
-            "started_at": self.started_at,
-            "ended_at": self.ended_at,
-            "trace_id": self.trace_id,
-            "links": self.links,
-            "agent": self.agent,
-            "size": self.stored_bytes,
-            "body": self.body.decode(),
-            **(_NO_RESULTS if self.results is None else self.results.columns()),
-        }
-
-
-@dataclass(slots=True)
-class EncodedResults:
-    """Evaluation results as JSON, and how many have each of the `OUTCOMES`."""
-
-    json: bytes
-    counts: Mapping[str, int]
-
-    def columns(self) -> dict[str, Any]:
-        """What is stored of the results, by the name of the column."""
-        return {"evaluations": self.json.decode(), **self.counts}
+        return len(self.body) + getsizeof(self.columns["evaluations"]) + len(self.columns["links"]) + ROW_BYTES
 
 
 @dataclass(slots=True)
 class EncodedScored:
-    """See `Scored`."""
+    """See `Scored`. `results` are columns."""
 
     turn_id: str
-    results: EncodedResults
+    results: dict[str, Any]
     merged: EncodedTurn | None
 
     @property
     def size(self) -> int:
-        return len(self.results.json) + ROW_BYTES + (self.merged.size if self.merged else 0)
+        return getsizeof(self.results["evaluations"]) + ROW_BYTES + (self.merged.size if self.merged else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedConversation:
-    """See `ScoredConversation`."""
+    """See `ScoredConversation`. `results` are columns."""
 
     key: ConversationKey
     turns: int
-    results: EncodedResults
+    results: dict[str, Any]
 
     @property
     def size(self) -> int:
-        return len(self.results.json) + ROW_BYTES
+        return getsizeof(self.results["evaluations"]) + ROW_BYTES
 
 
 def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedTurn:
-    case_id = None if turn.case_id is None else stored_text(turn.case_id)
-    names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
-    body, results = json_bytes(turn.to_dict()), None if evaluations is None else encoded_results(evaluations)
-    links = links_text(turn), [] if turn.links is None else list(starmap(name_key, turn.links.names))
-    times = turn.started_at, turn.ended_at
-    return EncodedTurn(
-        turn.turn_id,
-        *names,
-        turn.status,
-        *times,
-        "" if turn.trace_id == turn.turn_id else stored_text(turn.trace_id),
-        stored_text(turn.agent_key),
-        *links,
-        body,
-        results,
-    )
+    """One with results is done."""
+    body, results = json_bytes(turn.to_dict()), _NO_RESULTS if evaluations is None else result_columns(evaluations)
+    columns = {
+        "turn_id": turn.turn_id,
+        "run": stored_text(turn.run),
+        "case_id": None if turn.case_id is None else stored_text(turn.case_id),
+        "conversation_id": stored_text(turn.conversation_id),
+        "task_id": stored_text(turn.task_id),
+        # that of a turn which begins its trace is the turn's id, which is indexed already
+        "trace_id": "" if turn.trace_id == turn.turn_id else stored_text(turn.trace_id),
+        "agent": stored_text(turn.agent_key),
+        "status": turn.status if evaluations is None else "done",
+        "started_at": turn.started_at,
+        "ended_at": turn.ended_at,
+        "size": len(body) + len(results["evaluations"]),
+        **results,
+        "links": links_text(turn),
+    }
+    return EncodedTurn(columns, body, [] if turn.links is None else list(starmap(name_key, turn.links.names)))
+
+
+def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> EncodedTurn | None:
+    """As `encoded_turn`. Where that fails, the turn is pending without its content, and its calls are unknown; None
+    where that fails as well."""
+    try:
+        return encoded_turn(turn, evaluations)
+    except Exception as error:
+        logger.exception("turn %s could not be encoded; it is stored without its content", turn.turn_id)
+        problem = Finding("capture_error", f"the turn could not be stored whole: {error!r}", Severity.ERROR, "store")
+    content: dict[str, Any] = {"user_text": "", "response_text": "", "tool_calls": [], "findings": [problem]}
+    content |= dict.fromkeys(("usage", "spans", "simulated_user", "links"))
+    try:
+        return encoded_turn(replace(turn, **content))
+    except Exception:
+        logger.exception("turn %s could not be encoded at all; it is lost", turn.turn_id)
+        return None
 
 
 def links_text(turn: Turn) -> str:
@@ -150,21 +130,19 @@ def name_key(kind: NamedIn, identifier: str) -> str:
     return f"{kind} {stored_text(identifier)}"
 
 
-def encoded_results(evaluations: Evaluations) -> EncodedResults:
-    counts = dict.fromkeys(OUTCOMES, 0)
-    for result in evaluations:
-        if result["status"] in counts:
-            counts[result["status"]] += 1
-    return EncodedResults(json_bytes(evaluations), counts)
+def result_columns(evaluations: Evaluations) -> dict[str, Any]:
+    """Results as JSON, and how many have each of the `OUTCOMES`, by the name of the column."""
+    statuses = [result["status"] for result in evaluations]
+    return {"evaluations": json_text(evaluations), **{outcome: statuses.count(outcome) for outcome in OUTCOMES}}
 
 
 def encoded_scored(scored: Scored) -> EncodedScored:
-    merged = None if scored.merged is None else encoded_turn(scored.merged)
-    return EncodedScored(scored.turn_id, encoded_results(scored.evaluations), merged)
+    merged = None if scored.merged is None else encoded_or_unknown(scored.merged)
+    return EncodedScored(scored.turn_id, result_columns(scored.evaluations), merged)
 
 
 def encoded_conversation(scored: ScoredConversation) -> EncodedConversation:
-    return EncodedConversation(stored_key(scored.key), scored.turns, encoded_results(scored.evaluations))
+    return EncodedConversation(stored_key(scored.key), scored.turns, result_columns(scored.evaluations))
 
 
 def stored_key(key: ConversationKey) -> ConversationKey:
@@ -212,7 +190,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float) else utf8_text(str(value))
 
 
-_NO_RESULTS = encoded_results([]).columns()
+_NO_RESULTS = result_columns([])
 
 
 def nothing() -> None:
@@ -221,10 +199,12 @@ def nothing() -> None:
 
 @dataclass(slots=True)
 class Item:
-    """What is written as a whole: `rows`. `committed` is called afterwards, in the writing thread."""
+    """What is written as a whole: `rows`. `committed` is called afterwards, in the writing thread.
 
-    rows: Sequence[Any]
-    committed: Callable[[], object]
+    One without rows is reached when everything before it is committed."""
+
+    rows: Sequence[Any] = ()
+    committed: Callable[[], object] = nothing
     size: int = field(init=False, default=0)  # bytes of memory, about
 
     def __post_init__(self) -> None:
@@ -238,27 +218,16 @@ class Item:
 
 @dataclass(slots=True)
 class Add(Item):
-    """Closed or open turns. Those in `raw`, some with `results`, are encoded by the writing thread first."""
+    """Closed or open turns."""
 
-    rows: Sequence[EncodedTurn]
-    results: Mapping[str, Evaluations] = field(default_factory=dict)
+    rows: Sequence[EncodedTurn] = ()
     held: Collection[str] = ()
-    raw: Sequence[Turn] = ()
     again: bool = False
     """Whether they replace what the store has of them, closed as well."""
 
-    def __post_init__(self) -> None:
-        texts = [len(turn.user_text) + len(turn.response_text) for turn in self.raw]
-        self.size = sum(texts) + ROW_BYTES * len(texts)
-
     @property
     def turns(self) -> int:
-        return len(self.rows) + len(self.raw)
-
-    def encode(self) -> None:
-        self.rows = [encoded_turn(turn, self.results.get(turn.turn_id)) for turn in self.raw]
-        self.raw, self.results = (), {}
-        self.size = sum([turn.size for turn in self.rows])
+        return len(self.rows)
 
 
 class Finish(Item):
@@ -283,23 +252,12 @@ class Discard(Item):
 
 
 @dataclass(slots=True)
-class Mark(Item):
-    """Reached when everything before it is committed."""
-
-    rows: Sequence[Any] = ()
-    committed: Callable[[], object] = nothing
-    last: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(Item):
     """Done between groups of items: deletes what is beyond these limits."""
 
-    limits: Sequence[Limits]
+    limits: Sequence[Limits] = ()
     reported: Callable[[int | Exception], object] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
-    size: int = 0
-    turns: int = 0
 
 
 def latest_results(group: Iterable[Item]) -> list[EncodedScored]:

@@ -33,9 +33,9 @@ from .encoding import (
     Finish,
     FinishConversations,
     Item,
-    Mark,
     Prune,
     encoded_conversation,
+    encoded_or_unknown,
     encoded_scored,
     nothing,
 )
@@ -79,14 +79,11 @@ class QueuedWrites(ABC):
         self.on_ended: set[Callable[[], object]] = set()  # called in the store's thread when it has `ended_by`
         self.ended_by: StoreError | None = None
         """Why nothing more is ever written; None as long as the store is written, or tried again."""
-        self._queue: SimpleQueue[Item | Prune] = SimpleQueue()
+        self._queue: SimpleQueue[Item] = SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._attempted = threading.Event()
         self._first_error: StoreError | None = None
-        self._encodes = False
-        """Whether a batch waits that is not encoded: further ones are encoded at once, so that only one takes more
-        memory than its text."""
         self._awaited = True  # whether `first_attempt` reports the first error, in place of the log
         self._opened = False
         self._failing_since: float | None = None
@@ -151,7 +148,8 @@ class QueuedWrites(ABC):
         *,
         again: bool = False,
     ) -> bool:
-        """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
+        """Keep closed turns as pending, and `open` ones as open. False where they were not taken: the queue is full, or
+        nothing more is written.
 
         A turn that the store has as open is replaced; one that it has as closed is replaced `again`, and pending again,
         else it stays as it is, so that of several processes that close a turn the first does.
@@ -161,14 +159,13 @@ class QueuedWrites(ABC):
         `results` has the evaluations of turns that are scored already, by turn id: these are done, in one write instead
         of two.
         """
-        with self._lock:
-            if self.health.waiting_bytes >= MAX_WAITING_BYTES or self.health.waiting_turns >= MAX_QUEUED:
-                return False
-        item = Add((), committed, results, held, turns, again)
-        if self._encodes:
-            item.encode()
-        self._encodes = True
-        self._put(item)
+        waits = self.health
+        if waits.ended or waits.waiting_bytes >= MAX_WAITING_BYTES or waits.waiting_turns >= MAX_QUEUED:
+            return False
+        encoded = [encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns]
+        rows = [one for one in encoded if one is not None]
+        self.health.lost_turns += len(turns) - len(rows)
+        self._put(Add(rows, committed, held, again))
         return True
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
@@ -185,7 +182,7 @@ class QueuedWrites(ABC):
 
     def prune(self, *limits: Limits) -> None:
         """Delete turns beyond these limits, with their evaluations, and overwrite the deleted data in a file."""
-        self._put(Prune(limits))
+        self._put(Prune(limits=limits))
 
     async def pruned(self, *limits: Limits) -> int:
         """As `prune`; returns the number of deleted turns. Raises StoreError."""
@@ -195,7 +192,7 @@ class QueuedWrites(ABC):
         def reported(deleted: int | Exception) -> None:
             loop.call_soon_threadsafe(outcome.set_result, deleted)
 
-        self._put(Prune(limits, reported))
+        self._put(Prune(limits=limits, reported=reported))
         deleted = await outcome
         if isinstance(deleted, Exception):
             raise deleted
@@ -205,7 +202,7 @@ class QueuedWrites(ABC):
         """Returns when everything queued before the call is committed. Raises `ended_by`."""
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
-        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set)))
+        self._put(Item(committed=lambda: loop.call_soon_threadsafe(reached.set)))
         await reached.wait()
         if self.ended_by is not None:
             raise self.ended_by
@@ -215,7 +212,7 @@ class QueuedWrites(ABC):
         is lost, and logged."""
         self._give_up_at = time.monotonic() + timeout_s
         self._closing.set()
-        self._put(Mark(last=True))
+        self._put(Item())
         if self._writer.is_alive():
             self._writer.join(timeout_s + _GIVING_UP_S)
         if self._writer.is_alive():  # in a call that does not return; the thread ends with the process
@@ -226,26 +223,52 @@ class QueuedWrites(ABC):
         """Whether nothing is written any more: `close` was called, and the writing thread has ended."""
         return self._closing.is_set() and not self._writer.is_alive()
 
-    def _put(self, item: Item | Prune) -> None:
-        self._count(item, item.size, item.turns)
+    def _put(self, item: Item) -> None:
+        self._count(item.size, item.turns)
         self._queue.put(item)
 
-    def _count(self, item: Item | Prune, more_bytes: int, more_turns: int) -> None:
-        if not more_bytes or isinstance(item, Prune):
-            return
-        with self._lock:
-            self.health.waiting_bytes += more_bytes
-            self.health.waiting_turns += more_turns
+    def _count(self, more_bytes: int, more_turns: int) -> None:
+        if more_bytes:
+            with self._lock:
+                self.health.waiting_bytes += more_bytes
+                self.health.waiting_turns += more_turns
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _write_forever(self) -> None:
-        while self._opened or self._open_until_it_works():
-            group = self._next_group()
-            if not self._commit(group) or any(isinstance(item, Mark) and item.last for item in group):
-                break
+        while self._goes_on():
+            pass
         if self.ended_by is None:
             self._log_lost(self.health.problem)
+
+    def _goes_on(self) -> bool:
+        """Open it, or write a group; False at the end, or where there is no more time for it."""
+        group: list[Item] = []
+        try:
+            if not self._opened and self.ended_by is None:
+                return self._open_until_it_works()
+            group = self._next_group()
+            if self.ended_by is None and not self._commit(group):
+                return False
+        except Exception as problem:  # noqa: BLE001  # a thread that ended without a word would lose turns
+            self._end(problem if isinstance(problem, StoreError) else self._unexpected(problem))
+        if self.ended_by is not None:
+            for item in group:
+                if isinstance(item, Prune) and item.reported is not None:
+                    item.reported(self.ended_by)
+                elif not item.rows:
+                    item.committed()
+        return not (self._closing.is_set() and self._queue.empty())
+
+    def _end(self, error: StoreError) -> None:
+        waiting = self.health.waiting_turns
+        self.ended_by = type(error)(f"{error}; {waiting} turn(s) are lost" if waiting else str(error))
+        self.health.problem = str(error).removeprefix(f"store {self._name}: ")
+        self.health.ended = True
+        self._first_error = self.ended_by
+        self._attempted.set()
+        for ended in list(self.on_ended):
+            ended()
 
     def _log_lost(self, problem: str | None) -> None:
         if self.health.waiting_turns:
@@ -276,56 +299,34 @@ class QueuedWrites(ABC):
         self._attempted.set()
         self._on_opened()
 
-    def _next_group(self) -> list[Item | Prune]:
-        group = [self._encoded(self._queue.get())]
+    def _next_group(self) -> list[Item]:
+        group = [self._queue.get()]
         size = group[0].size
         while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
             try:
-                item = self._queue.get_nowait()
+                group.append(self._queue.get_nowait())
             except Empty:
                 break
-            group.append(self._encoded(item))
             size += group[-1].size
         return group
 
-    def _encoded(self, item: Item | Prune) -> Item | Prune:
-        if isinstance(item, Add) and item.raw:
-            before = item.size
-            item.encode()
-            self._count(item, item.size - before, 0)
-            self._encodes = False
-        return item
-
-    def _commit(self, queued: list[Item | Prune]) -> bool:
+    def _commit(self, queued: list[Item]) -> bool:
         """False where there is no more time for it."""
-        group = [item for item in queued if not isinstance(item, Prune)]
-        something = any(not isinstance(item, Mark) for item in group)
-        try:
-            if self.ended_by is None and not self._try_until_written(self._writing(group) if something else nothing):
-                return False
-        except Exception as problem:  # noqa: BLE001  # a thread that ended without a word would lose turns
-            error = problem if isinstance(problem, StoreError) else self._unexpected(problem)
-            waiting = self.health.waiting_turns
-            self.ended_by = type(error)(f"{error}; {waiting} turn(s) are lost" if waiting else str(error))
-            self.health.problem = str(error).removeprefix(f"store {self._name}: ")
-            for ended in list(self.on_ended):
-                ended()
-        if self.ended_by is not None:
-            for item in queued:
-                if isinstance(item, Mark):
-                    item.committed()
-                elif isinstance(item, Prune) and item.reported is not None:
-                    item.reported(self.ended_by)
-            return True
-        if something:
+        group = [item for item in queued if item.rows]
+        if not self._try_until_written(self._writing(group) if group else nothing):
+            return False
+        if group:
             self.health.writes += 1
             self.health.last_write_at = time.time()
         for item in queued:
-            self._count(item, -item.size, -item.turns)
-            if isinstance(item, Prune):
-                self._prune(item)
-            else:
-                item.committed()
+            self._count(-item.size, -item.turns)
+            try:
+                if isinstance(item, Prune):
+                    self._prune(item)
+                else:
+                    item.committed()
+            except Exception:
+                logger.exception("store %s: who waits for it could not be told", self._name)
         return True
 
     def _unexpected(self, problem: Exception) -> StoreError:
@@ -342,13 +343,15 @@ class QueuedWrites(ABC):
                 for statement in delete_orphans(self._dialect):
                     self._execute(statement, {})
             self._reclaim(deleted=deleted > 0)
-        except self.trouble as error:  # it is tried again next time
-            problem = f"store {self._name}: old turns could not be deleted: {self._describe(error)}"
+        except Exception as error:  # it is tried again next time
+            self.health.prune_problem = f"old turns could not be deleted: {self._describe(error)}"
+            problem = f"store {self._name}: {self.health.prune_problem}"
             if item.reported is not None:
                 item.reported(StoreFileError(problem))
             else:
-                logger.error("%s", problem)
+                logger.error("%s", problem, exc_info=None if isinstance(error, self.trouble) else error)
             return
+        self.health.prune_problem = None
         if item.reported is not None:
             item.reported(deleted)
         elif deleted:

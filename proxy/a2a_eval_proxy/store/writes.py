@@ -79,11 +79,11 @@ def group_statements(
 
 def result_statements(scored: Sequence[EncodedScored]) -> Iterator[Statement]:
     """What replaces the results of these turns, whatever they had before, and what was merged into them."""
-    yield from _in_parts(_update, [(one.turn_id, *one.results.columns().values()) for one in scored])
+    yield from _in_parts(_update, [(one.turn_id, *one.results.values()) for one in scored])
     for one in scored:
         if (merged := one.merged) is not None:
-            values = merged.body.decode(), merged.stored_bytes, merged.case_id, merged.links, one.turn_id
-            yield _MERGED, values
+            size, case_id, links = (merged.columns[name] for name in ("size", "case_id", "links"))
+            yield _MERGED, (merged.body.decode(), size, case_id, links, one.turn_id)
 
 
 def newer_conversation(one: EncodedConversation) -> Statement:
@@ -92,7 +92,7 @@ def newer_conversation(one: EncodedConversation) -> Statement:
 
 
 def conversation_row(one: EncodedConversation) -> Row:
-    return (conversation_key(one.key), *one.key, one.turns, *one.results.columns().values())
+    return (conversation_key(one.key), *one.key, one.turns, *one.results.values())
 
 
 def _in_parts(statement: Callable[[int], str], rows: Sequence[Row]) -> Iterator[Statement]:
@@ -106,8 +106,7 @@ def _in_parts(statement: Callable[[int], str], rows: Sequence[Row]) -> Iterator[
 
 
 def _row(turn: EncodedTurn, jobs: Mapping[str, int]) -> Row:
-    columns = turn.columns()
-    columns["job_id"] = jobs.get(turn.turn_id)
+    columns = {**turn.columns, "job_id": jobs.get(turn.turn_id), "body": turn.body.decode()}
     return [columns[column] for column in TURNS]
 
 

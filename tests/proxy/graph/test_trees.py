@@ -67,7 +67,7 @@ async def test_from_whichever_turn_the_tree_is_the_same(kept: Kept) -> None:
 
 async def test_the_turn_that_began_a_trace_is_found_by_the_trace(kept: Kept) -> None:
     first, second = (asked(number, parent, trace_id="turn-0000") for number, parent in ((0, None), (1, 0)))
-    assert encoded_turn(first).trace_id == "", "needs no entry in the index of traces"
+    assert encoded_turn(first).columns["trace_id"] == "", "needs no entry in the index of traces"
     await kept.add(first, second)
     found = await kept.store.linked_by("trace_id", "turn-0000", 1, 10)
     assert [one.turn["turn_id"] for one in found] == ["turn-0000", "turn-0001"]

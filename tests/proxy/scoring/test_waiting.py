@@ -17,9 +17,9 @@ from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.pipeline import QUEUE_BYTES, Pipeline, memory_of
 from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, encoding, write_queue
-from a2a_eval_proxy.store.base import Evaluations
-from a2a_eval_proxy.store.encoding import EncodedTurn, Mark, encoded_turn
+from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, write_queue
+from a2a_eval_proxy.store.base import Limits
+from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
@@ -93,26 +93,55 @@ async def test_waiting_turns_take_the_memory_of_their_encoded_text(
     assert (store.health.waiting_bytes, store.health.waiting_turns) == (0, 0)
 
 
-async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
-    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_turn_that_cannot_be_encoded_is_stored_as_unknown(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    threads: list[str] = []
-
-    def encoded(one: Turn, evaluations: Evaluations | None = None) -> EncodedTurn:
-        threads.append(threading.current_thread().name)
-        return encoded_turn(one, evaluations)
-
-    monkeypatch.setattr(encoding, "encoded_turn", encoded)
-    for number in range(3):
-        store.add([turn(number)], lambda: None)
-        await store.drained()
-    assert threads == ["store-writer"] * 3
-    with locked(path):
-        for number in range(3, 13):
-            store.add([turn(number)], lambda: None)
-        assert len(threads) >= 3 + 8  # one may wait, and one be in the writer's hands
+    broken = turn(1, user_text="hi", tool_calls=[ToolCall("look")])
+    broken.tool_calls.append("no call")  # type: ignore[arg-type]
+    told = threading.Event()
+    assert store.add([broken, turn(2)], told.set, {broken.turn_id: [result()]})
     await store.drained()
-    assert len(threads) == 13
+    first, second = (await store.turns(TurnQuery())).items
+    assert (first["calls"], first["status"], first["user_text"]) == ("unknown", "pending", "")
+    assert [found["code"] for found in first["findings"]] == ["capture_error"]
+    assert second["findings"] == []
+    assert told.is_set()
+    assert [record.message for record in caplog.records] == [
+        "turn turn-0001 could not be encoded; it is stored without its content"
+    ]
+
+
+async def test_a_turn_that_cannot_be_encoded_at_all_is_counted_as_lost(store: SqliteStore) -> None:
+    lost = turn(1)
+    lost.started_at = "today"  # type: ignore[assignment]
+    assert store.add([lost, turn(2)], lambda: None)
+    await store.drained()
+    assert [item["turn_id"] for item in (await store.turns(TurnQuery())).items] == ["turn-0002"]
+    assert store.health.remarks == ["store: 1 turn(s) are lost, see the log"]
+
+
+async def test_deleting_that_fails_by_an_error_of_the_program_is_said_and_tried_again(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add([turn(1)], lambda: None)
+    with monkeypatch.context() as broken:
+        broken.setattr(write_queue, "delete_oldest", lambda *_, **__: 1 / 0)
+        with pytest.raises(StoreError, match="could not be deleted: division by zero"):
+            await store.pruned(Limits(before=1e12))
+    assert store.health.remarks == ["store: old turns could not be deleted, see the log"]
+    assert await store.pruned(Limits(before=1e12)) == 1
+    assert store.health.remarks == []
+
+
+async def test_a_writer_that_meets_its_own_error_ends_and_says_so(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SqliteStore, "_writing", lambda *_: 1 / 0)
+    assert store.add([turn(1)], lambda: None)
+    with pytest.raises(StoreError, match="division by zero; 1 turn"):
+        await store.drained()
+    assert store.health.remarks == ["store: nothing more is written, see the log; restart the proxy"]
+    assert not store.add([turn(2)], lambda: None)
 
 
 async def test_results_that_wait_count_too(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +159,7 @@ async def test_a_backlog_is_written_in_pieces(store: SqliteStore, path: Path, mo
     original = SqliteStore._writing
 
     def writing(it: SqliteStore, group: Sequence[Any]) -> Any:
-        groups.append(sum(not isinstance(item, Mark) for item in group))
+        groups.append(len(group))
         return original(it, group)
 
     monkeypatch.setattr(SqliteStore, "_writing", writing)

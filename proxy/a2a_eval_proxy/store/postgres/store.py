@@ -25,7 +25,6 @@ from ..encoding import (
     Finish,
     FinishConversations,
     Item,
-    Mark,
 )
 from ..reads import Rows
 from ..schema import VERSION, statements, unknown_version
@@ -214,7 +213,6 @@ _DESCRIPTIONS = {
     Finish: "the results of turn(s)",
     FinishConversations: "the results of conversation(s)",
     Discard: "the deletion of turn(s)",
-    Mark: "a mark",
 }
 
 
@@ -244,7 +242,7 @@ def _pending(items: list[Item]) -> list[str]:
         for item in items
         if isinstance(item, Add)
         for turn in item.rows
-        if turn.status == "pending" and turn.results is None and turn.turn_id not in item.held
+        if turn.columns["status"] == "pending" and turn.turn_id not in item.held
     ]
     return list(dict.fromkeys(added))
 

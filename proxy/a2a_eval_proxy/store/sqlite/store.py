@@ -23,7 +23,7 @@ from ...files import ScratchFolder
 from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..base import KeptVerdict, Scored, StoreFileError, StoreUnreachableError
 from ..dialects import SQLITE
-from ..encoding import Item, Mark, stored_text
+from ..encoding import Item, stored_text
 from ..observations import ObservationTable
 from ..reads import Rows
 from ..schema import statements
@@ -94,7 +94,7 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             if self._patient and self._damage is None and file == self._identity and is_damage(error):
                 self._damage = file, str(error)
-                self._put(Mark())  # the writing thread sees to it
+                self._put(Item())  # the writing thread sees to it
             done = "read" if mode == "ro" else "written"
             raise StoreFileError(f"store {self._path}: it cannot be {done}: {error}") from error
         except json.JSONDecodeError as error:
