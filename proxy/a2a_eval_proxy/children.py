@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -22,13 +21,6 @@ def stop_signal() -> asyncio.Event:
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
-
-
-def ended_children() -> Iterator[tuple[int, int]]:
-    """Reaps the children of this process that have ended: yields their process ids and wait statuses."""
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
 
 
 def leave_process_one() -> None:
@@ -49,12 +41,8 @@ def leave_process_one() -> None:
         got = signal.sigwaitinfo(awaited)
         if got.si_signo in _SIGNALS and got.si_code <= 0:  # Ctrl-C of a terminal reaches the child by itself
             os.kill(child, got.si_signo)
-        for pid, status in ended_children():
-            if pid == child:
-                sys.exit(exit_code(status))
-
-
-def exit_code(status: int) -> int:
-    """The exit code of a process with this wait status as a shell gives it: 128 and the signal where one ended it."""
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    sys.exit(code if code >= 0 else 128 - code)  # as a shell has it

@@ -18,9 +18,6 @@ MIB = 1024 * 1024
 _USUAL_BYTES, _MOST_BYTES = 512 * MIB, 2048 * MIB
 """The bound where there is no limit, and the highest bound: an outage is not to fill a large machine."""
 
-_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Of control groups, versions 2 and 1, as a container sees its own."""
-
 _NO_LIMIT = 2**60
 """Version 1 shows a number beyond that where there is no limit."""
 
@@ -36,18 +33,6 @@ _ESCAPE = re.compile(rb"\\u")
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _LARGE_BYTES, _ARENAS = 128 * 1024, 2
-
-
-def bound(limit_files: tuple[str, ...] = _LIMIT_FILES) -> int:
-    """Bytes that the proxy may take."""
-    for file in limit_files:
-        try:
-            limit = Path(file).read_text("ascii").strip()
-        except OSError:
-            continue
-        is_set = limit.isdecimal() and int(limit) < _NO_LIMIT
-        return min(int(limit), _MOST_BYTES) if is_set else _USUAL_BYTES
-    return _USUAL_BYTES
 
 
 class ContainerMemory:
@@ -80,7 +65,12 @@ class ContainerMemory:
             return None
 
 
-_BOUND = bound()
+def bound(limit: int | None) -> int:
+    """Bytes that the proxy may take, where its container may take `limit`."""
+    return _USUAL_BYTES if limit is None else min(limit, _MOST_BYTES)
+
+
+_BOUND = bound(ContainerMemory().limit)
 
 
 def share(part: int) -> int:

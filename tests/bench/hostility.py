@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from a2a_eval_proxy.memory import bound
+from a2a_eval_proxy.memory import share
 from support.ports import held_ports
 from support.processes import ChildProcess
 
@@ -111,7 +111,7 @@ def _judged(measured: Measured, well: Sequence[Values]) -> Iterator[str]:
         name = key.partition("_")[0]
         yield f"{name}: loads without hostility differ by up to {noise:.2f}; beyond that: {', '.join(beyond) or 'none'}"
     most = max(of[kind]["peak_mb"] or 0 for of in measured.rounds for kind in kinds)
-    yield f"memory: {most:.0f} MB at most; the bound is {bound() / 1e6:.0f} MB"
+    yield f"memory: {most:.0f} MB at most; the bound is {share(1) / 1e6:.0f} MB"
 
 
 def _ratio(values: Values, to: Values, key: str) -> float:

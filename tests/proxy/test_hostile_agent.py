@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.memory import bound
+from a2a_eval_proxy.memory import share
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
@@ -23,7 +23,7 @@ from support.proxy import Proxy
 
 MB = 1024 * 1024
 GOOD = [f"good-{number}" for number in range(39)]
-FLOOD_MB = 2 * bound() // (5 * MB)
+FLOOD_MB = 2 * share(1) // (5 * MB)
 """Of three floods, more than the proxy may take."""
 AT_ONCE = 7
 """Agents that are asked at the same time."""
@@ -178,4 +178,4 @@ async def test_floods_of_requests_and_responses_stay_within_the_bound_of_memory(
         finally:
             await asyncio.to_thread(proxy.__exit__, None, None, None)
     most = int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    assert most < bound(), f"{most / MB:.0f} of {bound() / MB:.0f} MiB"
+    assert most < share(1), f"{most / MB:.0f} of {share(1) / MB:.0f} MiB"

@@ -5,7 +5,6 @@ Every parser raises ValueError with what is accepted.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -288,9 +287,9 @@ def _upstream_headers(value: Any) -> tuple[tuple[str, str], ...]:
     return headers
 
 
-def _agents(value: Any) -> tuple[tuple[str, str], ...]:
-    """The agents by name, each with its settings as JSON: text as in `--agents`, or a mapping with their settings or
-    URLs. Their settings are checked where they are laid over those of the proxy."""
+def _agents(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The agents by name, each with its settings: text as in `--agents`, or a mapping with their settings or URLs.
+    Their settings are parsed where they are laid over those of the proxy."""
     if isinstance(value, str):
         pairs = [pair.strip().partition("=") for pair in value.split(",") if pair.strip()]
         value = {name.strip(): url for name, _, url in pairs} if len({name for name, *_ in pairs}) == len(pairs) else 0
@@ -303,10 +302,7 @@ def _agents(value: Any) -> tuple[tuple[str, str], ...]:
         settings = {"upstream": given} if isinstance(given, str) else given
         if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
             raise ValueError(f"expected settings such as 'upstream: URL' for {name}")
-        try:
-            found.append((name, json.dumps({key.replace("-", "_"): one for key, one in settings.items()})))
-        except TypeError:
-            raise ValueError(f"expected texts, numbers and lists as settings for {name}; put dates in quotes") from None
+        found.append((name, {key.replace("-", "_"): one for key, one in settings.items()}))
     return tuple(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -425,7 +424,7 @@ class TrafficSettings(StoreOption, RetentionOptions, PushSettings, ClientSetting
 class AgentsOptions(Options):
     """Which agents are behind the proxy, where there are several."""
 
-    agents: tuple[tuple[str, str], ...] = _agent(
+    agents: tuple[tuple[str, Mapping[str, Any]], ...] = _agent(
         types.AGENTS,
         "Several agents in place of --upstream, each at /agents/NAME. A config file may give each settings of its own.",
         secret=True,
@@ -490,8 +489,16 @@ class Settings(
 
     @cached_property
     def each_agent(self) -> dict[str, Agent]:
-        """The agents by name; that of `upstream` has none."""
-        return _agents_of(self)
+        """The agents by name; that of `upstream` has none. Raises ConfigError, which names the setting."""
+        if self.upstream:
+            return {"": Agent("", self)}
+        agents = {name: agent_of(self, name, own) for name, own in self.agents}
+        taken: dict[str, str] = {}
+        for name, agent in agents.items():
+            for host in agent.hosts:
+                if (other := taken.setdefault(host, name)) != name:
+                    raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
+        return agents
 
     def _check_upstream(self) -> None:
         if any(address and _leads_to(self.upstream, address) for address in (self.listen, self.grpc)):
@@ -554,8 +561,6 @@ class Agent(NamedTuple):
     name: str
     """"" for the one of `upstream`."""
     settings: Settings
-    own: str = ""
-    """Its own settings, as JSON."""
     hosts: tuple[str, ...] = ()
     """Names in `Host` or `:authority` of requests that are for it, in lower case."""
 
@@ -575,32 +580,16 @@ class Agent(NamedTuple):
         return f"/agents/{self.name}" if self.name else ""
 
 
-def _agents_of(settings: Settings) -> dict[str, Agent]:
-    """The agents by name: the one of `upstream`, or those of `agents`. Raises ConfigError, which names the setting."""
-    if not settings.agents:
-        return {"": Agent("", settings)} if settings.upstream else {}
-    agents: dict[str, Agent] = {}
-    taken: dict[str, str] = {}
-    for name, own in settings.agents:
-        if name in agents:
-            raise ConfigError(f"agents.{name}: there is another agent of this name")
-        agents[name] = agent = agent_of(settings, name, own)
-        for host in agent.hosts:
-            if (other := taken.setdefault(host, name)) != name:
-                raise ConfigError(f"agents.{name}.hosts: {host} is already a host of {other}")
-    return agents
-
-
-def agent_of(shared: Settings, name: str, own: str) -> Agent:
-    """The agent with these settings of its own (JSON) over those of the proxy. Raises ConfigError."""
-    given, hosts = own_settings(name, json.loads(own), options_of(Settings), shared)
+def agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
+    """The agent with these settings of its own over those of the proxy. Raises ConfigError."""
+    given, hosts = own_settings(name, own, options_of(Settings), shared)
     values: dict[str, Any] = {"agents": (), "run": f"{shared.run}-{name}"}
     values["retain_mb"] = None  # the proxy's is that of the whole store
     for url in ("public_url", "push_url"):
         if getattr(shared, url):
             values[url] = f"{getattr(shared, url)}/agents/{name}"
     try:
-        return Agent(name, replace(shared, **(values | given)), own, hosts)
+        return Agent(name, replace(shared, **(values | given)), hosts)
     except ConfigError as error:
         raise ConfigError(f"agents.{name}.{error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cached_property
 
@@ -40,10 +39,7 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOpt
     def each_agent(self) -> dict[str, WorkerOptions]:
         """What holds for the turns of each agent, by name: of its settings, those that concern scoring."""
         read = OWN & options_of(WorkerOptions).keys()
-        found: dict[str, WorkerOptions] = {}
-        for name, own in self.agents:
-            if name in found:
-                raise ConfigError(f"agents.{name}: there is another agent of this name")
-            values, _ = own_settings(name, json.loads(own), options_of(Settings), self, read)
-            found[name] = replace(self, **({"agents": ()} | values))
-        return found
+        return {
+            name: replace(self, **{"agents": (), **own_settings(name, own, options_of(Settings), self, read)[0]})
+            for name, own in self.agents
+        }
