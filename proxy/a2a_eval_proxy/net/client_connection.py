@@ -60,7 +60,8 @@ class ClientConnection(asyncio.Protocol):
         self._writable: asyncio.Event | None = None
         self._unsent = 0
         self._unsent_since = 0.0
-        self._held = 0
+        self.held = 0
+        """Bytes that count: see `hold`."""
         self._hurried = False
         self._discards = False
         """Whether the client may go on sending while the connection closes."""
@@ -90,10 +91,10 @@ class ClientConnection(asyncio.Protocol):
 
     def hold(self, size: int) -> bool:
         """Count the bytes that have arrived and that nobody has taken; False, and nothing, where they are too many."""
-        is_small = size <= FREE_BYTES and self._held <= FREE_BYTES
-        if not is_small and not self.clients.capacity.hold(self._held, size, self.loop.time()):
+        size = size if size > FREE_BYTES else 0
+        if (size or self.held) and not self.clients.capacity.hold(self.held, size, self.loop.time()):
             return False
-        self._held = size
+        self.held = size
         return True
 
     def patience(self, limit_s: float, now: float) -> float:

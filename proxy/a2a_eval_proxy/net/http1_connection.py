@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from .client_connection import ClientConnection, peers
@@ -12,7 +13,7 @@ from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
 from .http2_gate import PREFACE
 from .http2_server import Http2Connection, StreamHandler
-from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
+from .server_exchange import CLIENT, Application, ClientExchange, Message
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,10 @@ class Http1Connection(ClientConnection):
     def shutdown(self) -> None:
         self._hurried = True
         exchange = self._exchange
-        if self.closed or exchange is None or exchange.response.complete:
+        if self.closed or exchange is None or exchange.complete:
             self.close()
         else:
-            exchange.response.keep_alive = False
+            exchange.keep_alive = False
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,8 +82,20 @@ class Http1Connection(ClientConnection):
                     self._hand_over(self._streams, data)
                 return
             self._streams = None
+        parser, exchange = self._parser, self._exchange
         try:
-            self._read(data)
+            parser.feed(data)
+            if exchange is None:
+                if parser.scope is not None:
+                    self._begin(parser.scope)
+                elif parser.begun and self._head_since is None:
+                    self._head_since = self._received_at
+            elif exchange.complete:
+                parser.take()  # what a request still says that has its response
+                self._next()
+            else:
+                exchange.wake()
+            self.taken()
         except RequestError as error:
             self.refuse(error.status, error.problem, str(error))
         except Exception:
@@ -98,41 +111,23 @@ class Http1Connection(ClientConnection):
         if data:
             connection.data_received(data)
 
-    def _read(self, data: bytes) -> None:
-        parser, exchange = self._parser, self._exchange
-        was_complete = parser.complete
-        parser.feed(data)
-        if exchange is None:
-            if parser.scope is not None:
-                exchange = self._begin(parser.scope)
-            elif parser.begun and self._head_since is None:
-                self._head_since = self._received_at
-        if exchange is not None and not was_complete:
-            body = parser.take()
-            if body or parser.complete:
-                exchange.body_received(body, more=not parser.complete)
-            if parser.complete and exchange.response.complete:
-                self._next()
-        self.taken()
-
-    def _begin(self, scope: dict[str, Any]) -> Http1Exchange:
+    def _begin(self, scope: dict[str, Any]) -> None:
         """Start the application for a request."""
-        parser, tasks = self._parser, self.clients.tasks
-        response = ResponseWriter(scope["method"], scope["http_version"], keep_alive=parser.keep_alive)
-        exchange = Http1Exchange(self, response, expects_continue=parser.expects_continue)
-        self._exchange, self._head_since = exchange, None
+        tasks = self.clients.tasks
+        self._exchange = exchange = Http1Exchange(self, self._parser, scope)
+        self._head_since = None
         scope["extensions"] = {CLIENT: exchange}
         exchange.work = task = self.loop.create_task(exchange.run(self._application, scope))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        return exchange
 
     def _next(self) -> None:
-        """Take the next request: the last one is complete, and its response."""
-        self._exchange = None
-        self._parser.begin()
-        if self._parser.ahead:
-            self.loop.call_soon(self.data_received, b"")
+        """Take the next request, if the last one, which has its response, has arrived to its end."""
+        if self._parser.complete:
+            self._exchange = None
+            self._parser.begin()
+            if self._parser.ahead:
+                self.loop.call_soon(self.data_received, b"")
 
     # ── for the exchange ────────────────────────────────────────────────────────────────────────────────
 
@@ -141,23 +136,23 @@ class Http1Connection(ClientConnection):
         exchange = self._exchange
         if self.closed or exchange is None:
             return
-        if not exchange.response.keep_alive:
+        if not exchange.keep_alive:
             self.close()
             return
         self._received_at = self.loop.time()
-        if self._parser.complete:
-            self._next()
-        self.taken()
+        if self.held:
+            self._parser.take()
+            self.taken()
+        self._next()
 
     def taken(self) -> None:
         """Count what waits, and read from the client unless too much does."""
         if self.closed:
             return
-        body = len(self._exchange.body) if self._exchange is not None else 0
-        ahead = len(self._parser.ahead)
-        if not self.hold(self._parser.unfinished + ahead + body):
+        waiting = self._parser.waiting
+        if not self.hold(waiting):
             self.refuse(503, "no_memory", "The proxy has no memory for the request. Try again later.")
-        elif ahead <= _MAX_WAITING and body <= _MAX_WAITING:
+        elif waiting <= _MAX_WAITING or self._parser.scope is None:
             if self.read_paused:
                 self.read_paused = False
                 self.transport.resume_reading()
@@ -178,12 +173,12 @@ class Http1Connection(ClientConnection):
         if exchange is None:
             answers = status != 408 or self._parser.begun
         else:
-            answers = not exchange.response.started
+            answers = not exchange.begun
             exchange.flush()
             exchange.disconnect()
         if answers:
             self.transport.write(refusal(status, message))
-        if exchange is not None and exchange.response.until_close:
+        if exchange is not None and exchange.until_close:
             self.abort()
         else:
             self.close()
@@ -216,96 +211,86 @@ class Http1Connection(ClientConnection):
 class Http1Exchange(ClientExchange):
     """A request over HTTP/1.1."""
 
-    __slots__ = ("_connection", "_more", "_news", "_waiter", "body", "expects_continue", "response")
+    _told = False
+    """Whether the application has the end of the body."""
+    _response: ResponseWriter | None = None
+    _waiter: asyncio.Future[None] | None = None
 
-    def __init__(self, connection: Http1Connection, response: ResponseWriter, *, expects_continue: bool) -> None:
-        super().__init__()
+    def __init__(self, connection: Http1Connection, parser: RequestParser, scope: dict[str, Any]) -> None:
+        """`parser` has the request, of which `scope` is the header, until the response is complete."""
         self._connection = connection
-        self._more = True
-        self._news = False
-        self._waiter: asyncio.Future[None] | None = None
-        self.response = response
-        self.expects_continue = expects_continue
+        self._parser = parser
+        self._method: str = scope["method"]
+        self._version: str = scope["http_version"]
+        self.keep_alive = parser.keep_alive
+        """Whether another request may follow on the connection."""
+        self.expects_continue = parser.expects_continue
         """Whether the client still waits for 100 Continue."""
-        self.body = b""
-        """What has arrived of the request's body, and was not taken yet."""
 
-    def has_begun(self) -> bool:
-        return self.response.started
-
-    def is_complete(self) -> bool:
-        return self.response.complete
+    @property
+    def until_close(self) -> bool:
+        """See `ResponseWriter.until_close`."""
+        return self._response is not None and self._response.until_close
 
     def refuse(self, status: int, problem: str, message: str) -> None:
         self._connection.refuse(status, problem, message)
 
-    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
-
-    def body_received(self, data: bytes, *, more: bool) -> None:
-        """Keep bytes of the body for the application, unless it has responded already."""
-        if self.response.complete:
-            return
-        self.body = self.body + data if self.body else data
-        self._more = more
-        self._news = True
-        self._wake()
-
     def disconnect(self) -> None:
         super().disconnect()
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Something has happened that the application may wait for."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
-
     async def receive(self) -> Message:
-        connection = self._connection
+        connection, parser = self._connection, self._parser
         if self.expects_continue:
             self.expects_continue = False
             if not connection.closed:
                 connection.transport.write(_CONTINUE)
-        if not (self._news or self.gone or self.response.complete):
+        while not (self.gone or self.complete):
+            if not self._told and (parser.body or parser.complete):
+                body, self._told = parser.take(), parser.complete
+                if connection.held:
+                    connection.taken()
+                return {"type": "http.request", "body": body, "more_body": not self._told}
             self._waiter = connection.loop.create_future()
             await self._waiter
-        self._news = False
-        if self.gone or self.response.complete:
-            return {"type": "http.disconnect"}
-        body, self.body = self.body, b""
-        if body:
-            connection.taken()
-        return {"type": "http.request", "body": body, "more_body": self._more}
+        return {"type": "http.disconnect"}
 
-    async def send(self, message: Message) -> None:
-        connection, response = self._connection, self.response
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        if self.gone:
+            return
+        if self.begun:
+            raise RuntimeError("the response has begun already")
+        connection = self._connection
+        keep_alive = self.keep_alive and not connection.clients.retiring
+        self._response = response = ResponseWriter(self._method, self._version, status, headers, keep_alive=keep_alive)
+        self.keep_alive = response.keep_alive
+        self.begun, self.expects_continue = True, False
+        connection.loop.call_soon(self.flush)
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        connection, response = self._connection, self._response
         if connection.write_paused and not self.gone:
             await connection.drain()
         if self.gone:
             return
-        kind = message["type"]
-        if kind == "http.response.body":
-            data = response.body(message.get("body", b""), more=message.get("more_body", False))
-        elif kind in ("http.response.start", WHOLE_RESPONSE):
-            self.expects_continue = False
-            if connection.clients.retiring:
-                response.keep_alive = False
-            response.begin(message["status"], message.get("headers", ()))
-            if kind != WHOLE_RESPONSE:
-                connection.loop.call_soon(self.flush)
-                return
-            data = response.body(message["body"], more=False)
-        else:
-            raise RuntimeError(f"unexpected ASGI message {kind!r}")
-        if data and not connection.closed:
-            connection.transport.write(data)
-        if response.complete:
-            self.body = b""
-            self._wake()
+        if response is None or self.complete:
+            raise RuntimeError(f"a body was sent {'after the end' if self.complete else 'before the header'}")
+        framed = response.body(data, more=more)
+        if framed and not connection.closed:
+            connection.transport.write(framed)
+        if not more:
+            self.complete = True
+            self.wake()
             connection.response_complete()
 
     def flush(self) -> None:
         """Send the header now, unless it was sent with the first bytes of the body."""
-        head = self.response.head()
-        if head and not self._connection.closed:
-            self._connection.transport.write(head)
+        response = self._response
+        if response is not None and response.head and not self._connection.closed:
+            self._connection.transport.write(response.head)
+            response.head = b""

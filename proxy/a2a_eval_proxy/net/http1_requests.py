@@ -50,11 +50,7 @@ class RequestParser:
         requests have."""
         self._max_unread_bytes = max_unread_bytes
         self._scope = {**ASGI, **scope}
-        self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
         self._tail = b""
-        self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
         self.ahead = b""
         """Bytes of further requests."""
         self.keep_alive = False
@@ -65,52 +61,55 @@ class RequestParser:
 
     def begin(self) -> None:
         """Parse the next request, since the last one is complete. `feed` continues with what is `ahead`."""
+        self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self.begun = False
         """Whether any of its bytes have arrived."""
         self.scope: dict[str, Any] | None = None
         """The ASGI scope, without `extensions`; None until the header is complete."""
+        self.body = bytearray()
+        """What has arrived of the body, and was not taken yet."""
         self.complete = False
         """Whether its last byte has arrived."""
         self._header_ended = False
         self._unread = 0
         self._left = 0
+        """Bytes of the body to come, where the header says its length. They are not parsed."""
 
     def feed(self, data: bytes) -> None:
         """Parse received data. Raises RequestError; the connection can be used no more then."""
         if self.ahead:
             data = self.ahead + data
-            self.ahead = b""
         at, size = 0, len(data)
         while at < size and not self.complete:
             if self._left:
-                end = min(at + self._left, size)
-                self._left -= end - at
+                piece = memoryview(data)[at : at + self._left]
+                self.body += piece
+                self._left -= len(piece)
+                self.complete = not self._left
+                at += len(piece)
             else:
                 end = self._end_of_section(data, at)
-            self._parse(data if end - at == size else data[at:end])
-            at = end
+                self._parse(data[at:end])
+                at = end
         self.ahead = data[at:]
 
     @property
-    def unfinished(self) -> int:
-        """Bytes of memory that a header takes which has not arrived whole."""
-        if self.scope is not None or not self._unread:
-            return 0
-        return self._unread + _FIELD_BYTES * len(self._headers)
+    def waiting(self) -> int:
+        """Bytes of memory for what was not taken: a header that has not arrived whole, the body, further requests."""
+        head = self._unread + _FIELD_BYTES * len(self._headers) if self.scope is None else 0
+        return head + len(self.body) + len(self.ahead)
 
     def take(self) -> bytes:
         """The bytes of the body that arrived since the last call."""
-        body = self._body
-        if not body:
-            return b""
-        self._body = []
-        return body[0] if len(body) == 1 else b"".join(body)
+        body, self.body = self.body, bytearray()
+        return bytes(body)
 
     def close(self) -> None:
         """Stop parsing. httptools' parser and this one reference each other, and the scope what uses this one."""
         self._http = self.scope = None  # type: ignore[assignment]  # nothing is fed any more
-        self.ahead = self._url = b""
-        self._headers, self._body = [], []
+        self.ahead, self._headers, self.body = b"", [], bytearray()
 
     # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,6 +153,7 @@ class RequestParser:
             raise _bad_request("CONNECT is not supported.")
         lines = [b"%b %b HTTP/%b" % (method, self._url, self._http.get_http_version().encode())]
         lines += [b"%b: %b" % item for item in self._headers if item[0] != b"upgrade"]
+        self._url, self._headers, self.complete = b"", [], False
         self._http = httptools.HttpRequestParser(self)
         self._http.feed_data(b"\r\n".join(lines) + _END_OF_SECTION)
 
@@ -191,9 +191,6 @@ class RequestParser:
 
     # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
 
-    def on_message_begin(self) -> None:
-        self._url, self._headers, self.complete = b"", [], False
-
     def on_url(self, url: bytes) -> None:
         self._url += url
 
@@ -208,7 +205,7 @@ class RequestParser:
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
-        self._body.append(body)
+        self.body += body
 
     def on_message_complete(self) -> None:
         self._unread = 0

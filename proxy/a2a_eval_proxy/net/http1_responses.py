@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from http import HTTPStatus
 
-from .http_messages import BODILESS, LAST_CHUNK
+from .http_messages import BODILESS, LAST_CHUNK, chunk
 
 _HOP_BY_HOP = frozenset({b"connection", b"transfer-encoding"})
 
@@ -24,46 +24,30 @@ def refusal(status: int, message: str) -> bytes:
 
 
 class ResponseWriter:
-    """The bytes of one response: `begin`, then `body` until the body is complete.
+    """The bytes of one response: its `head`, then `body` until the body is complete.
 
     The body is framed with the Content-Length that the application gives, else with chunks. To an HTTP/1.0 client,
     which knows no chunks, the close ends the body (RFC 9112, section 6.3).
     """
 
-    __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_head",
-        "_is_old",
-        "_left",
-        "complete",
-        "keep_alive",
-        "started",
-        "until_close",
-    )
+    until_close = False
+    """Whether a close would look to the client like the end of the body, which is not complete."""
+    _chunked = False
 
-    def __init__(self, method: str, http_version: str, *, keep_alive: bool) -> None:
-        """`method` and `http_version` of the request."""
-        self.keep_alive = keep_alive
-        """Whether another request may follow on the connection. The header says so, unless it changes later."""
-        self.started = False
-        self.complete = False
-        self.until_close = False
-        """Whether a close would look to the client like the end of the body, which is not complete."""
-        self._is_old = http_version == "1.0"
-        self._bodiless = method == "HEAD"
-        self._chunked = False
-        self._left = 0
-        self._head = b""
+    def __init__(
+        self,
+        method: str,
+        http_version: str,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        keep_alive: bool,
+    ) -> None:
+        """`method` and `http_version` are those of the request, `keep_alive` says whether another may follow on it.
 
-    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Make the header: it comes before the first bytes of the body, or from `head`.
-
-        Raises RuntimeError where there is one already, or a line break inside a value would break it.
+        Raises RuntimeError where a line break inside a value would break the header.
         """
-        if self.started:
-            raise RuntimeError("the response has begun already")
-        lines = []
+        lines = [_STATUS_LINES[status]]
         length = None
         for name, value in headers:
             field = name.lower()
@@ -71,51 +55,42 @@ class ResponseWriter:
                 length = int(value)
             elif field in _HOP_BY_HOP:
                 if field == b"connection" and b"close" in value.lower():
-                    self.keep_alive = False
+                    keep_alive = False
                 continue
             lines.append(name + b": " + value + b"\r\n")
-        if status in BODILESS:
-            self._bodiless = True
-        if length is not None:
-            self._left = length
-        elif not self._bodiless:
-            if self._is_old:
-                self.until_close = True
-            else:
-                self._chunked = True
-                lines.append(b"transfer-encoding: chunked\r\n")
-        if not self.keep_alive:
+        self._left = length or 0
+        self._bodiless = method == "HEAD" or status in BODILESS
+        if length is None and not self._bodiless:
+            self.until_close = http_version == "1.0"
+            self._chunked = not self.until_close
+        if self._chunked:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not keep_alive:
             lines.append(b"connection: close\r\n")
-        fields = b"".join(lines)
-        if fields.count(b"\n") != len(lines) or fields.count(b"\r") != len(lines) or b"\0" in fields:
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
             raise RuntimeError("a header of the response holds a line break or a NUL")
-        self.started = True
-        self._head = _STATUS_LINES[status] + fields + b"\r\n"
-
-    def head(self) -> bytes:
-        """The header, unless it was returned already."""
-        head, self._head = self._head, b""
-        return head
+        self.head = head
+        """What comes before the first bytes of the body; b"" once it is sent, or returned with these."""
+        self.keep_alive = keep_alive
+        """Whether another request may follow on the connection, as the header says."""
 
     def body(self, data: bytes, *, more: bool) -> bytes:
-        """The next bytes of the body, framed. Raises RuntimeError where they do not belong there."""
-        if not self.started or self.complete:
-            raise RuntimeError(f"a body was sent {'after the end' if self.started else 'before the header'}")
+        """The next bytes of the body, framed. Raises RuntimeError where they are not what the header says."""
         if self._bodiless:
             data = b""
         elif self._chunked:
             if data:  # an empty chunk would be the end of the body
-                data = b"%x\r\n%b\r\n" % (len(data), data)
+                data = chunk(data)
             if not more:
                 data += LAST_CHUNK
         elif not self.until_close:
             self._left -= len(data)
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("the body of the response has not the length that its header says")
-        if not more:
-            self.complete = True
-            self.until_close = False
-        if self._head:
-            data = self._head + data
-            self._head = b""
+        self.until_close &= more
+        if self.head:
+            data = self.head + data
+            self.head = b""
         return data

@@ -14,14 +14,14 @@ from .client_limits import ClientLimits
 from .http1_requests import ASGI, RequestError, target_of
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
-from .server_exchange import CLIENT, WHOLE_RESPONSE, Application, ClientExchange, Message
+from .http_messages import BODILESS
+from .server_exchange import CLIENT, Application, ClientExchange, Message
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
 """Fields that a message of HTTP/2 cannot have (RFC 9113, section 8.2.2)."""
 
 _ONCE = frozenset({b"host", b"content-length"})
-_BODILESS = frozenset({204, 304})
 
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PATH = re.compile(rb"\*|/[!-~\x80-\xff]*")
@@ -67,11 +67,8 @@ def request_scope(fields: Fields) -> dict[str, Any]:
 class StreamExchange(ClientExchange):
     """A request over HTTP/2."""
 
-    __slots__ = ("_begun", "_bodiless", "_done", "_ended", "_expects_continue", "_limits", "_stream", "_told")
-
     def __init__(self, stream: Http2Stream, limits: ClientLimits, *, ended: bool) -> None:
         """`ended`: the request has no body."""
-        super().__init__()
         self._stream = stream
         self._limits = limits
         self._ended = ended
@@ -79,7 +76,6 @@ class StreamExchange(ClientExchange):
         """Whether the application has the end of the body."""
         self._expects_continue = False
         self._bodiless = False
-        self._begun = False
         self._done = asyncio.Event()
         """Set once the response is complete, or the client has left."""
         stream.on_reset = self.disconnect
@@ -96,12 +92,6 @@ class StreamExchange(ClientExchange):
         if not (self._ended or self.gone):
             await self._discard()
 
-    def has_begun(self) -> bool:
-        return self._begun
-
-    def is_complete(self) -> bool:
-        return self._done.is_set()
-
     def disconnect(self) -> None:
         self._done.set()
         super().disconnect()
@@ -109,7 +99,7 @@ class StreamExchange(ClientExchange):
     def refuse(self, status: int, problem: str, message: str) -> None:
         if problem:
             self._limits.broken(problem)
-        if self._begun:
+        if self.begun:
             self._cut()
             return
         content = b"" if self._bodiless else message.encode()
@@ -163,25 +153,28 @@ class StreamExchange(ClientExchange):
         self._told = self._ended
         return {"type": "http.request", "body": b"".join(parts), "more_body": not self._ended}
 
-    async def send(self, message: Message) -> None:
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        if self.gone:
+            return
+        if self.begun:
+            raise RuntimeError("the response has begun already")
+        self._bodiless |= status in BODILESS
+        fields = response_fields(status, headers)
+        self.begun, self._expects_continue = True, False
+        self._stream.send_headers(fields, end=self._bodiless)
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
         stream = self._stream
         if stream.unsent:
             await stream.drained()
         if self.gone:
             return
-        kind, body, more = message["type"], message.get("body", b""), message.get("more_body", False)
-        if kind != "http.response.body":
-            if kind not in ("http.response.start", WHOLE_RESPONSE) or self._begun:
-                raise RuntimeError(f"unexpected ASGI message {kind!r}")
-            more = kind != WHOLE_RESPONSE
-            self._bodiless |= message["status"] in _BODILESS
-            fields = response_fields(message["status"], message.get("headers", ()))
-            self._begun = True
-            self._expects_continue = False
-            stream.send_headers(fields, end=self._bodiless)
-        if not self._bodiless and (body or not more):
-            stream.send_data(body, end=not more)
+        if not self.begun or self.complete:
+            raise RuntimeError(f"a body was sent {'after the end' if self.complete else 'before the header'}")
+        if not self._bodiless and (data or not more):
+            stream.send_data(data, end=not more)
         if not more:
+            self.complete = True
             self._done.set()
 
 

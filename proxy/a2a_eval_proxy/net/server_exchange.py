@@ -1,11 +1,11 @@
-"""One request of a client and its response, for an ASGI application, whichever version of HTTP it came with."""
+"""One request of a client and its response, whichever version of HTTP it came with."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -21,18 +21,19 @@ Message = MutableMapping[str, Any]
 
 
 class ClientExchange(ABC):
-    """Runs the application for one request. What it sends after the client has left is ignored."""
+    """Runs the ASGI application for one request. What it sends after the client has left is ignored."""
 
-    __slots__ = ("cancels", "gone", "work")
-
-    def __init__(self) -> None:
-        self.gone = False
-        """Whether the client has left, or gets no response."""
-        self.work: asyncio.Task[None] | None = None
-        """What responds to the request."""
-        self.cancels = False
-        """Whether `work` is cancelled when the client leaves: `receive` reports that too, but returns the body, and is
-        not called by an upload under back-pressure."""
+    gone = False
+    """Whether the client has left, or gets no response."""
+    begun = False
+    """Whether the response has begun."""
+    complete = False
+    """Whether the response was sent to its end."""
+    work: asyncio.Task[None] | None = None
+    """What responds to the request."""
+    cancels = False
+    """Whether `work` is cancelled when the client leaves: `receive` reports that too, but returns the body, and is not
+    called by an upload under back-pressure."""
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
         """Have `application` respond. Where it fails, the client gets a 500, or its response is cut."""
@@ -44,13 +45,13 @@ class ClientExchange(ABC):
         except Exception:
             logger.exception("a request failed; the client gets a 500, or its response is cut")
         else:
-            if self.gone or self.is_complete():
+            if self.gone or self.complete:
                 return
-            if self.has_begun():
+            if self.begun:
                 refusal = 500, "", ""  # cut, as the agent cut it
             else:
                 logger.error("a request got no response; the client gets a 500")
-        if not (self.gone or self.is_complete()):
+        if not (self.gone or self.complete):
             self.refuse(*refusal)
 
     def disconnect(self) -> None:
@@ -66,13 +67,17 @@ class ClientExchange(ABC):
         if self.gone:
             self.disconnect()
 
-    @abstractmethod
-    def has_begun(self) -> bool:
-        """Whether the response has begun."""
-
-    @abstractmethod
-    def is_complete(self) -> bool:
-        """Whether the response was sent to its end."""
+    async def send(self, message: Message) -> None:
+        """`begin` or `write`, as an ASGI message says."""
+        kind = message["type"]
+        if kind == "http.response.body":
+            await self.write(message.get("body", b""), more=message.get("more_body", False))
+        elif kind in ("http.response.start", WHOLE_RESPONSE):
+            self.begin(message["status"], message.get("headers", ()))
+            if kind == WHOLE_RESPONSE:
+                await self.write(message["body"], more=False)
+        else:
+            raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
     @abstractmethod
     def refuse(self, status: int, problem: str, message: str) -> None:
@@ -86,5 +91,10 @@ class ClientExchange(ABC):
         """The next bytes of the body; after its end, waits until the response is complete or the client leaves."""
 
     @abstractmethod
-    async def send(self, message: Message) -> None:
-        """Send a part of the response, or a whole one, once the client has read enough of what went before."""
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Begin the response."""
+
+    @abstractmethod
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        """Send bytes of its body, of which the last have `more` False, once the client has read enough of what went
+        before."""

@@ -17,13 +17,9 @@ def written(
     headers: list[tuple[bytes, bytes]], *pieces: bytes, method: str = "GET", version: str = "1.1", status: int = 200
 ) -> bytes:
     """A response whose body comes in these pieces, of which the last ends it."""
-    response = ResponseWriter(method, version, keep_alive=version != "1.0")
-    response.begin(status, headers)
+    response = ResponseWriter(method, version, status, headers, keep_alive=version != "1.0")
     sent = b"".join(response.body(piece, more=True) for piece in pieces[:-1])
-    assert not response.complete
-    sent += response.body(pieces[-1], more=False)
-    assert response.complete
-    return sent
+    return sent + response.body(pieces[-1], more=False)
 
 
 def read_by_h11(method: str, sent: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
@@ -73,23 +69,18 @@ def test_a_response(status: int, headers: list[tuple[bytes, bytes]], method: str
         assert (b"transfer-encoding" in names) is (headers is CHUNKS and version == "1.1" and not bodiless)
 
 
-def test_the_header_comes_with_the_first_bytes_of_the_body_or_alone() -> None:
-    response = ResponseWriter("GET", "1.1", keep_alive=True)
-    response.begin(200, CHUNKS)
+def test_the_header_comes_with_the_first_bytes_of_the_body() -> None:
+    response = ResponseWriter("GET", "1.1", 200, CHUNKS, keep_alive=True)
     assert response.body(b"abc", more=True).startswith(b"HTTP/1.1 200 OK\r\n")
-    assert response.head() == b""
-    assert response.body(b"abc", more=True) == b"3\r\nabc\r\n"
-    response = ResponseWriter("GET", "1.1", keep_alive=True)
-    response.begin(200, CHUNKS)
-    assert response.head().endswith(b"\r\n\r\n")
+    assert response.head == b""
     assert response.body(b"abc", more=True) == b"3\r\nabc\r\n"
 
 
 def test_an_application_cannot_frame_in_two_ways_and_may_end_the_connection() -> None:
-    response = ResponseWriter("GET", "1.1", keep_alive=True)
-    response.begin(200, [*LENGTH, (b"Transfer-Encoding", b"chunked"), (b"Connection", b"close")])
+    headers = [*LENGTH, (b"Transfer-Encoding", b"chunked"), (b"Connection", b"close")]
+    response = ResponseWriter("GET", "1.1", 200, headers, keep_alive=True)
     assert not response.keep_alive
-    assert response.head() == b"HTTP/1.1 200 OK\r\nX-Note: one\r\nContent-Length: 8\r\nconnection: close\r\n\r\n"
+    assert response.head == b"HTTP/1.1 200 OK\r\nX-Note: one\r\nContent-Length: 8\r\nconnection: close\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -97,10 +88,8 @@ def test_an_application_cannot_frame_in_two_ways_and_may_end_the_connection() ->
     [[(b"x", b"a\r\nb: c")], [(b"x", b"a\nb: c")], [(b"x", b"a\0")], [(b"x\r\ny", b"a")], [(b"content-length", b"+")]],
 )
 def test_a_header_that_would_break_the_response(headers: list[tuple[bytes, bytes]]) -> None:
-    response = ResponseWriter("GET", "1.1", keep_alive=True)
     with pytest.raises((RuntimeError, ValueError)):
-        response.begin(200, headers)
-    assert not response.started
+        ResponseWriter("GET", "1.1", 200, headers, keep_alive=True)
 
 
 @pytest.mark.parametrize("pieces", [[b"123456789"], [b"1234"], [b"1234", b"56789"]], ids=["long", "short", "later"])
@@ -109,21 +98,8 @@ def test_a_body_of_another_length_than_its_header_says(pieces: list[bytes]) -> N
         written(LENGTH, *pieces)
 
 
-def test_messages_out_of_order() -> None:
-    response = ResponseWriter("GET", "1.1", keep_alive=True)
-    with pytest.raises(RuntimeError, match="before the header"):
-        response.body(b"abc", more=False)
-    response.begin(200, CHUNKS)
-    with pytest.raises(RuntimeError, match="begun already"):
-        response.begin(200, CHUNKS)
-    response.body(b"abc", more=False)
-    with pytest.raises(RuntimeError, match="after the end"):
-        response.body(b"abc", more=False)
-
-
 def test_whether_a_close_would_end_the_body() -> None:
-    response = ResponseWriter("GET", "1.0", keep_alive=False)
-    response.begin(200, CHUNKS)
+    response = ResponseWriter("GET", "1.0", 200, CHUNKS, keep_alive=False)
     response.body(b"abc", more=True)
     assert response.until_close
     response.body(b"", more=False)

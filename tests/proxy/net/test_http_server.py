@@ -194,7 +194,7 @@ async def status_of(server: HttpServer, request: bytes) -> int:
 GET = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
 
 
-@pytest.mark.parametrize("faulty", [(RequestParser, "on_header"), (RequestParser, "take"), (ClientExchange, "run")])
+@pytest.mark.parametrize("faulty", [(RequestParser, "on_header"), (RequestParser, "feed"), (ClientExchange, "run")])
 async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(
     faulty: tuple[type, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
