@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from ..capture.task_fold import FoldRules
 from ..capture.turn_book import MAX_HELD_BYTES, TurnBook
@@ -26,6 +26,9 @@ from .task_log import MAX_UNSENT_BYTES, TaskLog
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
+
+_MAX_WAIT_S = 1.0
+"""Longest time that a turn waits for what was observed of its conversation before."""
 
 _PAUSE_S = 0.05
 """Least time between two live reports: an agent may send thousands of chunks per second."""
@@ -65,8 +68,8 @@ class AgentCapture:
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
         self._loop = asyncio.get_running_loop()
         self._next_report_at = 0.0
-        self._open: dict[str, Turn] = {}
-        """The turns that have begun here, by id."""
+        self._later: set[asyncio.Task[None]] = set()
+        """Turns that wait for what was observed of their conversation before."""
         self._running: asyncio.Task[None] | None = None
         self._log = TaskLog(
             observations_in_memory(agent.key) if privacy.changes_turns else store.observations(agent.key),
@@ -76,10 +79,7 @@ class AgentCapture:
             rules,
             privacy,
             source,
-            on_folded=self._folded,
-            on_closed=self._closed,
-            on_changed=self._may_have_changed,
-            on_over=lambda task_id: self.book.over(task_id),
+            self,
             awaits=awaits,
             keeps_open=keeps_open_turns and not privacy.changes_turns,
             max_unsent_bytes=MAX_UNSENT_BYTES // parts,
@@ -88,8 +88,8 @@ class AgentCapture:
             rules,
             source,
             self._log.put,
-            self._log.behind,
-            on_opened=self._opened,
+            self._closed_in_order,
+            on_opened=listeners.opened,
             on_evicted=self._evicted,
             max_bytes=MAX_HELD_BYTES // parts,
         )
@@ -97,7 +97,7 @@ class AgentCapture:
     @property
     def open_turns(self) -> list[Turn]:
         """The open turns, as they began, or as they were folded last."""
-        return list((self._open | {turn.turn_id: turn for turn in self._log.open_turns}).values())
+        return [*self.book.open_turns, *self._log.open_turns]
 
     @property
     def answered(self) -> int:
@@ -124,6 +124,7 @@ class AgentCapture:
         while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
             await asyncio.sleep(_LOOK_EVERY_S)
         await self._log.settled()
+        await asyncio.gather(*self._later)
 
     async def close(self, timeout_s: float) -> None:
         """No more requests come: fold what is left, and leave open turns to a later process, or close them."""
@@ -136,21 +137,13 @@ class AgentCapture:
                 await self._log.close()
         except TimeoutError:
             logger.error("what was observed last of tasks is not in their turns: the store takes too long")
+        await asyncio.gather(*self._later)
         self._no_room.close()
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _opened(self, turn: Turn) -> None:
-        self._open[turn.turn_id] = turn
-        self._listeners.opened(turn)
-
-    def _folded(self, turns: Sequence[Turn]) -> None:
-        """These turns are closed, here or elsewhere."""
-        for turn in turns:
-            self._open.pop(turn.turn_id, None)
-
-    def _closed(self, turn: Turn, again: bool) -> None:
-        self._open.pop(turn.turn_id, None)
+    def closed(self, turn: Turn, *, again: bool = False) -> None:
+        """A turn has ended: it is passed on. `again`: it was before, and shows more now."""
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
             self._changed(new)
         if not again:
@@ -158,16 +151,38 @@ class AgentCapture:
         self._visibility.judge(turn)
         self._pipeline.take(turn, again=again)
 
+    def changed(self, turn: Turn) -> None:
+        """An open turn was folded: this is a copy."""
+        if self.book.live is not None:
+            self.book.live.changed(turn.turn_id, lambda: [turn])
+
+    def over(self, task_id: str) -> None:
+        """A task has ended: its id may be used again."""
+        self.book.over(task_id)
+
+    def _closed_in_order(self, turn: Turn) -> None:
+        """Turns of a conversation are passed on in their order, unless what was observed before takes long to fold."""
+        if self._log.is_behind(turn.conversation_id):
+            self._later.add(later := self._loop.create_task(self._close_later(turn)))
+            later.add_done_callback(self._later.discard)
+        else:
+            self.closed(turn)
+
+    async def _close_later(self, turn: Turn) -> None:
+        try:
+            async with asyncio.timeout(_MAX_WAIT_S):
+                await self._log.folded()
+        except TimeoutError:
+            logger.debug("turn %s is passed on before the earlier ones of its conversation", turn.turn_id)
+        finally:
+            self.closed(turn)
+
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""
         self._metrics.turns_evicted += turns
         self._no_room.seen(turns)
 
     # ── live ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _may_have_changed(self, turn: Turn) -> None:
-        if self.book.live is not None:
-            self.book.live.changed(turn.turn_id, lambda: [turn])
 
     def _schedule(self) -> None:
         self._loop.call_at(self._next_report_at, self._report)

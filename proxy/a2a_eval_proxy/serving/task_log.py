@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import blake2b
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple, Protocol
 
-import orjson
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.recent import Recent, RecentKeys
 from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
 
-from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task
+from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task, turn_from_json
 from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules, TaskHistory
 from ..clock import CLOCK
 from ..memory import share
@@ -68,6 +66,27 @@ EVENTS_LEFT_OUT = Finding(
 )
 
 
+class ClosedTurns(Protocol):
+    """Who receives what is folded. No method waits or raises."""
+
+    def closed(self, turn: Turn, *, again: bool = False) -> None:
+        """A turn has ended. `again`: it was stored as closed before, and shows more now."""
+
+    def changed(self, turn: Turn) -> None:
+        """An open turn was folded: this is a copy."""
+
+    def over(self, task_id: str) -> None:
+        """A task has ended."""
+
+
+class OpenTask(NamedTuple):
+    """A task that is not over, as it was folded last."""
+
+    turns: Sequence[Turn]
+    answered: bool = False
+    """Whether its turn has its answer: it closes soon."""
+
+
 class TaskLog:
     """Belongs to one event loop. `close` folds what is there; nothing comes after it."""
 
@@ -80,19 +99,14 @@ class TaskLog:
         rules: FoldRules,
         privacy: Privacy,
         source: str,
+        turns: ClosedTurns,
         *,
-        on_folded: Callable[[Sequence[Turn]], None],
-        on_closed: Callable[[Turn, bool], None],
-        on_changed: Callable[[Turn], None],
-        on_over: Callable[[str], None],
         awaits: Callable[[str], Awaitable[bool]] | None,
         keeps_open: bool,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
-        """`source` begins the ids of the exchanges of this proxy. `on_folded` receives the closed turns of a task,
-        `on_closed` those of them that are new or changed, with whether they were stored as closed before; `on_changed`
-        open ones, `on_over` the ids of tasks that have ended. `awaits` says whether notifications of a task, whose id
-        is as in the store, may come; None: never. `keeps_open`: copies of open turns are stored.
+        """`source` begins the ids of the exchanges of this proxy. `awaits` says whether notifications of a task, whose
+        id is as in the store, may come; None: never. `keeps_open`: copies of open turns are stored.
         """
         self._log = log
         self._keeps_open = keeps_open
@@ -103,11 +117,9 @@ class TaskLog:
         self._rules = rules
         self._privacy = privacy
         self._source = source
-        self._on_folded = on_folded
-        self._on_closed = on_closed
-        self._on_changed = on_changed
-        self._on_over = on_over
+        self._turns = turns
         self._awaits = awaits
+        self._numbers = count(1)
         self._unsent: dict[str, list[Observation]] = {}
         """By task id."""
         self._unsent_bytes = 0
@@ -116,26 +128,19 @@ class TaskLog:
         """Tasks, and exchanges of which events were left out: the turn of each is to say so."""
         self._task_ids: Recent[str, str] = Recent(100_000)
         """By key."""
-        self._dirty: dict[str, float] = {}
+        self._due: dict[str, float] = {}
         """The tasks that are to be folded, and when, by key."""
+        self._news: set[str] = set()
+        """Keys of tasks of which something was observed that is not folded yet."""
+        self._tasks: Recent[str, str] = Recent(10_000)
+        """The last task of which something was observed, by conversation."""
         self._beat_at = 0.0
         """When this proxy said last that it is there; 0 as long as it was not."""
         self._gone: dict[str, float] = {}
         """The proxies that were killed, and when they were there last."""
-        self._folding = False
-        self._open: dict[str, list[Turn]] = {}
-        self._answered: set[str] = set()
-        """Tasks whose open turn has its answer: it closes soon."""
-        self._passed_on: Recent[str, bytes] = Recent(100_000)
-        """What `on_closed` has received last, as digests by turn id."""
-        self._observed = self._sent = 0
-        """Number of observations, and of those that are in the log."""
-        self._news: dict[str, int] = {}
-        """Tasks of which something was observed that is not folded yet, by key."""
-        self._conversations: dict[str, str] = {}
-        """Those of tasks of which something was observed that is not folded yet, by task id."""
-        self._behind: deque[tuple[float, Turn]] = deque()
-        """Turns that were folded from one exchange, and when."""
+        self._open: dict[str, OpenTask] = {}
+        """By task id."""
+        self._at_work = asyncio.Lock()
         self._came = asyncio.Event()
         self._trouble = ProblemLog(logger, "the store could not be asked about tasks {count} time(s)")
         self.live = False
@@ -158,49 +163,44 @@ class TaskLog:
                 self._bytes[task_id] = known
         if observation["kind"] == "ended" and (task_id, observation["exchange"]) in self._left_out:
             observation = {**observation, "findings": [*observation["findings"], EVENTS_LEFT_OUT.to_dict()]}
+        if observation["kind"] == "sent":
+            before = self._open.get(task_id, OpenTask(()))
+            self._open[task_id] = before._replace(turns=[*before.turns, turn_from_json(observation["turn"])])
         if (event := observation.get("event")) is not None and (conversation := conversation_of(event)):
-            self._conversations[task_id] = conversation
+            self._tasks[conversation] = task_id
         self._unsent_bytes += size
-        self._observed += 1
-        self._unsent.setdefault(task_id, []).append({**observation, "size": size})
+        observation = {**observation, "id": f"{self._source} {next(self._numbers)}", "size": size}
+        self._unsent.setdefault(task_id, []).append(observation)
         self._came.set()
 
     @property
     def open_turns(self) -> list[Turn]:
         """Copies of open turns, as they were folded last."""
-        return [turn for turns in self._open.values() for turn in turns]
+        return [turn for task in self._open.values() for turn in task.turns]
 
     @property
     def answered(self) -> int:
-        return len(self._answered)
+        """Number of open tasks whose turn has its answer."""
+        return sum(task.answered for task in self._open.values())
+
+    def is_behind(self, conversation_id: str) -> bool:
+        """Whether something was observed of this conversation that is not folded yet."""
+        task_id = self._tasks.get(conversation_id)
+        return task_id is not None and (task_id in self._unsent or self._key(task_id) in self._news)
 
     async def settled(self) -> None:
         """Returns when all that was observed so far is folded, and no open turn has its answer."""
-        until, began = self._observed, CLOCK.now()
-        while (  # noqa: ASYNC110  # `run` works on it
-            self._sent < until
-            or any(number <= until for number in self._news.values())
-            or self._folding
-            or any(at <= began for at, _ in self._behind)
-            or self._answered
-        ):
+        await self.folded()
+        while self.answered:  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something was observed that is not folded yet."""
-        return bool(self._unsent or self._news or self._folding)
-
-    def behind(self, turn: Turn) -> None:
-        """Pass on a turn that was folded from one exchange, after what was observed of its conversation before it,
-        unless that takes long: the turns of a conversation are stored in their order."""
-        if self.is_busy and turn.conversation_id in self._conversations.values():
-            self._behind.append((CLOCK.now(), turn))
-        else:
-            self._pass_on(turn)
-
-    def _due(self) -> list[str]:
-        return [key for key, at in self._dirty.items() if at <= CLOCK.now()]
+    async def folded(self) -> None:
+        """Returns when all that was observed so far is folded."""
+        while True:
+            with suppress(StoreError, TimeoutError):  # `run` reports them
+                async with self._at_work:
+                    return await self._work(at_once=True)
+            await asyncio.sleep(_RETRY_S)
 
     # ── work ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -208,56 +208,42 @@ class TaskLog:
         """Keep and fold what comes. Ends by being cancelled."""
         swept_at = 0.0
         while True:
-            due = min(self._dirty.values(), default=float("inf")) - CLOCK.now()
+            due = min(self._due.values(), default=float("inf")) - CLOCK.now()
             if not self._unsent and due > 0:
                 self._came.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._came.wait(), min(due, BEAT_S))
+            pause = _RETRY_S
             try:
-                await self._beat()
-                await self._work()
-                if not self.is_busy:
-                    self._conversations.clear()
-                self._pass_on_those_behind(CLOCK.now())
-                if CLOCK.now() - swept_at > SWEEP_S:
-                    for key in await self._log.open_tasks(CLOCK.now() - SILENT_S if swept_at else CLOCK.now()):
-                        self._dirty.setdefault(key, 0.0)
-                    swept_at = CLOCK.now()
-                    await self._log.expire(swept_at)
-                await asyncio.sleep(_PAUSE_S)
+                async with self._at_work:
+                    await self._beat()
+                    await self._work()
+                    if CLOCK.now() - swept_at > SWEEP_S:
+                        await self._sweep(CLOCK.now() - (SILENT_S if swept_at else 0.0))
+                        swept_at = CLOCK.now()
+                pause = _PAUSE_S
             except (StoreError, TimeoutError) as error:
-                self._pass_on_those_behind(CLOCK.now())
                 logger.debug("observations could not be kept or folded: %r", error)
                 self._trouble.seen()
-                await asyncio.sleep(_RETRY_S)
             except Exception:
                 logger.exception("observations could not be folded; they stay in the store")
-                await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(pause)
 
     async def close(self) -> None:
         """Keep and fold what is left. Open turns are left to a later process, if it is to have them; else they are
         closed, as incomplete where they have no answer."""
         try:
             await self._work(at_once=True)
-            for key in [] if self._keeps_open else list(self._open):
-                await self._fold(key, stops=True)
+            for task_id in [] if self._keeps_open else list(self._open):
+                await self._fold(self._key(task_id), stops=True)
             if self._beat_at and self._store.shared:
                 await self._log.leave(self._source)
             elif self._beat_at:  # nobody was there for what is notified from now on
                 await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
-            if self.is_busy or self._open:
+            if self._unsent or self._news or self._open:
                 logger.error("what was observed last of tasks is not in their turns: %s", error)
-        self._pass_on_those_behind(float("inf"))
         self._trouble.close()
-
-    def _pass_on_those_behind(self, now: float) -> None:
-        while self._behind and (not self.is_busy or now - self._behind[0][0] > _RETRY_S):
-            self._pass_on(self._behind.popleft()[1])
-
-    def _pass_on(self, turn: Turn) -> None:
-        self._passed_on[turn.turn_id] = _brief(turn)
-        self._on_closed(turn, False)
 
     async def _beat(self) -> None:
         """Say that this proxy is there, and learn which ones were killed: what they had begun is folded as it is."""
@@ -267,35 +253,43 @@ class TaskLog:
         self._beat_at = now
         gone = await self._log.present(self._source, now, SILENT_S if self._store.shared else 0.0)
         if gone.keys() - self._gone.keys():
-            self._dirty |= dict.fromkeys(await self._log.tasks(), 0.0)
+            self._due |= dict.fromkeys(await self._log.tasks(), 0.0)
         self._gone = gone
+
+    async def _sweep(self, silent_since: float) -> None:
+        """Find tasks that nobody follows any more, and forget what is in turns for a while."""
+        for key in await self._log.open_tasks(silent_since):
+            self._due.setdefault(key, 0.0)
+        await self._log.expire(CLOCK.now())
 
     async def _work(self, *, at_once: bool = False) -> None:
         await self._send()
-        for key in [*self._news] if at_once else self._due():
+        now = CLOCK.now()
+        for key in [*self._news] if at_once else [key for key, at in self._due.items() if at <= now]:
             await self._fold(key)
 
     async def _send(self) -> None:
-        observed = self._observed
         unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
         rows = []
         for task_id, observations in unsent.items():
-            key = task_key(self._agent.key, task_id, self._agent.name)
+            key = self._key(task_id)
             self._task_ids[key] = task_id
             texts = [encoded({**one, "task": task_id}) for one in observations]
             rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
         if rows:
             await self._log.add(rows)
-        self._sent = observed
         for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
             del self._unsent[task_id][: len(observations)]
             if not self._unsent[task_id]:
                 del self._unsent[task_id]
             self._unsent_bytes -= sum(one["size"] for one in observations)
             if any(map(self._is_news, observations)):
-                self._news.setdefault(row.task, observed)
+                self._news.add(row.task)
                 # rows that other proxies are about to add come first in the order of times
-                self._dirty[row.task] = CLOCK.now() + _OTHERS_S if self._store.shared else 0.0
+                self._due[row.task] = CLOCK.now() + _OTHERS_S if self._store.shared else 0.0
+
+    def _key(self, task_id: str) -> str:
+        return task_key(self._agent.key, task_id, self._agent.name)
 
     def _is_news(self, observation: Observation) -> bool:
         """Whether an observation may change a turn otherwise than by making its open one longer."""
@@ -308,23 +302,20 @@ class TaskLog:
 
     async def _fold(self, key: str, *, stops: bool = False) -> None:
         """Fold a task, and pass on what is new, until nothing came meanwhile."""
-        self._folding = True
+        rows: list[tuple[int, str]] = []
+        is_new = True
         try:
-            rows: list[tuple[int, str]] = []
-            is_new = True
             while is_new and (not rows or await self._log.count(key) > len(rows)):
-                self._dirty.pop(key, None)
-                self._news.pop(key, None)
+                self._due.pop(key, None)
+                self._news.discard(key)
                 rows = await self._log.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
                     await self._pipeline.written()  # another proxy may have written its turns since, having seen more
         except BaseException:
-            self._news[key] = 0
-            self._dirty[key] = 0.0  # it is tried again
+            self._news.add(key)
+            self._due[key] = 0.0  # it is tried again
             raise
-        finally:
-            self._folding = False
 
     async def _fold_rows(self, key: str, rows: Sequence[tuple[int, str]], *, stops: bool) -> bool:
         """Returns whether turns were passed on."""
@@ -334,65 +325,56 @@ class TaskLog:
             return False
         stored = await self._stored(task_id)
         sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
-        history = TaskHistory([self._seen(item) for item in stored if item["turn_id"] not in sent])
+        history = TaskHistory([self._seen(item) for item in stored.values() if item["turn_id"] not in sent])
         awaited = self._awaits is not None and await self._awaits(self._privacy.identifier(task_id))
         now = CLOCK.now()
         folded: FoldedTask = await asyncio.to_thread(
-            fold_task,
-            observations,
-            history,
-            self._rules,
-            now,
-            awaited=awaited,
-            gone=self._gone,
+            fold_task, observations, history, self._rules, now, awaited=awaited, gone=self._gone
         )
         fold = folded.fold
         if stops:
             fold.stop(now)
         news = [turn for turn in fold.closed if self._is_new(turn, stored)]
-        self._on_folded(fold.closed)
-        closed_before = {item["turn_id"]: item for item in stored if item["status"] != "open"}
         for turn in news:
-            before = closed_before.get(turn.turn_id)
-            self._on_closed(turn, before is not None)
-            if before is not None and Turn.from_dict(before).visibility != turn.visibility:
+            before = stored.get(turn.turn_id)
+            if before is None or before["status"] == "open":
+                self._turns.closed(turn)
+                continue
+            self._turns.closed(turn, again=True)
+            if Turn.from_dict(before).visibility != turn.visibility:
                 await self._withdraw_verdict(turn.run)
         late = await self._add_late(fold.late, stored, history) if fold.late else True
         if fold.is_closed:
-            self._open.pop(key, None)
-            self._answered.discard(key)
+            self._open.pop(task_id, None)
             waits = fold.merger.state is not None and fold.merger.state not in TERMINAL_STATES
             seen_at = max((one["at"] for one in observations), default=now)
             if late or now - seen_at > _PATIENCE_S:
                 if not waits:
-                    self._on_over(task_id)
-                if rows and (fold.closed or history.turns or now - seen_at > _PATIENCE_S):
+                    self._turns.over(task_id)
+                if fold.closed or history.turns or now - seen_at > _PATIENCE_S:
                     await self._log.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
                 else:
-                    self._dirty.setdefault(key, now + _PATIENCE_S)
+                    self._due.setdefault(key, now + _PATIENCE_S)
             else:
-                self._dirty.setdefault(key, now + _RETRY_S)
+                self._due.setdefault(key, now + _RETRY_S)
             return bool(news)
-        self._open[key] = turns = fold.open_turns()
-        if fold.answered and folded.due_at is not None and folded.due_at <= now + LINGER_S:
-            self._answered.add(key)
-        else:
-            self._answered.discard(key)
-        for turn in turns:
-            self._on_changed(turn)
+        closes_soon = folded.due_at is not None and folded.due_at <= now + LINGER_S
+        self._open[task_id] = OpenTask(fold.open_turns(), bool(fold.answered and closes_soon))
+        for turn in self._open[task_id].turns:
+            self._turns.changed(turn)
             if self._keeps_open and self._is_new(turn, stored):
                 self._pipeline.keep_open(turn)
         if folded.due_at is not None:
-            self._dirty.setdefault(key, folded.due_at + 0.001)
+            self._due.setdefault(key, folded.due_at + 0.001)
         elif awaited:
-            self._dirty.setdefault(key, now + self._rules.timeout_s / 4)
+            self._due.setdefault(key, now + self._rules.timeout_s / 4)
         return bool(news)
 
-    async def _stored(self, task_id: str) -> list[TurnJson]:
-        """The last turns of a task in the store, oldest first."""
+    async def _stored(self, task_id: str) -> dict[str, TurnJson]:
+        """The last turns of a task in the store, by id, oldest first."""
         await self._pipeline.written()
         found = await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, _MAX_TURNS)
-        return [item for item in found if self._agent.owns(item)]
+        return {item["turn_id"]: item for item in found if self._agent.owns(item)}
 
     def _seen(self, item: TurnJson) -> Turn:
         """A turn of the store, with nothing that cannot be compared with what agents show: that is not redacted."""
@@ -402,17 +384,17 @@ class TaskLog:
         calls = [replace(call, arguments=None, result=None, error=None) for call in turn.tool_calls]
         return replace(turn, tool_calls=calls, response_text="")
 
-    def _is_new(self, turn: Turn, stored: Sequence[TurnJson]) -> bool:
-        """Whether a closed turn is another one than was passed on last, here or elsewhere."""
-        digest, known = _digest(turn), self._passed_on.get(turn.turn_id)
-        self._passed_on[turn.turn_id] = digest
-        if known in (digest, _brief(turn)):
-            return False
-        as_stored = next((item for item in stored if item["turn_id"] == turn.turn_id), None)
-        return as_stored is None or not _shows(as_stored, turn.to_dict())
+    def _is_new(self, turn: Turn, stored: Mapping[str, TurnJson]) -> bool:
+        """Whether a turn shows what the store does not have, which may have more from traces."""
+        item = stored.get(turn.turn_id)
+        if item is None:
+            return True
+        if self._privacy.changes_turns:
+            turn = self._privacy.stored(self._privacy.redacted(turn))
+        return not _shows(item, turn.to_dict())
 
     async def _add_late(
-        self, late: Sequence[tuple[Finding, Sequence[ToolCall]]], stored: Sequence[TurnJson], history: TaskHistory
+        self, late: Sequence[tuple[Finding, Sequence[ToolCall]]], stored: Mapping[str, TurnJson], history: TaskHistory
     ) -> bool:
         """Add what the last turn of the history gets; returns whether that is done."""
         if not history.turns:
@@ -421,7 +403,7 @@ class TaskLog:
         known = [call for turn in history.turns for call in turn.tool_calls]
         news = dict.fromkeys(finding for finding, calls in late if not calls or new_calls(calls, known))
         findings = [finding for finding in news if finding not in last.findings]
-        item = next(item for item in stored if item["turn_id"] == last.turn_id)
+        item = stored[last.turn_id]
         if findings and item["status"] == "pending" and self._pipeline.scores:
             return False
         if findings and self._pipeline.revise(item, findings=findings):
@@ -436,33 +418,26 @@ class TaskLog:
 
 
 def _read(rows: Sequence[tuple[int, str]]) -> list[Observation]:
-    """The observations in the order of their times; those of one time as they were added."""
-    found: list[Observation] = []
-    for _, content in rows:
-        found += decoded(content)
-    return sorted(found, key=lambda one: one["at"])
+    """The observations in the order of their times; those of one time as they were added.
 
-
-def _digest(turn: Turn) -> bytes:
-    """Differs where a turn does that was folded from observations."""
-    shown = [call.to_dict() for call in turn.tool_calls]
-    findings = [finding.to_dict() for finding in turn.findings]
-    whole: list[Any] = [turn.state, turn.response_text, turn.ended_at, turn.conversation_id, shown, findings]
-    return blake2b(orjson.dumps(repr(whole)), digest_size=16).digest()
-
-
-def _brief(turn: Turn) -> bytes:
-    """Differs where a turn of one exchange gets more: calls, text or findings."""
-    sizes = len(turn.tool_calls), len(turn.response_text), len(turn.findings)
-    return f"{turn.state} {sizes}".encode()
+    Each is there once, also where the store has taken it twice: an answer that was lost is not told from one that never
+    came.
+    """
+    found: dict[str, Observation] = {}
+    for number, content in rows:
+        for place, one in enumerate(decoded(content)):
+            found.setdefault(one.get("id", f"{number} {place}"), one)
+    return sorted(found.values(), key=lambda one: one["at"])
 
 
 def _shows(item: TurnJson, turn: TurnJson) -> bool:
     """Whether a stored turn, which may have more from traces, shows what was folded."""
     same = all(item[name] == turn[name] for name in ("state", "ended_at", "response_text"))
-    calls = [(call["id"], call["name"], call["arguments"]) for call in item["tool_calls"]]
+    known = [
+        (call["id"], call["name"], arguments) for call in item["tool_calls"] for arguments in (call["arguments"], None)
+    ]
     return (
         same
-        and all((call["id"], call["name"], call["arguments"]) in calls for call in turn["tool_calls"])
+        and all((call["id"], call["name"], call["arguments"]) in known for call in turn["tool_calls"])
         and all(finding in item["findings"] for finding in turn["findings"])
     )

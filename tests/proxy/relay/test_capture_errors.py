@@ -114,7 +114,7 @@ BODIES = {
 ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report", "over")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
-    *((TaskLog, name) for name in ("put", "behind")),
+    *((TaskLog, name) for name in ("put", "is_behind")),
     *((Pipeline, name) for name in ("take", "keep_open", "written", "revise")),
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
