@@ -101,14 +101,20 @@ class HeldBody:
         async with self._memory.one_large:
             return await asyncio.to_thread(work)
 
-    async def decoded(self, decoding: Generator[int, bool, bytes]) -> bytes:
-        """What a `content_coding.Decoding` decodes, as far as there is room for it. Raises what it raises."""
+    async def room(self, more: int, *, waits: bool) -> bool:
+        """Hold `more` bytes: whether there is room for them. Who `waits` has it at last."""
+        if self.size > LARGE_BYTES:  # others go on between the parts of a large body
+            await asyncio.sleep(0)
+        if waits:
+            await self.wait(more)
+        return waits or self.take(more)
+
+    async def decoded(self, decoding: Generator[int, bool, bytes], *, waits: bool = False) -> bytes:
+        """What a `content_coding.Decoding` decodes, each part as there is room for it. Raises what it raises."""
         try:
             size = next(decoding)
             while True:
-                if self.size > LARGE_BYTES:  # others go on between the parts of a large body
-                    await asyncio.sleep(0)
-                size = decoding.send(self.take(size))
+                size = decoding.send(await self.room(size, waits=waits))
         except StopIteration as end:
             content: bytes = end.value
             return content

@@ -441,8 +441,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.answer_readers",
-                "            yield from self._show([SseEvent(rest, event_data(rest))], now)",
-                "            yield rest",
+                "            await self._show([SseEvent(rest, event_data(rest))], now)",
+                "            await self._shell.show(self, rest)",
             ),
         ),
         kind="differential",
@@ -451,7 +451,7 @@ def judge_budget(""",
         "of several Set-Cookie one is left",
         (
             Edit(
-                "relay.responses",
+                "relay.forwarder",
                 '        if b"location" in response.fields:',
                 """
         kept = dict((name.lower(), value) for name, value in headers)

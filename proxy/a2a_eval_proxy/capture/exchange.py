@@ -219,7 +219,7 @@ class Exchange:
         else:
             self._take(answer, now, live=False)
 
-    def refused(self, status: str, now: float, *, mismatch: bool, by: str = "agent_error") -> None:
+    def refused(self, status: str, now: float, mismatch: bool, by: str = "agent_error") -> None:
         """The exchange ended with an error, whose `status` says what it is; `by`: the finding that says whose it is.
 
         `mismatch`: it is that of a message whose task has another generation than the message requires, if it requires
@@ -232,7 +232,7 @@ class Exchange:
         self._understood = self._final = True
         self.report(by, f"the agent answered with {status}", Severity.ERROR)
 
-    def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
+    def end(self, now: float, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: nothing of the agent can complete the turn."""
         is_gone = problem is not None and problem.code == CLIENT_GONE
         if is_gone and self._sent.is_notified:

@@ -1,19 +1,19 @@
-"""What the client gets of the messages of an answer. Sans-io: its shell does `Steps`."""
+"""What the client gets of the messages of an answer."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import orjson
 from a2a_tool_capture.wire import unknown_fields
 
+from ..body_memory import HeldBody
 from ..net.grpc_wire import GrpcMessage
 from ..net.http2_streams import Fields
 from ..protocol.answers import ReadAnswer, read_answer
 from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.relayed_exchange import RelayedExchange
-from ..relay.steps import OwnUrls, Steps, parsed
-from ..relay.steps import decoded as decoded_within
 from .message_filter import MessageFilter
 from .messages import A2AMethod, as_json, decoded
 
@@ -21,8 +21,18 @@ from .messages import A2AMethod, as_json, decoded
 class AnswerMessages:
     """Reads the messages of an answer, whatever the cardinality of its method, in order."""
 
-    def __init__(self, exchange: RelayedExchange, method: A2AMethod, head: Fields, rules: Rules) -> None:
-        """`head`: that of the answer."""
+    def __init__(
+        self,
+        exchange: RelayedExchange,
+        method: A2AMethod,
+        head: Fields,
+        rules: Rules,
+        held: HeldBody,
+        restored: Callable[[bytes], Awaitable[bytes]],
+    ) -> None:
+        """`head`: that of the answer. `held`: the message that is read is. `restored`: see `relay.answer_readers`."""
+        self._held = held
+        self._restored = restored
         self._exchange = exchange
         self._method = method
         self._head = head
@@ -31,11 +41,11 @@ class AnswerMessages:
         if rules.strips and exchange.shows_tasks:
             self._filter = MessageFilter(method.response_type, exchange.keeps)
 
-    def shown(self, message: GrpcMessage, now: float) -> Steps[GrpcMessage | None]:
+    async def shown(self, message: GrpcMessage, now: float) -> GrpcMessage | None:
         """The message for the client, if any; capture is told of it. Raises UnreadableAnswerError."""
         try:
             steps = message.decoding(self._head, self._exchange.max_bytes)
-            received = yield from decoded_within(steps, waits=self._rules.asked)
+            received = await self._held.decoded(steps, waits=self._rules.asked)
         except ValueError as error:
             if self._rules.asked:
                 raise UnreadableAnswerError(str(error)) from None
@@ -43,17 +53,17 @@ class AnswerMessages:
             return message
         content = received
         if self._rules.restores is not None and self._rules.restores(content):
-            content = yield OwnUrls(content)
+            content = await self._restored(content)
         if not self._exchange.shows_tasks:
             return message if content is received else GrpcMessage(content)
-        shown, answer, unread = yield from parsed(partial(self._shown, content), len(content))
+        shown, answer, unread = await self._held.parse(partial(self._shown, content), len(content))
         if unread:
             self._unread(unread)
         elif answer is not None and self._exchange.unreadable is None:
             if self._method.streams:
                 self._exchange.event(answer.data, answer, now)
             else:
-                self._exchange.reports.part(answer.data, now)
+                self._exchange.part(answer.data, now)
                 self._exchange.answer(200, answer, now)
         if shown is received:
             return message

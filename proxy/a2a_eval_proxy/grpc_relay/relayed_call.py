@@ -29,12 +29,11 @@ from ..net.grpc_wire import (
 from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.content_coding import NoRoomError
-from ..protocol.headers import TRACE_CONTEXT, negotiated
+from ..protocol.headers import for_agent
 from ..protocol.operations import SENDS_MESSAGE, Operation
 from ..relay.answer_readers import Rules, UnreadableAnswerError
 from ..relay.client_request import RelayContext
 from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange, parsed_request
-from ..relay.shell import run
 from ..relay.webhook_request import RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
@@ -109,15 +108,10 @@ class RelayedCall:
         self._method: A2AMethod | None = METHODS.get(path.decode("latin-1"))
         self._record = record
         self._head = record.head
-        self._traceparent = ""
-        """Starts a trace for the agent; empty where the client, or a span, has started one."""
-        self._trace_state = ""
-        """The `tracestate` for the agent, where it is not the client's."""
         self._exchange: RelayedExchange | None = None
         self._request_bytes = HeldBody(relay.bodies)
         self._answer_bytes = HeldBody(relay.bodies)
         """Of the message that its client has yet to take."""
-        self._asks = False
         self._metadata: Fields | None = None
         """That for the agent, once it is known."""
         self._webhooks: WebhookCall | None = None
@@ -215,8 +209,7 @@ class RelayedCall:
         """The frame for the agent. Raises RefusedWebhookError, or MessageTooLargeError."""
         relay, head = self._relay, self._head
         # The function does not refer to this call: a cycle would wait for the garbage collector.
-        exchange, self._traceparent, trace_state = relay.begin(head, partial(relay.caller, head, b"", self._peer))
-        self._exchange = exchange
+        self._exchange = exchange = relay.begin(head, partial(relay.caller, head, b"", self._peer))
         try:
             steps = message.decoding(head.forward, relay.settings.limits.body_bytes)
             content = await self._request_bytes.decoded(steps)
@@ -243,26 +236,20 @@ class RelayedCall:
             await self._webhooks.prepare(exchange)
             if self._webhooks.changed:
                 message = GrpcMessage(request_message.SerializeToString())
-        self._asks = relay.negotiation.asks(request)
-        if request is None or request.operation in SENDS_MESSAGE:
-            self._trace_state = trace_state
+        exchange.asked = relay.negotiation.asks(request)
         self._metadata = self._agent_metadata()
         texts = [(name, value) for name, value in self._metadata if not name.endswith(b"-bin")]
         exchange.report_request(request, RequestHead(b"POST", self._path, texts), body, CLOCK.now())
         if self._webhooks is not None and self._webhooks.problem:
-            exchange.reports.finding("push_not_relayed", self._webhooks.problem)
+            exchange.finding("push_not_relayed", self._webhooks.problem)
         return message.frame
 
     def _agent_metadata(self) -> Fields:
-        headers = negotiated(self._head) if self._asks else self._head.forward
-        if self._traceparent and self._head.traceparent:
-            headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
-        if self._traceparent:
-            headers = [*headers, (b"traceparent", self._traceparent.encode())]
-        if self._trace_state:
-            others = [item for item in headers if item[0] != b"tracestate"]
-            headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
-        if self._exchange is not None:
+        headers, exchange = self._head.forward, self._exchange
+        if exchange is not None:
+            sends_message = exchange.request is None or exchange.request.operation in SENDS_MESSAGE
+            state = exchange.trace_state if sends_message else ""
+            headers = for_agent(self._head, exchange.traceparent, state, asks=exchange.asked)
             headers = offering_readable(headers)
         fields = self._relay.upstream.with_configured(headers)
         return [(name, value.strip(b" \t")) for name, value in fields]  # agents may refuse white space around it
@@ -300,8 +287,7 @@ class RelayedCall:
         if isinstance(event, Headers):
             self._record.answered()
             if self._exchange is not None and self._method is not None:
-                reports = self._exchange.reports
-                reports.answered(200, regular(event.fields), CLOCK.now(), is_stream=self._method.streams)
+                self._exchange.answered(200, regular(event.fields), is_stream=self._method.streams)
         messages = self._reader(event)
         reader = None if messages is None else MessageReader(self._relay.settings.limits.body_bytes)
         while not isinstance(event, Reset):
@@ -311,8 +297,7 @@ class RelayedCall:
                 await self._show(event.content, end=event.ended)
             else:
                 for message in reader.feed(event.content):
-                    steps = messages.shown(message, CLOCK.now())
-                    await self._show_message(await run(steps, self._answer_bytes, restored=self._changed))
+                    await self._show_message(await messages.shown(message, CLOCK.now()))
                     self._answer_bytes.drop()
                     del message
                 if event.ended:
@@ -364,7 +349,7 @@ class RelayedCall:
             return
         if self._exchange is not None:
             what = f"gRPC status {status.name}: {message or 'without details'}"
-            self._exchange.reports.refused(what, CLOCK.now(), mismatch=status is GrpcStatus.ABORTED)
+            self._exchange.refused(what, CLOCK.now(), mismatch=status is GrpcStatus.ABORTED)
         if self._webhooks is not None:
             self._webhooks.refused = self._complete
 
@@ -407,7 +392,8 @@ class RelayedCall:
         elif not exchange.shows_tasks:
             return None
         strips = not exchange.requested
-        return AnswerMessages(exchange, method, head.fields, Rules(strips, self._asks and strips, restores))
+        rules = Rules(strips, exchange.asked and strips, restores)
+        return AnswerMessages(exchange, method, head.fields, rules, self._answer_bytes, self._changed)
 
     async def _changed(self, content: bytes) -> bytes:
         """A message with the addresses of the proxy in place of the agent's, or with the client's own webhooks."""

@@ -45,10 +45,9 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
-TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
-"""Not forwarded where the `traceparent` is not valid (W3C Trace Context, section 4.3): another trace begins."""
+_TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
 
-NOT_TO_SET = _OURS | TRACE_CONTEXT | {_EXTENSIONS, _LEGACY_EXTENSIONS}
+NOT_TO_SET = _OURS | _TRACE_CONTEXT | {_EXTENSIONS, _LEGACY_EXTENSIONS}
 """Names that a configured header cannot have: these fields frame the request, or are set for each request."""
 
 _END_TO_END = (
@@ -77,7 +76,11 @@ _END_TO_END = (
 """Fields that `Connection` cannot remove (RFC 9110, section 7.6.1: they are for all recipients). Otherwise the agent
 could get another message than the one that was captured."""
 
-_READ = _FORWARDED | TRACE_CONTEXT | {b"a2a-version", b"content-encoding", b"range", _EXTENSIONS, _LEGACY_EXTENSIONS}
+_READ = (
+    _FORWARDED
+    | _TRACE_CONTEXT
+    | {b"a2a-version", b"content-encoding", b"content-type", b"range", _EXTENSIONS, _LEGACY_EXTENSIONS}
+)
 
 
 @dataclass(slots=True)
@@ -95,6 +98,8 @@ class ClientRequestHeaders:
     extensions: list[str] = field(default_factory=list)
     legacy_extensions: list[str] = field(default_factory=list)
     content_encoding: str = ""
+    content_type: bytes = b""
+    """All of `Content-Type`."""
     has_range: bool = False
     traceparent: str = ""
     case_id: str | None = None
@@ -107,11 +112,6 @@ class ClientRequestHeaders:
     """The parent span id that the client sent; "" where it sent no valid `traceparent`."""
     trace_state: str = ""
     """The value of `tracestate`."""
-
-    @property
-    def legacy(self) -> bool:
-        """Whether the protocol version is 0.3: stated, or none stated (A2A 1.0, section 3.6)."""
-        return not self.version or self.version.startswith("0.")
 
     def with_parent(self, traceparent: str) -> ClientRequestHeaders:
         """These headers with another `traceparent`."""
@@ -151,6 +151,8 @@ def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
                 out.trace_state = f"{out.trace_state},{value}" if out.trace_state else value
             elif name == b"content-encoding":
                 out.content_encoding = f"{out.content_encoding},{value.lower()}".lstrip(",")
+            elif name == b"content-type":
+                out.content_type += raw_value + b";"
             elif name == b"range":
                 out.has_range = True
             else:
@@ -171,15 +173,33 @@ def _trace_context(traceparent: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
+def for_agent(
+    headers: ClientRequestHeaders, traceparent: str, trace_state: str, *, asks: bool
+) -> list[tuple[bytes, bytes]]:
+    """The headers that go to the agent. `asks`: with the extension activated. `traceparent` starts a trace, in place of
+    one that is not valid (W3C Trace Context, section 4.3), `trace_state` takes the place of another: "" for neither."""
+    out = negotiated(headers) if asks else headers.forward
+    if traceparent:
+        if headers.traceparent:
+            out = [item for item in out if item[0] not in _TRACE_CONTEXT]
+        out = [*out, (b"traceparent", traceparent.encode())]
+    if trace_state:
+        if headers.trace_state:
+            out = [item for item in out if item[0] != b"tracestate"]
+        out = [*out, (b"tracestate", trace_state.encode("latin-1"))]
+    return out
+
+
 def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
     """`headers.forward` with the extension activated: the client's own URIs kept, ours added once.
 
-    0.3 servers read `X-A2A-Extensions` only, so requests of 0.3 carry both names. Where a client asks for other
+    0.3 servers read `X-A2A-Extensions` only, so requests of 0.3, which may state no version (A2A 1.0, section 3.6),
+    carry both names. Where a client asks for other
     versions of the extension only, the proxy adds nothing. Content codings that capture cannot decode are removed from
     `Accept-Encoding`.
     """
     wanted = [(_EXTENSIONS, headers.extensions)]
-    if headers.legacy or headers.legacy_extensions:
+    if not headers.version or headers.version.startswith("0.") or headers.legacy_extensions:
         wanted.append((_LEGACY_EXTENSIONS, headers.legacy_extensions))
     if headers.requested and URI not in requested_uris(headers.extensions + headers.legacy_extensions):
         wanted = []

@@ -62,8 +62,9 @@ class UnclearWebhookError(ValueError):
     """A request may set a webhook, and not all agents read it alike; the message says why."""
 
 
-def may_set_webhook(beginning: bytes) -> bool:
-    """Whether a body with this beginning may set a webhook; a cheap test that is never wrongly False."""
+def may_be_json(beginning: bytes) -> bool:
+    """Whether a body with this beginning may be a request of A2A, in any encoding; a cheap test that is never wrongly
+    False."""
     return _MAY_BE_JSON.match(beginning) is not None
 
 
@@ -72,7 +73,7 @@ def webhooks_in(body: bytes, *, is_config: bool = False, content_type: bytes = b
 
     `is_config`: its path says that it is about the webhooks of a task. `body` is without its content coding.
     """
-    if not body or not may_set_webhook(body):
+    if not body or _MAY_BE_JSON.match(body) is None:
         return []
     charsets = _CHARSET.findall(content_type.lower())
     if not _LIKE_ASCII.issuperset(charsets):

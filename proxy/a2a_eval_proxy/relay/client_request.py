@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
@@ -29,7 +28,6 @@ from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks
 from .relayed_exchange import RelayedExchange
-from .reports import Reports
 from .upstream import Upstream
 from .wire_log import WireLog
 
@@ -85,18 +83,14 @@ class RelayContext:
     """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 
-    def begin(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> tuple[RelayedExchange, str, str]:
-        """An exchange whose request has this header, and which begins now; also the `traceparent` that starts its
-        trace, "" where the client has started one, and the `tracestate` that names its turn for the agent, if it is a
-        message.
+    def begin(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> RelayedExchange:
+        """An exchange whose request has this header, and which begins now. `caller`: see `RelayedExchange`.
 
-        A turn is named where the proxy starts the trace, where an earlier message of the trace is, where the proxy has
-        several agents, or by the settings; else the `tracestate` is "". `caller`: see `RelayedExchange`.
+        Its turn is named for the agent where the proxy starts the trace, where an earlier message of the trace is,
+        where the proxy has several agents, or by the settings.
         """
-        turn_id, traceparent = new_turn_id(), ""
+        turn_id = new_turn_id()
         trace_id, span_id = head.trace_context or trace_of(turn_id)
-        if head.trace_context is None:
-            traceparent = f"00-{trace_id}-{span_id}-01"
         facts = RequestFacts(
             run=head.run or self.settings.run,
             agent=self.settings.upstream,
@@ -112,14 +106,25 @@ class RelayContext:
             client_span_id=head.client_span_id,
             parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
         )
+        exchange = RelayedExchange(
+            turn_id,
+            Exchange(self.book, facts, turn_id),
+            self.wire_log,
+            facts.started_at,
+            self.opted_in,
+            caller,
+            self.settings.limits.body_bytes,
+            requested=head.requested,
+        )
+        if head.trace_context is None:
+            exchange.traceparent = f"00-{trace_id}-{span_id}-01"
         known = head.trace_state
         is_named = not known  # that of a trace nobody knows stays as it is
         if head.client_span_id:
             is_named = self.settings.names_turns or self.agent_name is not None or KEY in known
-        reports = Reports(Exchange(self.book, facts, turn_id), self.wire_log, facts.started_at)
-        limit = self.settings.limits.body_bytes
-        exchange = RelayedExchange(reports, self.opted_in, caller, limit, requested=head.requested)
-        return exchange, traceparent, naming_turn(turn_id, known) if is_named else ""
+        if is_named:
+            exchange.trace_state = naming_turn(turn_id, known)
+        return exchange
 
     def caller(self, head: ClientRequestHeaders, query: bytes, peer: str | None) -> bytes | None:
         """The key of the caller (`Callers.key`), whose IP address is `peer`."""
@@ -154,7 +159,6 @@ class ClientRequest:
         """The bytes held for the exchange."""
         self._began = time.perf_counter()
 
-    @cached_property
     def caller(self) -> bytes | None:
         """See `RelayContext.caller`."""
         client = self.scope.get("client")

@@ -1,44 +1,58 @@
-"""The byte path: an ASGI application that passes requests to the agent and responses back, unchanged.
+"""The byte path over HTTP: passes requests to the agent and responses back, unchanged.
 
-It moves bytes between the peers. What is sans-io decides: `RelayedExchange` about the request, `answer_readers` about
-the answer.
+It moves bytes between the peers. `RelayedExchange` decides about the request, `answer_readers` about the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.spec import strip_headers
 
 from ..body_memory import SMALL_BYTES
 from ..clock import CLOCK
-from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
-from ..protocol.headers import TRACE_CONTEXT, negotiated, read_request
-from ..protocol.operations import SENDS_MESSAGE, Operation
-from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_set_webhook
-from .answer_readers import UnreadableAnswerError
-from .card_relay import CONDITIONS
-from .client_request import ClientRequest, Message, Receive, RelayContext, Scope, Send
-from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
-from .responses import ResponseRelay
-from .shell import run
-from .webhook_request import (
-    HttpWebhookRequest,
-    RefusedWebhookError,
-    sets_webhooks,
-    unclear_webhook,
-    webhooks_of,
-    webhooks_refused,
+from ..net.http_client import (
+    HttpExchange,
+    RawHeaders,
+    RequestHead,
+    UpstreamError,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
 )
+from ..protocol.error_bodies import LocalResponse
+from ..protocol.headers import for_agent, read_request, response_headers
+from ..protocol.operations import SENDS_MESSAGE, Operation
+from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_be_json, webhooks_in
+from ..store import StoreError
+from .answer_readers import (
+    DESCRIBE_BODY,
+    AnswerHead,
+    AnswerReader,
+    Change,
+    Rules,
+    UnreadableAnswerError,
+    WholeReader,
+    reader_of,
+)
+from .card_relay import CONDITIONS
+from .client_request import BODILESS, ClientRequest, Message, Receive, RelayContext, Scope, Send
+from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
+from .webhook_request import HttpWebhookRequest, RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
 
+logger = logging.getLogger(__name__)
+
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
+_LENGTH = frozenset({b"content-length"})
+_AS_IT_IS = Rules(strips=False, asked=False, restores=None)
 
 
 class Forwarder:
@@ -48,58 +62,69 @@ class Forwarder:
         self._context = context
         self._telemetry = telemetry
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
-        if spans is not None:
-            send = spans.watching(send)
-            if spans.traceparent:
-                head = head.with_parent(spans.traceparent)
-        client = ClientRequest(self._context, scope, head, receive, send)
-        relay = _RequestRelay(self._context, client, spans)
-        try:
-            if spans is None:
-                await relay.handle()
-            else:
-                with spans:
-                    await relay.handle()
-        finally:
-            client.close()
+        if spans is None:
+            return HttpRelay(self._context, ClientRequest(self._context, scope, head, receive, send), None).run()
+        if spans.traceparent:
+            head = head.with_parent(spans.traceparent)
+        client = ClientRequest(self._context, scope, head, receive, spans.watching(send))
+        return _traced(HttpRelay(self._context, client, spans), spans)
 
 
-class _RequestRelay:
-    """Relays one request to the agent."""
+async def _traced(relay: HttpRelay, spans: RequestSpans) -> None:
+    with spans:
+        await relay.run()
+
+
+class HttpRelay:
+    """Relays one request to the agent, and its response to the client."""
+
+    _exchange: RelayedExchange
+    _response: HttpExchange
+    """The agent's, once its header has arrived."""
 
     def __init__(self, context: RelayContext, client: ClientRequest, spans: RequestSpans | None) -> None:
         self._context = context
         self._client = client
+        self.held = client.held
         self._spans = spans
         self._client_gone = False
-        self._asks = False
-        """Whether the proxy asks the agent for the extension in this request."""
         self._webhooks: HttpWebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
-        self._traceparent = ""
-        """Starts a trace, where the client has none."""
-        self._trace_state = ""
-        """The `tracestate` that names the turn, where the request is a message."""
         self._sent: tuple[RequestHead | None, float] = None, 0.0
         """The head for the agent, and when it was sent, once it is."""
+        self._is_cut = False
+        """Whether the body passes unread, and the client's request has only its beginning."""
 
-    def handle(self) -> Awaitable[None]:
+    async def run(self) -> None:
         """Respond to the request, with the agent's response where there is one."""
-        settings, client = self._context.settings, self._client
-        if client.head.size > settings.limits.header_bytes:
-            message = f"the request's headers exceed {settings.limits.header_bytes} bytes"
-            return client.refuse(431, "HEADERS_TOO_LARGE", message)
-        if client.method == "TRACE":  # the response would show the client the headers that are added for the agent
-            return client.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
-        self._context.metrics.requests += 1
-        if client.method in ("GET", "HEAD") and settings.is_card_path(client.scope["path"]):
-            return self._relay_card()
-        return self._relay()
+        context, client = self._context, self._client
+        limit = context.settings.limits.header_bytes
+        try:
+            if client.head.size > limit:
+                await client.refuse(431, "HEADERS_TOO_LARGE", f"the request's headers exceed {limit} bytes")
+                return
+            if client.method == "TRACE":  # the response would show the client the headers that are added for the agent
+                await client.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
+                return
+            context.metrics.requests += 1
+            if client.method in ("GET", "HEAD") and context.settings.is_card_path(client.scope["path"]):
+                await self._relay_card()
+                return
+            await context.negotiation.prepare(time.monotonic())
+            self._exchange = context.begin(client.head, client.caller)
+            message = await client.receive()
+            is_read = not message.get("more_body") or self._may_be_read(message["body"])
+            if is_read and message.get("more_body"):
+                message = await self._collect_body(message)
+            if message["type"] != "http.disconnect":
+                await self._relay(message, is_read=is_read)
+        finally:
+            client.close()
 
     async def _relay_card(self) -> None:
         """Send the agent's card, its interfaces rewritten to the proxy."""
@@ -123,20 +148,29 @@ class _RequestRelay:
             self._spans.answered(card.status)
         await client.send_whole(card.status, card.headers, card.body)
 
-    async def _relay(self) -> None:
-        """Relay the request, then its response; capture is told of both."""
-        client, context = self._client, self._context
-        await context.negotiation.prepare(time.monotonic())
-        exchange, self._traceparent, self._trace_state = context.begin(client.head, lambda: client.caller)
-        message = await client.receive()
-        if message.get("more_body") and self._may_be_read(message["body"]):
-            message = await self._collect_body(message)
-        if message["type"] == "http.disconnect":
-            return
+    async def _relay(self, message: Message, *, is_read: bool) -> None:
+        """Relay the request, whose body begins with `message`, and its response; capture is told of both."""
+        client, exchange, upstream = self._client, self._exchange, self._context.upstream
         client.exchange.watch()
         complete = False
         try:
-            await self._exchange(message, exchange)
+            body = await self._body_for_agent(message, is_read=is_read)
+            if body is None:
+                return
+            head = RequestHead(
+                client.method.encode(),
+                upstream.target(client.scope["raw_path"], client.scope["query_string"]),
+                self._upstream_headers(),
+            )
+            self._sent = head, CLOCK.now()
+            # While the agent works: the callback runs as soon as the request is on its way.
+            self._context.loop.call_soon(self._report_request)
+            waits = exchange.request is not None and exchange.request.is_long_poll
+            self._response = response = await upstream.http.send(head, body, length=client.head.length, waits=waits)
+            try:
+                await self._answer()
+            finally:
+                response.close()
             complete = True
         except asyncio.CancelledError:
             self._client_gone = self._client_gone or client.exchange.gone
@@ -144,8 +178,7 @@ class _RequestRelay:
                 raise
         except UpstreamError as error:
             if not self._client_gone:
-                client.body = client.body or message.get("body", b"")  # all that has come, if its end is to come yet
-                await self._report_failure(error, exchange)
+                await self._report_failure(error)
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
         finally:
@@ -156,111 +189,11 @@ class _RequestRelay:
             if self._webhooks is not None:  # the client may leave now
                 self._webhooks.finish(exchange, complete=complete)
 
-    async def _exchange(self, message: Message, exchange: RelayedExchange) -> None:
-        """Send the request, whose body begins with `message`, to the agent, and its response to the client."""
-        client, upstream = self._client, self._context.upstream
-        body: bytes | AsyncIterator[bytes]
-        if message.get("more_body"):
-            if self._context.settings.push_mode != "pass" and self._may_be_read(message["body"]):
-                await self._refuse_unread(len(message["body"]))
-                return
-            exchange.take_request(ParsedRequest(client.rest, asks=False))  # as far as it is known by its path
-            body = self._upload(message, exchange)
-        else:
-            client.body = message.pop("body")
-            await self._read_request(exchange)
-            body = self._webhooks.body if self._webhooks is not None else client.body
-        if self._trace_state and not self._may_send_message(exchange):
-            self._trace_state = ""
-        target = upstream.target(client.scope["raw_path"], client.scope["query_string"])
-        head = RequestHead(client.method.encode(), target, self._upstream_headers())
-        self._sent = head, CLOCK.now()
-        if isinstance(body, bytes):  # while the agent works: the callback runs as soon as the request is on its way
-            self._context.loop.call_soon(self._report_request, exchange)
-        request = exchange.request
-        response = await upstream.http.send(
-            head,
-            body,
-            length=client.head.length,
-            waits=request is not None and request.is_long_poll,
-        )
-        try:
-            if self._spans is not None:
-                self._spans.answered(response.status)
-            self._report_request(exchange)
-            if self._webhooks is None:
-                client.sent()
-            elif self._webhooks.problem:
-                exchange.reports.finding("push_not_relayed", self._webhooks.problem)
-            relay = ResponseRelay(self._context, client, exchange, response, asked=self._asks, webhooks=self._webhooks)
-            await relay.relay()
-        finally:
-            response.close()
-
-    def _report_request(self, exchange: RelayedExchange, *, complete: bool = True) -> None:
-        """Report the request, once, which is sent, or would have been."""
-        head, sent_at = self._sent
-        client = self._client
-        exchange.report_request(client.rest, head, client.body, sent_at, complete=complete)
-
-    async def _read_request(self, exchange: RelayedExchange) -> None:
-        """Read the request, whose body is whole, decide whether the proxy asks for the extension in it, and relay its
-        webhooks, or refuse them. Raises RefusedWebhookError."""
-        client, context = self._client, self._context
-        client.held.add(len(client.body) - client.held.size)
-        places, unclear = await self._take_request(exchange)
-        if context.settings.push_mode == "refuse" and (places or unclear):
-            raise webhooks_refused(unclear)
-        request, push = exchange.request, context.push
-        if push is not None:
-            if unclear:
-                raise unclear_webhook(unclear)
-            if places and not sets_webhooks(request):
-                raise unclear_webhook("it is no request of A2A that the proxy knows")
-            if request is not None and request.has_webhook:
-                self._webhooks = HttpWebhookRequest(push, client, request, places)
-                await self._webhooks.prepare(exchange)
-        # A range may be part of the tool calls, without the key that names them.
-        self._asks = not client.head.has_range and context.negotiation.asks(request)
-
-    async def _take_request(self, exchange: RelayedExchange) -> tuple[list[WebhookPlace], str]:
-        """Read the body; returns where it sets webhooks, and why that is unclear."""
-        client = self._client
-        content: bytes | None = client.body
-        if client.head.content_encoding:
-            content = await run(exchange.decoded(client.body, client.head.content_encoding), client.held)
-        read = partial(self._read, content, exchange.undecoded)
-        found, places, unclear = await client.held.parse(read, len(content or b""))
-        exchange.take_request(found, sets_webhook=bool(places or unclear))
-        return places, unclear
-
-    def _read(self, content: bytes | None, undecoded: str) -> tuple[ParsedRequest, list[WebhookPlace], str]:
-        """What the body holds, where it sets webhooks, and why that is unclear."""
-        places, unclear = [], ""
-        try:
-            places = webhooks_of(self._client, content, undecoded)
-        except UnclearWebhookError as error:
-            unclear = str(error)
-        return parsed_request(self._client.rest, content), places, unclear
-
-    async def _refuse_unread(self, size: int) -> None:
-        """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
-        limit = self._context.settings.limits.body_bytes
-        if size > limit:
-            message = f"the request may set a webhook, and exceeds {limit} bytes (limits.body_bytes)"
-            await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
-        else:
-            message = "the request may set a webhook, and there is no memory to read it; try again later"
-            await self._client.refuse(503, "NO_MEMORY", message)
+    # ── the request ─────────────────────────────────────────────────────────────────────────────────────
 
     def _may_be_read(self, beginning: bytes) -> bool:
-        """Whether a body with this beginning has to be read: it may be an A2A request, JSON or compressed."""
-        client, context = self._client, self._context
-        if context.settings.push_mode != "pass":
-            return may_set_webhook(beginning) or bool(client.head.content_encoding)
-        if not context.negotiation.wants_extension:
-            return False
-        return client.method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(client.head.content_encoding))
+        """Whether a body with this beginning may be an A2A request, which is read before it goes to the agent."""
+        return may_be_json(beginning) or bool(self._client.head.content_encoding)
 
     async def _collect_body(self, message: Message) -> Message:
         """The body as one message, up to `limits.body_bytes`: the proxy can ask only in a request that it has read."""
@@ -274,61 +207,102 @@ class _RequestRelay:
                 return message
             chunks.append(message["body"])
             held = client.held.take(len(chunks[-1]))
-        if message.get("more_body"):
-            client.held.drop()  # `_upload` continues with it
         return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
 
-    def _may_send_message(self, exchange: RelayedExchange) -> bool:
-        """Whether the request is a message, or cannot be known to be something else. What follows from a message that
-        does not name its turn would name the one before it."""
-        request = exchange.request or self._client.rest
-        return self._client.method == "POST" if request is None else request.operation in SENDS_MESSAGE
+    async def _body_for_agent(self, message: Message, *, is_read: bool) -> bytes | AsyncIterator[bytes] | None:
+        """What goes to the agent; None for a request that is refused. Raises RefusedWebhookError."""
+        client = self._client
+        if not message.get("more_body"):
+            client.body = message.pop("body")
+            await self._read_request()
+            return client.body if self._webhooks is None else self._webhooks.body
+        if is_read and self._context.settings.push_mode != "pass":
+            await self._refuse_unread(len(message["body"]))
+            return None
+        client.held.drop()
+        client.body, self._is_cut = message["body"][:SMALL_BYTES], True
+        too_large = ParsedRequest(None, asks=False, is_too_large=True)
+        self._exchange.take_request(too_large if is_read else parsed_request(client.rest, b""))
+        return self._upload(message)
+
+    async def _read_request(self) -> None:
+        """Read the request, whose body is whole, decide whether the proxy asks for the extension in it, and relay its
+        webhooks, or refuse them. Raises RefusedWebhookError."""
+        client, context, exchange = self._client, self._context, self._exchange
+        client.held.add(len(client.body) - client.held.size)
+        content: bytes | None = client.body
+        if client.head.content_encoding:
+            content = await exchange.decoded(client.body, client.head.content_encoding, client.held)
+        found, places, unclear = await client.held.parse(partial(self._read, content), len(content or b""))
+        exchange.take_request(found, sets_webhook=bool(places or unclear))
+        if context.settings.push_mode == "refuse" and (places or unclear):
+            raise webhooks_refused(unclear)
+        request, push = exchange.request, context.push
+        if push is not None:
+            if unclear:
+                raise unclear_webhook(unclear)
+            if places and not sets_webhooks(request):
+                raise unclear_webhook("it is no request of A2A that the proxy knows")
+            if request is not None and request.has_webhook:
+                self._webhooks = HttpWebhookRequest(push, client, request, places)
+                await self._webhooks.prepare(exchange)
+        # A range may be part of the tool calls, without the key that names them.
+        exchange.asked = not client.head.has_range and context.negotiation.asks(request)
+
+    def _read(self, content: bytes | None) -> tuple[ParsedRequest, list[WebhookPlace], str]:
+        """What the body holds, which is `content` without its coding, where it sets webhooks, and why that is
+        unclear."""
+        client, places, unclear = self._client, [], ""
+        if content is None or self._exchange.undecoded:
+            unclear = f"its content cannot be decoded: {self._exchange.undecoded}"
+        else:
+            is_config = "pushnotificationconfig" in client.scope["path"].lower()  # some servers ignore case and slashes
+            try:
+                places = webhooks_in(content, is_config=is_config, content_type=client.head.content_type)
+            except UnclearWebhookError as error:
+                unclear = str(error)
+        return parsed_request(client.rest, content), places, unclear
+
+    async def _refuse_unread(self, size: int) -> None:
+        """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
+        limit = self._context.settings.limits.body_bytes
+        if size > limit:
+            message = f"the request may set a webhook, and exceeds {limit} bytes (limits.body_bytes)"
+            await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
+        else:
+            message = "the request may set a webhook, and there is no memory to read it; try again later"
+            await self._client.refuse(503, "NO_MEMORY", message)
 
     def _upstream_headers(self) -> RawHeaders:
-        client = self._client
-        headers = negotiated(client.head) if self._asks else client.head.forward
-        if self._traceparent:
-            if client.head.traceparent:  # not valid (W3C Trace Context, section 4.3)
-                headers = [item for item in headers if item[0] not in TRACE_CONTEXT]
-            headers = [*headers, (b"traceparent", self._traceparent.encode())]
-        if self._trace_state:
-            others = [item for item in headers if item[0] != b"tracestate"]
-            headers = [*others, (b"tracestate", self._trace_state.encode("latin-1"))]
+        client, exchange = self._client, self._exchange
+        request = exchange.request or client.rest
+        sends_message = client.method == "POST" if request is None else request.operation in SENDS_MESSAGE
+        # What follows from a message that does not name its turn would name the one before it.
+        state = exchange.trace_state if sends_message else ""
+        headers = for_agent(client.head, exchange.traceparent, state, asks=exchange.asked)
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)
 
-    async def _upload(self, message: Message, exchange: RelayedExchange) -> AsyncIterator[bytes]:
-        """The chunks of the request's body as they arrive; a copy is kept for capture, or its beginning where it is too
-        large."""
-        client, limit = self._client, self._context.settings.limits.body_bytes
-        kept: list[bytes] = []
-        complete = True
-        while True:
-            if message["type"] == "http.disconnect":
-                self._client_gone = True
-                raise ConnectionResetError("the client left while sending its request")
-            chunk = message["body"]
-            if complete:
-                kept.append(chunk)
-                if not client.held.take(len(chunk)) or client.held.size > limit:
-                    complete, kept = False, [kept[0][:SMALL_BYTES]]
-                    client.held.drop()
+    async def _upload(self, message: Message) -> AsyncIterator[bytes]:
+        """The chunks of a body that passes unread, as they arrive."""
+        while message["type"] != "http.disconnect":
+            if message["body"]:
+                yield message["body"]
             if not message.get("more_body"):
-                break
-            if chunk:
-                yield chunk
-            message = await client.receive()
-        client.body = b"".join(kept)
-        if complete:  # before its end is sent: the agent's answer is read by what the request is
-            await self._take_request(exchange)
-        self._report_request(exchange, complete=complete)
-        if chunk:
-            yield chunk
+                return
+            message = await self._client.receive()
+        self._client_gone = True
+        raise ConnectionResetError("the client left while sending its request")
 
-    async def _report_failure(self, error: UpstreamError, exchange: RelayedExchange) -> None:
+    def _report_request(self) -> None:
+        """Report the request, once, which is sent, or would have been."""
+        head, sent_at = self._sent
+        self._exchange.report_request(self._client.rest, head, self._client.body, sent_at, is_cut=self._is_cut)
+
+    async def _report_failure(self, error: UpstreamError) -> None:
         """Report that the agent did not respond, or not completely, to the client and to capture."""
-        context, client = self._context, self._client
+        context, client, exchange = self._context, self._client, self._exchange
         status, reason, message = _failure(error, context.settings.upstream)
         context.metrics.upstream_errors += 1
         if isinstance(error, UpstreamUnreachableError):
@@ -342,9 +316,127 @@ class _RequestRelay:
                 code, what = "unreadable_answer", "the rest of the response was not passed on"
             exchange.end(Finding(code, f"{what}: {error}", Severity.ERROR))
             return
-        self._report_request(exchange)
+        self._report_request()
         exchange.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
         await client.refuse(status, reason, message)
+
+    # ── the response ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _answer(self) -> None:
+        """Relay the response. Raises UpstreamError, before or after its header is sent."""
+        client, exchange, response, push = self._client, self._exchange, self._response, self._context.push
+        if self._spans is not None:
+            self._spans.answered(response.status)
+        if not exchange.is_reported:
+            self._report_request()
+        if self._webhooks is None:
+            client.sent()
+        elif self._webhooks.problem:
+            exchange.finding("push_not_relayed", self._webhooks.problem)
+        operation = None if exchange.request is None else exchange.request.operation
+        head = AnswerHead(response.status, response.headers, response.fields, is_complete=response.complete)
+        exchange.answered(response.status, response.headers, is_stream=head.is_stream)
+        if operation is Operation.EXTENDED_CARD:
+            await self._relay_changed(head, self._with_own_addresses, "the extended agent card", "lead past the proxy")
+        elif operation is Operation.PUSH_CONFIG and self._webhooks is not None:
+            change = partial(self._with_own_webhooks, self._webhooks)
+            await self._relay_changed(head, change, "a response about webhooks", "show the proxy's address")
+        else:
+            strips = not exchange.requested
+            rules = Rules(strips, exchange.asked and strips, None if push is None else push.addresses.may_be_in)
+            try:
+                reader = reader_of(exchange, head, rules, self, is_head=client.method == "HEAD")
+            except UpstreamError:
+                self._context.negotiation.stop_asking(exchange.unreadable.message if exchange.unreadable else "")
+                raise
+            await self._relay_body(reader)
+
+    async def _relay_changed(self, head: AnswerHead, change: Change, what: str, harm: str) -> None:
+        """Relay a body that is no answer about tasks, changed as a whole."""
+        reader = WholeReader(self._exchange, head, _AS_IT_IS, self, holds=True, change=change)
+        await self._relay_body(reader)
+        if reader.content is None:
+            logger.warning("%s could not be read; its URLs may %s", what, harm)
+
+    async def _relay_body(self, reader: AnswerReader) -> None:
+        client = self._client
+        try:
+            if not reader.holds_head:
+                await self._send_head(reader)
+            while chunk := await self._response.read():
+                await reader.feed(chunk, CLOCK.now())
+            if not reader.shows_end:
+                await client.finish()
+                client.exchange.cancels = False  # the client may leave now
+            await reader.end(CLOCK.now())
+            if reader.shows_end and not reader.holds_head:
+                self._exchange.end()
+                await client.finish()
+        except BaseException as error:
+            if self._exchange.unreadable is None:
+                self._exchange.rest = reader.rest
+            is_cut = isinstance(error, UpstreamError) and not isinstance(error, UnreadableAnswerError)
+            if is_cut and client.status is None:  # so that the client sees an aborted response as aborted
+                await self._send_head(reader)
+            raise
+
+    async def show(self, reader: AnswerReader, content: bytes) -> None:
+        """Send the client part of the body, or, where the head waits for it, the whole body with the head."""
+        client = self._client
+        if client.status is None and reader.holds_head:
+            if isinstance(reader, WholeReader) and reader.change is not None and reader.content is not None:
+                await client.send_whole(*await reader.change(reader.body, reader.content))
+            else:
+                await client.send_whole(self._response.status, self._headers(reader.leaves_out), content)
+            return
+        if client.status is None:
+            await self._send_head(reader)
+        for at in range(0, len(content), SMALL_BYTES):
+            await client.write(content[at : at + SMALL_BYTES])
+
+    async def _with_own_addresses(self, body: bytes, content: bytes) -> LocalResponse:
+        """The agent's extended card with the proxy's URLs."""
+        client, request = self._client, self._exchange.request
+        received = LocalResponse(self._response.status, self._headers(), body)
+        in_envelope = request is not None and request.binding.has_envelope
+        return self._context.cards.extended(received, content, client.head, client.public_url, in_envelope=in_envelope)
+
+    async def _with_own_webhooks(self, webhooks: HttpWebhookRequest, body: bytes, content: bytes) -> LocalResponse:
+        """A response about configurations with the client's own URLs."""
+        status = self._response.status
+        shown = await webhooks.shown(self._exchange, status, content)
+        if shown is content:
+            return LocalResponse(status, self._headers(), body)
+        return LocalResponse(status, self._headers(DESCRIBE_BODY), shown)
+
+    async def restored(self, content: bytes) -> bytes:
+        """`content` with the clients' own URLs of webhooks, where the agent repeats an address of the proxy."""
+        push = self._context.push
+        if push is None:
+            return content
+        try:
+            return await push.restored(content)
+        except StoreError as error:
+            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
+            return content
+
+    def _send_head(self, reader: AnswerReader) -> Awaitable[None]:
+        return self._client.send_head(self._response.status, self._headers(reader.leaves_out))
+
+    def _headers(self, drop: frozenset[bytes] = frozenset()) -> RawHeaders:
+        """The response's headers for the client, without those in `drop`."""
+        response, context, head = self._response, self._context, self._client.head
+        if not context.reachability.reachable:
+            context.reachability.set_reachable()
+        if response.status in BODILESS:  # such a response has no body, whatever its length says
+            drop |= _LENGTH
+        headers = response_headers(response.headers, drop=drop)
+        if b"location" in response.fields:
+            headers = context.cards.with_public_location(headers, self._client.public_url)
+        activated = b"a2a-extensions" in response.fields or b"x-a2a-extensions" in response.fields
+        if activated and not head.requested:
+            headers = strip_headers(headers)
+        return headers
 
 
 def _failure(error: UpstreamError, upstream: str) -> tuple[int, str, str]:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, ParamSpec
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.json_limits import has_too_many_values
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..capture.exchange import CLIENT_GONE, ReadRequest
-from ..net.http_client import RequestHead
+from ..body_memory import HeldBody
+from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest
+from ..capture.failures import log_failure
+from ..clock import CLOCK
+from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, a2a_request, rpc_method
 from .opted_in_tasks import OptedInTasks
-from .reports import Reports
-from .steps import Steps, decoded
+from .wire_log import WireExchange, WireLog
+
+P = ParamSpec("P")
 
 CLIENT_LEFT = "the client left before the answer was complete"
 
@@ -50,25 +55,43 @@ def parsed_request(rest: A2ARequest | None, content: bytes | None, payload: Any 
 class RelayedExchange:
     """Who asks for what, which tasks the answer shows, and what could not be read: all that decides which bytes pass.
 
-    Capture is told what is decided (`reports`), and asked nothing.
+    Capture and the log of the wire are told what passes, and asked nothing. After an error of theirs the calls of the
+    turn are unknown, and nothing but the end of the exchange is told.
     """
 
     def __init__(
         self,
-        reports: Reports,
+        turn_id: str,
+        capture: Exchange,
+        log: WireLog | None,
+        began: float,
         opted_in: OptedInTasks,
         caller: Callable[[], bytes | None],
         max_bytes: int,
         *,
         requested: bool,
     ) -> None:
-        """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed.
-        `requested`: whether the header of the request asks for the extension. `max_bytes`: of a body that is read."""
-        self.reports = reports
+        """`turn_id`: of the turn, if its request is a message. `began`: when it did, in seconds since the epoch, as all
+        times here. `caller` returns the key of the caller (`Callers.key`). `requested`: whether the header of the
+        request asks for the extension. `max_bytes`: of a body that is read."""
+        self.turn_id = turn_id
         self.max_bytes = max_bytes
+        self._capture = capture
+        self._log = log
+        self._began = began
+        self._wire: WireExchange | None = None
+        """Set once the request is known to concern turns, if the log keeps it."""
+        self._has_failed = False
+        """Whether capture, or the log, has."""
         self._opted_in = opted_in
-        self._caller = caller
+        self._key_of_caller = caller
         self._requested = requested
+        self.asked = False
+        """Whether the proxy asks the agent for the extension."""
+        self.traceparent = ""
+        """Starts a trace for the agent; "" where the client, or a span, has started one."""
+        self.trace_state = ""
+        """The `tracestate` that names the turn for the agent, if the request is a message; "" where it is not named."""
         self.request: A2ARequest | None = None
         """The request, once it is read; None also where it cannot be read."""
         self.named_task = ""
@@ -84,8 +107,8 @@ class RelayedExchange:
         """Whether a notification may name the task of this exchange: the request sets a webhook that is relayed."""
         self.task_ids: list[str] = []
         """Ids of the tasks in the answer so far."""
-        self.state = ""
-        """The latest state of the task in the answer, in 1.0 names."""
+        self._state = ""
+        """The latest state of the task in the answer, in 1.0 names, where the request sets a webhook."""
         self.unreadable: Finding | None = None
         """Set once something of the answer cannot be read: from then on its bytes pass unread."""
         self.rest = b""
@@ -94,7 +117,7 @@ class RelayedExchange:
 
     # ── the request ─────────────────────────────────────────────────────────────────────────────────────
 
-    def decoded(self, body: bytes, encoding: str) -> Steps[bytes | None]:
+    async def decoded(self, body: bytes, encoding: str, held: HeldBody) -> bytes | None:
         """The body of a request without its content coding; None where that is too much. A body that is not so coded
         stays as it is, and is the agent's to answer: see `undecoded`."""
         names = codings(encoding)
@@ -102,7 +125,7 @@ class RelayedExchange:
             self.undecoded = "" if names is not None else f"the content coding {encoding!r} is not supported"
             return body
         try:
-            return (yield from decoded(decoding(names, body, self.max_bytes), waits=False))
+            return await held.decoded(decoding(names, body, self.max_bytes))
         except DecodedTooLargeError as error:
             self.undecoded = str(error)
             beginning = Decoder(names)
@@ -136,21 +159,33 @@ class RelayedExchange:
                 self.request.has_webhook = True  # it may have one
 
     def report_request(
-        self, rest: A2ARequest | None, head: RequestHead | None, body: bytes, now: float, *, complete: bool = True
+        self, rest: A2ARequest | None, head: RequestHead | None, body: bytes, now: float, *, is_cut: bool = False
     ) -> None:
-        """Report the request, once; `body` is complete, or the beginning of one too large to keep."""
+        """Report the request, once, which went to the agent with this head (None: it did not). `is_cut`: `body` is
+        only the beginning of one that is not read."""
         if self.is_reported:
             return
         self.is_reported = True
-        if not complete:
-            self._unread = _TOO_LARGE
         if self._unread is not None:
             self._take_unread(rest, self._beginning or body)
-        sent = ReadRequest(self.request, self._requested, self._unread, self.is_notified, self.task_ids)
-        self.reports.request(sent, head, body, now, complete=complete)
-        if self.request is not None:
-            self.request.message = None  # it may be large
-        self.remember_tasks()
+        request = self.request
+        sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
+        self._tell(self._capture.request, sent, now)
+        if request is None:
+            return
+        if self._log is not None and request.operation in CARRIES_TASKS:
+            self._tell(self._begin_wire, self._log, request, head, body, is_cut)
+        request.message = None  # it may be large
+        if request.has_webhook:
+            self.remember_tasks()
+
+    def _begin_wire(
+        self, log: WireLog, request: A2ARequest, head: RequestHead | None, body: bytes, is_cut: bool
+    ) -> None:
+        self._wire = wire = log.begin(self._began, head, body, is_cut=is_cut)
+        if wire is not None:
+            wire.turn_id = self.turn_id if request.operation in SENDS_MESSAGE else ""
+            wire.named_task, wire.task_ids = self.named_task, self.task_ids
 
     @property
     def requested(self) -> bool:
@@ -158,24 +193,28 @@ class RelayedExchange:
         if self._requested:
             return True
         request = self.request
-        return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
+        return request is not None and bool(request.task_id) and self._opted_in.has(self._caller, request.task_id)
+
+    @cached_property
+    def _caller(self) -> bytes | None:
+        return self._key_of_caller()
 
     @property
     def keeps(self) -> Callable[[str], bool] | None:
         """Whether an answer about several tasks may show the calls of a task (its id); None for any other answer."""
         if self.request is None or self.request.operation not in _SEVERAL_TASKS:
             return None
-        return lambda task_id: self._opted_in.has(self._caller(), task_id)
+        return lambda task_id: self._opted_in.has(self._caller, task_id)
 
     @property
     def has_foreign_webhook(self) -> bool:
         """Whether the agent notifies a webhook of this task past the proxy."""
-        return self._opted_in.has_webhook(self.named_task)
+        return bool(self.named_task) and self._opted_in.has_webhook(self.named_task)
 
     def remember_tasks(self) -> None:
         """Remember the tasks of this exchange for later requests."""
         if self._requested:
-            self._opted_in.add(self._caller(), self.task_ids)
+            self._opted_in.add(self._caller, self.task_ids)
         if self.request is not None and self.request.has_webhook:
             self._opted_in.add_webhook([self.named_task, *self.task_ids] if self.named_task else self.task_ids)
 
@@ -186,24 +225,45 @@ class RelayedExchange:
         """Whether the answer shows tasks, and is read for capture."""
         return self.request is not None and self.request.operation in CARRIES_TASKS
 
+    def answered(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
+        """The header of the answer has arrived. `is_stream`: events follow."""
+        if self._wire is not None:
+            self._tell(self._wire.answered, status, headers, CLOCK.now(), is_stream)
+
+    def part(self, data: bytes, now: float) -> None:
+        """Part of an answer has arrived, as the agent sent it, which is not read as events."""
+        if self._wire is not None:
+            self._tell(self._wire.part, data, now)
+
     def event(self, raw: bytes, answer: ReadAnswer | None, now: float) -> None:
         """An event of the answer has passed: its bytes, and what was read of it (None: nothing)."""
+        self.part(raw, now)
         if answer is not None:
             self._learn(answer)
-        self.reports.event(raw, answer, now)
+            self._tell(self._capture.event, answer, now)
 
     def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
         """The answer, which is no stream, has passed."""
         self._learn(answer)
-        self.reports.answer(status, answer, now)
+        self._tell(self._capture.answer, status, answer, now)
 
     def _learn(self, answer: ReadAnswer) -> None:
-        new = [task_id for task_id in answer.task_ids if task_id not in self.task_ids]
-        if new:
-            self.task_ids += new
+        known = len(self.task_ids)
+        for task_id in answer.task_ids:
+            if task_id not in self.task_ids:
+                self.task_ids.append(task_id)
+        if len(self.task_ids) > known:
             self.remember_tasks()
-        if answer.event is not None:
-            self.state = state_of(answer.event) or self.state
+        if self.is_notified and answer.event is not None:
+            self._state = state_of(answer.event) or self._state
+
+    def refused(self, status: str, now: float, *, mismatch: bool) -> None:
+        """The agent ended the exchange with an error: see `Exchange.refused`."""
+        self._tell(self._capture.refused, status, now, mismatch)
+
+    def finding(self, code: str, message: str) -> None:
+        """Something did not reach the client, or was not asked for, while the rest is read."""
+        self._tell(self._capture.report, code, message)
 
     def stop_reading(self, code: str, message: str) -> None:
         """The rest of the answer cannot be read."""
@@ -212,14 +272,21 @@ class RelayedExchange:
 
     @property
     def task_over(self) -> bool:
-        """Whether the task of the answer has ended."""
-        return self.state in TERMINAL_STATES
+        """Whether the task of the answer has ended, where the request sets a webhook."""
+        return self._state in TERMINAL_STATES
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────
 
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
         """The exchange has ended; further calls do nothing. `lost`: the agent did not answer."""
-        if not self._ended:
-            self._ended = True
-            self.reports.end(problem or self.unreadable, self.rest, lost=lost or self.unreadable is not None)
+        if self._ended:
+            return
+        self._ended = True
+        problem, now = problem or self.unreadable, CLOCK.now()
+        lost = lost or self.unreadable is not None or self._has_failed  # nothing of the agent can complete the turn
+        self._attempt(self._capture.end, now, problem, lost)
+        if self._wire is not None:
+            self._tell(self._wire.end, now, "" if problem is None else problem.code, self.rest)
 
     def client_gone(self, reason: str) -> None:
         """The exchange has ended, as its client has left (`CLIENT_LEFT`), or was given up."""
@@ -230,3 +297,28 @@ class RelayedExchange:
     def awaits_notification(self) -> bool:
         """Whether the client has left before anything named the task: a notification may do so."""
         return self._left and self.is_notified and not (self.named_task or self.task_ids)
+
+    def notified(self, task_id: str) -> None:
+        """A webhook which the request set was notified of this task."""
+        self._attempt(self._capture.notified, task_id, CLOCK.now())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has left, and the turn was closed since."""
+        return self._capture.is_closed
+
+    # ── capture and the log of the wire ─────────────────────────────────────────────────────────────────
+
+    def _tell(self, report: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+        if not self._has_failed:
+            self._attempt(report, *arguments, **named)
+
+    def _attempt(self, report: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+        """Returns nothing, and raises nothing."""
+        try:
+            report(*arguments, **named)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
+            if not self._has_failed:
+                self._has_failed, self._wire = True, None
+                self._attempt(self._capture.failed, CLOCK.now())

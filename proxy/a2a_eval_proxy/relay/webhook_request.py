@@ -10,7 +10,7 @@ from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED, A2AProblem
 from ..protocol.headers import DIGESTS
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, decode_json
-from ..protocol.webhooks import NewWebhook, UnclearWebhookError, WebhookPlace, webhooks_in
+from ..protocol.webhooks import NewWebhook, WebhookPlace
 from ..push.notifications import is_signed
 from ..push.registry import WebhookRegistry
 from ..push.rewriting import deleted_config, replaced
@@ -30,16 +30,6 @@ class RefusedWebhookError(Exception):
     def __init__(self, problem: A2AProblem, message: str) -> None:
         super().__init__(message)
         self.problem = problem
-
-
-def webhooks_of(client: ClientRequest, content: bytes | None, undecoded: str) -> list[WebhookPlace]:
-    """The webhooks that a request sets, whose body is whole: `content`, without its coding. `undecoded` says why it
-    could not be decoded. Raises UnclearWebhookError."""
-    if undecoded or content is None:
-        raise UnclearWebhookError(f"its content cannot be decoded: {undecoded}")
-    types = [value for name, value in client.head.forward if name == b"content-type"]
-    is_config = "pushnotificationconfig" in client.scope["path"].lower()  # some servers ignore case and slashes
-    return webhooks_in(content, is_config=is_config, content_type=b";".join(types))
 
 
 def webhooks_refused(why: str = "") -> RefusedWebhookError:
@@ -107,7 +97,7 @@ class WebhookRequest(ABC):
         if self._webhooks:
             self._replace([self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
             exchange.is_notified = True
-            self._registry.set_by(self._webhooks, exchange.reports)
+            self._registry.set_by(self._webhooks, exchange)
         self._request.has_webhook = exchange.has_foreign_webhook
 
     async def learn(self, payload: Any, deleted: str | None) -> None:

@@ -64,14 +64,6 @@ class WireExchange:
         """The head sent to the agent; None where it was not sent."""
         self.parts: list[Part] = []
 
-    def keep(self, body: bytes, *, complete: bool) -> None:
-        """Keep the request, whose `body` may be only its beginning, and what follows. Called once, first."""
-        most = MAX_EXCHANGE_BYTES // 2
-        if len(body) > most or not complete:
-            self.body_is_cut, body = True, body[:most]
-        self.body = body
-        self._log.begin(self, _EXCHANGE_BYTES + len(body))
-
     def answered(self, status: int, headers: RawHeaders, now: float, is_stream: bool) -> None:
         """The header of the response arrived."""
         self.status, self.headers, self.response_at, self.is_stream = status, headers, now, is_stream
@@ -132,19 +124,21 @@ class WireLog:
     def __iter__(self) -> Iterator[WireExchange]:
         return iter(self._exchanges)
 
-    def admits(self, now: float) -> bool:
-        """Whether an exchange that begins `now` (seconds, of any clock) is kept: not if many others began lately."""
+    def begin(self, now: float, head: RequestHead | None, body: bytes, *, is_cut: bool = False) -> WireExchange | None:
+        """Keep an exchange that begins `now` (seconds, of any clock), and what follows: None if many others began
+        lately. `is_cut`: `body` is only the beginning of the request's."""
         elapsed = max(0.0, now - self._counted_at)
         self._counted_at = now
         self._admissible = min(MAX_AT_ONCE, self._admissible + elapsed * MAX_PER_S)
         if self._admissible < 1.0:
-            return False
+            return None
         self._admissible -= 1.0
-        return True
-
-    def begin(self, exchange: WireExchange, size: int) -> None:
+        exchange = WireExchange(self, now, head)
+        exchange.body = body[: MAX_EXCHANGE_BYTES // 2]
+        exchange.body_is_cut = is_cut or len(exchange.body) < len(body)
         self._exchanges.append(exchange)
-        self.grow(exchange, size)
+        self.grow(exchange, _EXCHANGE_BYTES + len(exchange.body))
+        return exchange
 
     def grow(self, exchange: WireExchange, more: int) -> None:
         """`exchange` has `more` bytes: forget the oldest exchanges where that is too much."""

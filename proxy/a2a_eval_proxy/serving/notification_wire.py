@@ -8,7 +8,7 @@ from ..capture.failures import log_failure
 from ..clock import CLOCK
 from ..net.http_client import RequestHead
 from ..push.listener import NotificationRecord
-from ..relay.wire_log import WireExchange, WireLog
+from ..relay.wire_log import WireLog
 
 
 class NotificationWire:
@@ -21,16 +21,17 @@ class NotificationWire:
     def keep(self, record: NotificationRecord) -> None:
         """Keep a notification; never raises."""
         try:
-            if record.task_id and self._log.admits(record.arrived_at):
+            if record.task_id:
                 self._keep(record)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
 
     def _keep(self, record: NotificationRecord) -> None:
         head = RequestHead(record.method.encode(), self._path, record.headers)
-        wire = WireExchange(self._log, record.arrived_at, head)
+        wire = self._log.begin(record.arrived_at, head, record.body)
+        if wire is None:
+            return
         wire.is_notification, wire.named_task = True, record.task_id
-        wire.keep(record.body, complete=True)
         if record.answer is not None:
             wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
             wire.part(record.answer.body, CLOCK.now())

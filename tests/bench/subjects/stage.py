@@ -22,7 +22,7 @@ from a2a_eval_proxy.cli import main
 
 
 class Blind:
-    """In place of `Reports`: is told of the exchange, and tells nobody."""
+    """In place of capture's `Exchange`: is told of the exchange, and tells nobody."""
 
     is_closed = False
 
@@ -30,15 +30,16 @@ class Blind:
 
     def _ignore(self, *arguments: Any, **options: Any) -> None: ...
 
-    request = answered = part = event = answer = refused = finding = end = notified = _ignore
+    request = event = answer = refused = report = end = notified = failed = _ignore
 
 
 def forward_only() -> None:
-    from a2a_eval_proxy.relay import client_request, responses
-    from a2a_eval_proxy.relay.answer_readers import PassReader
+    from a2a_eval_proxy.relay import client_request, forwarder
+    from a2a_eval_proxy.relay.answer_readers import AnswerReader, Rules
 
-    client_request.Reports = Blind
-    responses.reader_of = lambda exchange, *_, **__: PassReader(exchange, asked=False)
+    unread = Rules(strips=False, asked=False, restores=None)
+    client_request.Exchange = Blind
+    forwarder.reader_of = lambda exchange, head, rules, shell, **_: AnswerReader(exchange, head, unread, shell)
 
 
 def drop_turns() -> None:

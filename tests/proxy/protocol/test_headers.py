@@ -90,7 +90,8 @@ def test_facts_of_a_request() -> None:
 @pytest.mark.parametrize(("version", "legacy"), [(None, True), ("", True), ("0.3", True), ("1.0", False), ("1", False)])
 def test_a_request_without_version_is_of_0_3(version: str | None, legacy: bool) -> None:
     headers = read(("a2a-version", version)) if version is not None else read()
-    assert headers.legacy is legacy
+    assert (b"x-a2a-extensions", URI.encode()) in negotiated(headers) or not legacy
+    assert len(negotiated(headers)) - len(headers.forward) == 1 + legacy
 
 
 @pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.webhooks import UnclearWebhookError, may_set_webhook, webhooks_in
+from a2a_eval_proxy.protocol.webhooks import UnclearWebhookError, may_be_json, webhooks_in
 from a2a_eval_proxy.push.rewriting import replaced
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,7 +154,7 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("name", UNCLEAR)
 def test_what_only_some_agents_read_is_an_error(name: str) -> None:
-    assert may_set_webhook(UNCLEAR[name])
+    assert may_be_json(UNCLEAR[name])
     with pytest.raises(UnclearWebhookError):
         webhooks_in(UNCLEAR[name])
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.push.listener import WebhookSender
 from a2a_eval_proxy.push.registry import WebhookRegistry
-from a2a_eval_proxy.relay.reports import Reports
+from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
 from a2a_eval_proxy.store import StoreError
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from proxy.push.test_relay import with_hook
@@ -26,20 +26,20 @@ async def test_an_exchange_is_forgotten_when_its_turn_times_out(
     pushing_agent: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its client has left, and no notification names its task."""
-    told: list[weakref.ref[Reports]] = []
-    reached, free, end = asyncio.Event(), asyncio.Event(), Reports.end
+    told: list[weakref.ref[RelayedExchange]] = []
+    reached, free, end = asyncio.Event(), asyncio.Event(), RelayedExchange.end
 
     async def wait(*_: object) -> None:
         reached.set()
         await free.wait()
         raise StoreError("too late")
 
-    def noted(reports: Reports, *arguments: Any, **more: Any) -> None:
-        end(reports, *arguments, **more)
-        told.append(weakref.ref(reports))
+    def noted(exchange: RelayedExchange, *arguments: Any, **more: Any) -> None:
+        end(exchange, *arguments, **more)
+        told.append(weakref.ref(exchange))
 
     monkeypatch.setattr(WebhookRegistry, "get", wait)
-    monkeypatch.setattr(Reports, "end", noted)
+    monkeypatch.setattr(RelayedExchange, "end", noted)
     async with relaying(pushing_agent, tmp_path / "turns.db", turn_timeout=0.5) as relay:
         request = {"message": message("late"), "configuration": with_hook(endpoint.url)}
         sending = asyncio.create_task(relay.rpc("SendMessage", request))
@@ -64,7 +64,7 @@ async def test_notifications_complete_the_turn_of_a_client_that_left(
     """This agent notifies before it responds, and waits for the webhook meanwhile."""
     reached, free, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
     owner, name = HELD[left]
-    held, end = getattr(owner, name), Reports.end
+    held, end = getattr(owner, name), RelayedExchange.end
 
     async def wait(*arguments: Any) -> Any:
         reached.set()
@@ -80,7 +80,7 @@ async def test_notifications_complete_the_turn_of_a_client_that_left(
     request = {"message": message(text), "configuration": with_hook(endpoint.url)}
     sending = asyncio.create_task(relay.rpc(method, request))
     await asyncio.wait_for(reached.wait(), 60)
-    monkeypatch.setattr(Reports, "end", noted)
+    monkeypatch.setattr(RelayedExchange, "end", noted)
     sending.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await sending

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, NamedTuple, Self
 
+from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
 from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
 from a2a_eval_proxy.net.http_client import UpstreamError
 from a2a_eval_proxy.protocol.operations import rest_request
@@ -16,8 +18,6 @@ from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules,
 from a2a_eval_proxy.relay.negotiation import Negotiation
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange, parsed_request
-from a2a_eval_proxy.relay.reports import Reports
-from a2a_eval_proxy.relay.steps import GiveBack, OwnUrls, Parse, Room, Steps
 from a2a_eval_proxy.turn import Turn
 from support.folded import Folded
 
@@ -72,6 +72,21 @@ class Cut(NamedTuple):
     why: str
 
 
+class Held(HeldBody):
+    """What the exchange holds, of a memory of its own."""
+
+    most = 0
+
+    async def room(self, more: int, *, waits: bool) -> bool:
+        has_room = self.take(more)
+        assert has_room or not waits, "waits for room"
+        self.most = max(self.most, self.size)
+        return has_room
+
+    async def parse(self, work: Any, size: int) -> Any:
+        return work()
+
+
 class Playbook:
     """One exchange. `turns` has what capture made of it, after its end."""
 
@@ -88,15 +103,15 @@ class Playbook:
     ) -> None:
         """`room`: bytes that may be held. `own_urls`: the client's own URL for each address of the proxy."""
         self._folded = Folded()
-        self.held = self.most_held = 0
-        self.room = room
+        self.held = Held(BodyMemory(room))
         self._own_urls = own_urls
         facts = RequestFacts("run", "agent", "1.0", None, "0af7", "", True, requested, 0.0)
-        reports = Reports(Exchange(self._folded.book, facts, "turn"), None, 0.0)
+        capture = Exchange(self._folded.book, facts, "turn")
         self.opted_in = OptedInTasks() if opted_in is None else opted_in
-        self.exchange = RelayedExchange(reports, self.opted_in, lambda: caller, limit, requested=requested)
+        self.exchange = RelayedExchange(
+            "turn", capture, None, 0.0, self.opted_in, lambda: caller, limit, requested=requested
+        )
         self._negotiation = Negotiation(negotiate, self._no_card)
-        self._asks = False
         self._reader: AnswerReader | None = None
         self._out: list[Any] = []
         self.seen: list[bytes] = []
@@ -149,18 +164,18 @@ class Playbook:
                 method, _, target = line.partition(" ")
                 path, _, query = target.partition("?")
                 rest = rest_request(method, path, query.encode())
-                content = self._done(self.exchange.decoded(body, coding))
+                content = self._done(self.exchange.decoded(body, coding, self.held))
                 self.exchange.take_request(parsed_request(rest, content))
-                self._asks = self._negotiation.asks(self.exchange.request)
-                self._out.append(ToAgent(self._asks))
+                self.exchange.asked = self._negotiation.asks(self.exchange.request)
+                self._out.append(ToAgent(self.exchange.asked))
                 self.exchange.report_request(rest, None, body, 1.0)
             case Head(media_type, fields, status):
                 known = {b"content-type": media_type.encode(), **fields}
-                head = AnswerHead.of(status, list(known.items()), known, is_complete=False)
+                head = AnswerHead(status, list(known.items()), known, is_complete=False)
                 strips = not self.exchange.requested
                 restores = None if self._own_urls is None else self._may_have_address
-                rules = Rules(strips, self._asks and strips, restores)
-                self._reader = reader_of(self.exchange, head, rules, is_head=False)
+                rules = Rules(strips, self.exchange.asked and strips, restores)
+                self._reader = reader_of(self.exchange, head, rules, self, is_head=False)
             case Agent(part):
                 assert self._reader is not None
                 self._done(self._reader.feed(part, 2.0))
@@ -169,39 +184,23 @@ class Playbook:
                 self._done(self._reader.end(3.0))
                 self.exchange.end()
 
-    def _done(self, steps: Steps[Any]) -> Any:
-        """Do the steps as the shell of the relay does; what waits for room that there is not fails."""
-        given: Any = None
+    @staticmethod
+    def _done(steps: Coroutine[Any, Any, Any]) -> Any:
+        """Nothing in them waits."""
         try:
-            while True:
-                step = steps.send(given)
-                match step:
-                    case bytes():
-                        given = self._show(step)
-                    case Room(size, waits):
-                        given = self.held + size <= self.room
-                        assert given or not waits, "waits for room"
-                        self.held += size if given else 0
-                        self.most_held = max(self.most_held, self.held)
-                    case GiveBack(size):
-                        given, self.held = None, self.held - size
-                    case Parse(work):
-                        given = work()
-                    case OwnUrls(content):
-                        given = self._restored(content)
+            steps.send(None)
         except StopIteration as end:
             return end.value
+        raise AssertionError("it waits")
 
-    def _show(self, part: bytes) -> None:
-        assert self._reader is not None or part == b""
-        is_whole = self._reader is not None and self._reader.holds_head
-        if part or is_whole:
-            self._out.append(Whole(part) if is_whole else ToClient(part))
+    async def show(self, reader: AnswerReader, content: bytes) -> None:
+        if content or reader.holds_head:
+            self._out.append(Whole(content) if reader.holds_head else ToClient(content))
 
     def _may_have_address(self, content: bytes) -> bool:
         return any(address in content for address in self._own_urls or ())
 
-    def _restored(self, content: bytes) -> bytes:
+    async def restored(self, content: bytes) -> bytes:
         for address, url in (self._own_urls or {}).items():
             content = content.replace(address, url)
         return content

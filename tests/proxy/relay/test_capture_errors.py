@@ -118,7 +118,7 @@ ENTRIES: list[tuple[type, str]] = [
     *((Pipeline, name) for name in ("take", "keep_open", "written", "revise")),
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
-    *((WireLog, name) for name in ("admits", "begin", "grow")),
+    *((WireLog, name) for name in ("begin", "grow")),
     *((WireExchange, name) for name in ("answered", "part", "end")),
 ]
 

@@ -15,9 +15,9 @@ HEAD = RequestHead(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA",
 
 
 def exchange(log: WireLog, turn_id: str = "", body: bytes = b"", *, at: float = 0.0, tasks: str = "") -> WireExchange:
-    one = WireExchange(log, at, HEAD)
+    one = log.begin(at, HEAD, body)
+    assert one is not None
     one.turn_id, one.task_ids = turn_id, list(tasks)
-    one.keep(body, complete=True)
     return one
 
 
@@ -28,7 +28,7 @@ def ids(log: WireLog, turn_id: str, *tasks: str, began: float = 0.0, ended: floa
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.sampled_from(["body", "part", "event", "end"]), st.integers(0, 40_000)),
-        max_size=60,
+        max_size=MAX_AT_ONCE,
     )
 )
 def test_the_log_is_bounded_and_counts_what_it_holds(steps: list[tuple[int, str, int]]) -> None:
@@ -119,8 +119,8 @@ def test_of_many_exchanges_some_are_kept(gaps: list[float]) -> None:
     log, now, kept = WireLog(16 * MIB), 1_000_000.0, []
     for gap in gaps:
         now += gap
-        if log.admits(now):
+        if log.begin(now, HEAD, b"") is not None:
             kept.append(now)
         assert sum(moment > now - 1.0 for moment in kept) <= MAX_AT_ONCE + MAX_PER_S
     assert len(kept) >= min(len(gaps), MAX_AT_ONCE)
-    assert log.admits(now + 1.0)
+    assert log.begin(now + 1.0, HEAD, b"") is not None
