@@ -60,7 +60,7 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
         took = time.monotonic() - began
         rows = running.rows("SELECT body::json->>'user_text', status, evaluations FROM turns")
         conversations = running.rows("SELECT turns, evaluations FROM conversations")
-        jobs = running.rows("SELECT status FROM procrastinate_jobs")
+        jobs = running.rows("SELECT id FROM jobs")
 
     kept = {text for what in said for text in what.kept}
     unsure = {text for what in said for text in what.unsure}
@@ -116,14 +116,14 @@ def test_workers_need_a_store_that_can_be_shared() -> None:
 
 
 async def until_a_job_is_under_way(running: Fleet) -> None:
-    while not await asyncio.to_thread(running.rows, "SELECT FROM procrastinate_jobs WHERE status = 'doing'"):
+    while not await asyncio.to_thread(running.rows, "SELECT FROM jobs WHERE due_at > now()"):
         await asyncio.sleep(0.01)
 
 
 async def until_all_is_scored(running: Fleet) -> None:
     """Turns, conversations, and the jobs themselves."""
     left = (
-        "SELECT (SELECT count(*) FROM turns WHERE status = 'pending'), (SELECT count(*) FROM procrastinate_jobs),"
+        "SELECT (SELECT count(*) FROM turns WHERE status = 'pending'), (SELECT count(*) FROM jobs),"
         " (SELECT count(*) FROM turns) - (SELECT count(*) FROM conversations)"
     )
     async with asyncio.timeout(DEADLINE_S):

@@ -408,7 +408,7 @@ async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
 def queued(url: str) -> list[list[str]]:
     """The turns of each job."""
     with psycopg.connect(url) as connection:
-        rows = connection.execute("SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id").fetchall()
+        rows = connection.execute("SELECT turn_ids FROM jobs ORDER BY id").fetchall()
     return [turn_ids for (turn_ids,) in rows]
 
 

@@ -87,9 +87,7 @@ async def test_every_proxy_of_a_shared_store_tells_what_waits_and_for_how_many_w
         assert (backlog.turns, backlog.workers) == (30, 0)
         with psycopg.connect(url, autocommit=True) as other:
             other.execute("UPDATE turns SET stored_at = extract(epoch from now()) - 3600 WHERE turn_id = 'turn-0007'")
-            other.execute(
-                "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now()), (now() - interval '2 min')"
-            )
+            other.execute("INSERT INTO workers VALUES ('a', now()), ('b', now() - interval '2 min')")
         assert 3600 <= (await store.work.backlog()).oldest_s < 3700
         async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.admin_url) as client:
             text = await until(client, "a2a_eval_proxy_pending_turns", 30)

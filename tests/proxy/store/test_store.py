@@ -36,8 +36,7 @@ from support.kept import Kept, result, turn
 from support.postgres_server import PostgresServer
 
 EMPTIED = (
-    "TRUNCATE turns, annotations, calibrations, conversations, verdicts, judge_answers, procrastinate_jobs"
-    " RESTART IDENTITY CASCADE"
+    "TRUNCATE turns, annotations, calibrations, conversations, verdicts, judge_answers, jobs RESTART IDENTITY CASCADE"
 )
 
 

@@ -20,7 +20,7 @@ from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
 from support.processes import ChildProcess
 
-PROXY, WORKER = 4, 9
+PROXY, WORKER = 4, 4
 COUNT = (
     "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()"
     " AND application_name <> 'sampler'"
@@ -97,6 +97,6 @@ def test_the_page_counts_with_these() -> None:
     (said,) = re.findall(r"\*\*Connections to PostgreSQL\.\*\*.*?\n- ", page, re.DOTALL)
     numbers = " ".join(said.split())
     assert f"at most {PROXY}" in numbers
-    assert f"at most {WORKER} " in numbers
+    assert f"a worker at most {WORKER}," in numbers
     assert f"40 x 2 x {PROXY} + 2 x {WORKER} = {80 * PROXY + 2 * WORKER}" in numbers
     assert f"workers take {2 * PROXY + 2 * WORKER}." in numbers

@@ -4,11 +4,8 @@ from importlib.util import find_spec
 
 from ..base import StoreError
 
-_MODULES = ("psycopg", "procrastinate")
-
 
 def require_extra() -> None:
     """Raises StoreError where what the extra brings is not installed."""
-    missing = [module for module in _MODULES if find_spec(module) is None]
-    if missing:
-        raise StoreError(f"a PostgreSQL store needs {', '.join(missing)}: pip install 'a2a-eval-proxy[postgres]'")
+    if find_spec("psycopg") is None:
+        raise StoreError("a PostgreSQL store needs psycopg: pip install 'a2a-eval-proxy[postgres]'")

@@ -126,6 +126,15 @@ class Database:
 
         return await self.run(select, "read")
 
+    async def change(self, statement: bytes, values: Mapping[str, Any]) -> int:
+        """How many rows a statement changes. In a transaction: where its caller gives it up, nothing is changed."""
+
+        async def change(connection: Connection) -> int:
+            async with connection.transaction():
+                return (await connection.execute(statement, values)).rowcount
+
+        return await self.run(change)
+
     def close(self) -> None:
         """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""
         closing = asyncio.run_coroutine_threadsafe(self._end(), self._loop)

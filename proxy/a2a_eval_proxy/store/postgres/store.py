@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from procrastinate.schema import SchemaManager
 from psycopg.conninfo import conninfo_to_dict
 from tool_call_evaluators.judge.cache import JudgeCacheError
 
@@ -32,14 +31,14 @@ from ..store import Store
 from ..write_queue import QueuedWrites
 from ..writes import group_statements
 from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, positional, reason, refused
-from .work import WorkStore, queue_jobs
+from .work import JOBS, WorkStore, queue_jobs
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 _GET = named("SELECT entry FROM judge_answers WHERE key = :key")
-_PUT = (
+_PUT = named(
     "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
     " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
 )
@@ -60,7 +59,7 @@ class PostgresJudgeCache:
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
         try:  # JSON in ASCII, which PostgreSQL takes whatever it says
-            await self._database.run(partial(_rowcount, _PUT, {"key": key, "entry": json.dumps(entry)}))
+            await self._database.change(_PUT, {"key": key, "entry": json.dumps(entry)})
         except StoreError as error:
             raise JudgeCacheError(str(error)) from error
 
@@ -110,7 +109,7 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
         return
     if must_exist:
         raise StoreError(_NO_STORE)
-    for statement in (*statements(POSTGRES), SchemaManager.get_schema()):
+    for statement in (*statements(POSTGRES), *JOBS):
         connection.execute(statement.encode())
     connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
     connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
@@ -168,12 +167,16 @@ class PostgresStore(Store):
         return await asyncio.to_thread(decode, rows)
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        return await self._database.run(partial(_rowcount, statement, values))
+        return await self._database.change(named(statement), values)
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _execute(self, statement: str, values: dict[str, Any]) -> int:
-        return self._database.submit(partial(_rowcount, statement, values)).result()
+        async def changed(connection: Connection) -> int:
+            async with connection.transaction():
+                return (await connection.execute(named(statement), values)).rowcount
+
+        return self._database.submit(changed).result()
 
     def _value(self, statement: str, values: dict[str, Any]) -> Any:
         async def first(connection: Connection) -> Any:
@@ -245,12 +248,6 @@ def _pending(items: list[Item]) -> list[str]:
         if turn.columns["status"] == "pending" and turn.turn_id not in item.held
     ]
     return list(dict.fromkeys(added))
-
-
-async def _rowcount(statement: str, values: dict[str, Any], connection: Connection) -> int:
-    """In a transaction: where its caller gives it up, nothing is changed."""
-    async with connection.transaction():
-        return (await connection.execute(named(statement), values)).rowcount
 
 
 async def _vacuum(connection: Connection) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
@@ -12,23 +11,43 @@ from ..reads import turn_json
 from ..writes import newer_conversation, result_statements
 from .database import Connection, Database, named, positional
 
-QUEUE = "a2a-eval-proxy"
-TASK = "score_turns"
+JOBS = (
+    "CREATE TABLE jobs (id BIGSERIAL PRIMARY KEY, turn_ids TEXT[] NOT NULL, tries INTEGER NOT NULL DEFAULT 0,"
+    " due_at TIMESTAMPTZ NOT NULL DEFAULT now())",
+    "CREATE INDEX jobs_due ON jobs (due_at)",
+    "CREATE TABLE workers (worker TEXT PRIMARY KEY, seen_at TIMESTAMPTZ NOT NULL)",
+)
+"""A job is turns to score together, due at a time: now, later because it failed, or when its worker counts as dead."""
+
+MOST_TRIES = 10
+"""A job that failed so often, or whose workers died, is left to people."""
 
 _TURNS_PER_JOB = 50
 """A job costs the database more than a turn does; but all of a job's turns wait for the slowest of them."""
 
-_DEFER = named(
-    "SELECT unnest(procrastinate_defer_jobs_v1("
-    "ARRAY[ROW(:queue, :task, 0, NULL, NULL, CAST(:arguments AS jsonb), NULL)::procrastinate_job_to_defer_v1]))"
+_QUEUE = named("INSERT INTO jobs (turn_ids) VALUES (:ids) RETURNING id")
+_TAKE = named(
+    "UPDATE jobs SET tries = tries + 1, due_at = now() + make_interval(secs => :lease) WHERE id IN (SELECT id FROM jobs"
+    " WHERE due_at <= now() AND tries < :most ORDER BY id LIMIT :room FOR UPDATE SKIP LOCKED)"
+    " RETURNING id, turn_ids, tries"
 )
+_DUE_IN = named(
+    "UPDATE jobs SET due_at = now() + make_interval(secs => :seconds), tries = jobs.tries - :less FROM"
+    " unnest(CAST(:ids AS bigint[]), CAST(:tries AS integer[])) AS mine (id, tries)"
+    " WHERE jobs.id = mine.id AND jobs.tries = mine.tries"
+)
+_DONE = named("DELETE FROM jobs WHERE id = :id AND tries = :tries")
+_ALIVE = named(
+    "INSERT INTO workers VALUES (:worker, now()) ON CONFLICT (worker) DO UPDATE SET seen_at = excluded.seen_at"
+)
+_FORGET = named("DELETE FROM workers WHERE worker = :worker OR seen_at < now() - interval '1 day'")
 
 ABANDONED_S = 600  # seconds after which a pending turn that has no job counts as left by the proxy that was to score it
 
 _ABANDONED = named(
     "SELECT turn_id FROM turns WHERE status = 'pending' AND CASE"
     " WHEN job_id IS NULL THEN stored_at < extract(epoch FROM now()) - :seconds"
-    " ELSE NOT EXISTS (SELECT FROM procrastinate_jobs AS job WHERE job.id = job_id) END"
+    " ELSE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = job_id) END"
     " ORDER BY seq LIMIT 1000 FOR UPDATE SKIP LOCKED"
 )
 _ASSIGN = named("UPDATE turns SET job_id = :job WHERE turn_id = ANY(:ids)")
@@ -39,8 +58,7 @@ async def queue_jobs(connection: Connection, turn_ids: Sequence[str]) -> dict[st
     jobs: dict[str, int] = {}
     for start in range(0, len(turn_ids), _TURNS_PER_JOB):
         ids = list(turn_ids[start : start + _TURNS_PER_JOB])
-        arguments = {"queue": QUEUE, "task": TASK, "arguments": json.dumps({"turn_ids": ids})}
-        ((job,),) = await (await connection.execute(_DEFER, arguments)).fetchall()
+        ((job,),) = await (await connection.execute(_QUEUE, {"ids": ids})).fetchall()
         for turn_id in ids:
             jobs[turn_id] = job
     return jobs
@@ -80,11 +98,11 @@ MAX_COUNTED = 100_000  # maximum number of pending turns to count
 
 _BACKLOG = named(
     "SELECT count(*), coalesce(extract(epoch FROM now()) - min(stored_at), 0),"
-    " (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - make_interval(secs => :alive))"
+    " (SELECT count(*) FROM workers WHERE seen_at > now() - make_interval(secs => :alive))"
     " FROM (SELECT stored_at FROM turns WHERE status = 'pending' ORDER BY seq LIMIT :most) AS waiting"
 )
 
-WORKER_ALIVE_S = 60.0  # a worker whose last sign of life is older does not count; each gives one every 20 s at least
+WORKER_ALIVE_S = 60.0  # a worker whose last sign of life is older does not count; each gives one every 10 s
 
 
 class Backlog(NamedTuple):
@@ -94,6 +112,14 @@ class Backlog(NamedTuple):
     turns: int
     oldest_s: float
     workers: int
+
+
+class Job(NamedTuple):
+    """Turns that this worker is to score. Once another has taken it, which `tries` shows, it is not this worker's."""
+
+    id: int
+    turn_ids: Sequence[str]
+    tries: int
 
 
 class Claim(NamedTuple):
@@ -166,3 +192,25 @@ class WorkStore:
     async def queue_abandoned(self) -> int:
         """See `queue_abandoned`."""
         return await self._database.run(queue_abandoned)
+
+    async def take(self, room: int, lease_s: float) -> list[Job]:
+        """At most `room` jobs that are due. They are due again after `lease_s` unless that is put off."""
+        values = {"room": room, "lease": lease_s, "most": MOST_TRIES}
+        return [Job(*row) for row in await self._database.rows(_TAKE, values)]
+
+    async def due_in(self, seconds: float, jobs: Collection[Job], *, given_back: bool = False) -> None:
+        """Put off jobs of this worker; `given_back`: this try does not count."""
+        tries = [job.tries for job in jobs]
+        values = {"seconds": seconds, "ids": [job.id for job in jobs], "tries": tries, "less": int(given_back)}
+        await self._database.change(_DUE_IN, values)
+
+    async def done(self, job: Job) -> None:
+        await self._database.change(_DONE, {"id": job.id, "tries": job.tries})
+
+    async def alive(self, worker: str) -> None:
+        """Give a sign of life of this worker."""
+        await self._database.change(_ALIVE, {"worker": worker})
+
+    async def ended(self, worker: str) -> None:
+        """Forget this worker, and those that died long ago."""
+        await self._database.change(_FORGET, {"worker": worker})
