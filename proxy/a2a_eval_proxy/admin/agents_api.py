@@ -7,9 +7,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .agent_report import failing_first
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
+from .api_operation import ApiOperation, ApiParameter, Given
 from .control import Api, known_agent
-from .schemas import named, page_of
 
 
 class AgentsApi(Api):
@@ -17,11 +16,11 @@ class AgentsApi(Api):
         return [
             ApiOperation(
                 "GET", "/api/agents", "List the agents behind the proxy, those that fail now first", self.agents,
-                {200: ApiAnswer("All agents", page_of("Agent"))},
+                {200: "All agents"},
             ),
             ApiOperation(
                 "GET", "/api/agents/{name}", "Get one of several agents", self.agent,
-                {200: ApiAnswer("The agent", named("Agent")), 404: ApiAnswer("There is no such agent", named("Error"))},
+                {200: "The agent", 404: "There is no such agent"},
                 [ApiParameter("name", "Its name in the settings")],
             ),
         ]  # fmt: skip

@@ -5,7 +5,7 @@ The description is an OpenAPI document (https://spec.openapis.org/oas/v3.1.1), m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,27 +22,32 @@ from ..net.browser_guard import HostNames
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
 from .agents_api import AgentsApi
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, Handler
+from .api_operation import ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
 from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, PageAccess
 from .runs_api import RunsApi
-from .schemas import SCHEMAS, named
 from .tokens import AdminTokens
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
 
 _REFUSED = {
-    400: ApiAnswer("A parameter or the body is wrong or unknown", named("Error")),
-    401: ApiAnswer("The admin token is missing or wrong", named("Error")),
-    403: ApiAnswer("A page of another site sends the request, or the sender may not do this", named("Error")),
-    421: ApiAnswer("The Host header names another host", named("Error")),
-    429: ApiAnswer("Too many wrong tokens came from this address", named("Error")),
-    503: ApiAnswer("The store cannot be read or written now", named("Error")),
+    400: "A parameter or the body is wrong or unknown",
+    401: "The admin token is missing or wrong",
+    403: "A page of another site sends the request, or the sender may not do this",
+    421: "The Host header names another host",
+    429: "Too many wrong tokens came from this address",
+    503: "The store cannot be read or written now",
 }
 """Answers of every operation that is not open."""
+_ERROR = {
+    "type": "object",
+    "properties": {"error": {"type": "string", "description": "What is wrong, and what is expected"}},
+    "required": ["error"],
+}
+_REF = {"$ref": "#/components/schemas/Error"}
 _DESCRIPTION = (
     "Captured turns, their results, runs and cases of a2a-eval-proxy. A segment of a path may contain a slash as `%2F`."
 )
@@ -59,7 +64,7 @@ def openapi_document(operations: Iterable[ApiOperation]) -> dict[str, Any]:
         "security": [{}, {"token": []}],
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": {"Error": _ERROR},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The admin token"}},
         },
     }
@@ -71,11 +76,23 @@ def _operation(operation: ApiOperation) -> dict[str, Any]:
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [_parameter(one, operation) for one in operation.parameters],
-        "responses": {str(status): _answer(answer) for status, answer in sorted(answers.items())},
+        "responses": {
+            str(status): {"description": said, **_content(operation, status)}
+            for status, said in sorted(answers.items())
+        },
     }
-    if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": operation.body}}}
+    if body := operation.body:
+        schema = body if isinstance(body, Mapping) else body.model_json_schema()
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return described
+
+
+def _content(operation: ApiOperation, status: int) -> dict[str, Any]:
+    if status == 204:
+        return {}
+    is_refused = not operation.is_open and (status in _REFUSED or 400 <= status < 500)
+    media_type, schema = ("application/json", _REF) if is_refused else (operation.media_type, {})
+    return {"content": {media_type: {"schema": schema}}}
 
 
 def _parameter(parameter: ApiParameter, operation: ApiOperation) -> dict[str, Any]:
@@ -89,13 +106,6 @@ def _parameter(parameter: ApiParameter, operation: ApiOperation) -> dict[str, An
     }
     if parameter.schema.get("type") == "array":
         described |= {"style": "form", "explode": False}  # with commas
-    return described
-
-
-def _answer(answer: ApiAnswer) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": answer.description}
-    if answer.media_type is not None:
-        described["content"] = {answer.media_type: {"schema": answer.schema or {"type": "string"}}}
     return described
 
 
@@ -149,8 +159,9 @@ def health_operations(
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     def operation(path: str, summary: str, handle: Handler, *answers: tuple[int, str]) -> ApiOperation:
-        texts = {status: ApiAnswer(description, media_type="text/plain") for status, description in answers}
-        return ApiOperation("GET", path, summary, handle, texts, is_open=path in HEALTH_PATHS)
+        return ApiOperation(
+            "GET", path, summary, handle, dict(answers), media_type="text/plain", is_open=path in HEALTH_PATHS
+        )
 
     not_ready = (503, "It does not serve; the lines say why")
     return [
@@ -165,8 +176,7 @@ def _document(operations: Sequence[ApiOperation]) -> ApiOperation:
     async def openapi(_: Request, given: Given) -> Response:
         return JSONResponse(openapi_document(operations))
 
-    answer = ApiAnswer("The document", {"type": "object", "required": ["openapi", "paths"]})
-    return ApiOperation("GET", "/api/openapi.json", "Get this document", openapi, {200: answer})
+    return ApiOperation("GET", "/api/openapi.json", "Get this document", openapi, {200: "The document"})
 
 
 async def _error(places: Sequence[str], request: Request, error: Exception) -> Response:

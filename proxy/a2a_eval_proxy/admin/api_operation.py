@@ -64,15 +64,6 @@ def _expected(error: ValidationError) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiAnswer:
-    """A response: what it means, its media type, and the schema of its JSON. Without a media type it has no body."""
-
-    description: str
-    schema: Schema | None = None
-    media_type: str | None = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
 class ApiOperation:
     """A method of a path.
 
@@ -84,9 +75,11 @@ class ApiOperation:
     path: str
     summary: str
     handle: Handler
-    answers: Mapping[int, ApiAnswer]
+    answers: Mapping[int, str]
+    """What each status means; the JSON of answers is on the page of the admin API."""
     parameters: Sequence[ApiParameter] = ()  # those of the path, then those of the query
-    body: Schema | None = None  # schema of the JSON that the request must have as its body
+    body: type[BaseModel] | Schema | None = None  # the JSON that the request must have as its body
+    media_type: str = "application/json"
     is_open: bool = False
     """Whether everybody may use it. It ignores unknown parameters: a probe that was given some must not fail for it."""
 

@@ -16,9 +16,8 @@ from tool_call_evaluators.suite.writing import case_dict, suite_dict
 from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, json_response
+from .api_operation import ApiOperation, ApiParameter, Given, json_object, json_response
 from .control import Api, Control, scoring_for
-from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024
 _AGENT = ApiParameter(
@@ -34,33 +33,35 @@ class CasesApi(Api):
         self._listing = LongComputations()
 
     def operations(self) -> list[ApiOperation]:
-        error = named("Error")
         case_id = ApiParameter("case_id", "Id of the case")
-        case = {**OPEN, "description": "A case as in a suite file; `context_id` names the conversation it is for"}
+        case = {
+            "type": "object",
+            "description": "A case as in a suite file; `context_id` names the conversation it is for",
+        }
         return [
             ApiOperation(
                 "GET", "/api/cases", "List the cases of the suite and the registered ones", self.cases,
-                {200: ApiAnswer("All cases in force", page_of("CaseItem"))}, [_AGENT],
+                {200: "All cases in force"}, [_AGENT],
             ),
             ApiOperation(
                 "GET", "/api/suite", "Get the suite that turns are scored by", self.suite,
-                {200: ApiAnswer("The suite without its cases", named("Suite")), 404: ApiAnswer("No suite", error)},
+                {200: "The suite without its cases", 404: "No suite"},
                 [_AGENT],
             ),
             ApiOperation(
                 "PUT", "/api/cases/{case_id:path}", "Register a case, or replace it", self.put_case,
                 {
-                    200: ApiAnswer("It is registered", named("RegisteredCase")),
-                    409: ApiAnswer("There are too many registered cases", error),
-                    413: ApiAnswer("The case is too large", error),
+                    200: "It is registered",
+                    409: "There are too many registered cases",
+                    413: "The case is too large",
                 },
                 [case_id, _AGENT], case,
             ),
             ApiOperation(
                 "DELETE", "/api/cases/{case_id:path}", "Remove a registered case", self.delete_case,
                 {
-                    204: ApiAnswer("It is removed", media_type=None),
-                    404: ApiAnswer("No case with this id is registered", error),
+                    204: "It is removed",
+                    404: "No case with this id is registered",
                 },
                 [case_id, _AGENT],
             ),

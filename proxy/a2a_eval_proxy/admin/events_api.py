@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from ..store.encoding import json_bytes
 from ..store.reads import turn_summary
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
+from .api_operation import ApiOperation, ApiParameter, Given
 from .control import Api
 
 _Types = Annotated[list[EventType], BeforeValidator(lambda text: text.split(","))]
@@ -42,8 +42,13 @@ _RETRY_MS = 2_000
 
 class EventsApi(Api):
     def operations(self) -> list[ApiOperation]:
-        stream = ApiAnswer("A stream of server-sent events, without end", media_type="text/event-stream")
-        return [ApiOperation("GET", "/api/events", "Follow live events", self.events, {200: stream}, _PARAMETERS)]
+        stream = {200: "A stream of server-sent events, without end"}
+        return [
+            ApiOperation(
+                "GET", "/api/events", "Follow live events", self.events, stream, _PARAMETERS,
+                media_type="text/event-stream",
+            )
+        ]  # fmt: skip
 
     async def events(self, request: Request, given: Given) -> Response:
         types = TYPES if given["types"] is None else frozenset(given["types"])

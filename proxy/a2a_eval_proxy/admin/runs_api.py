@@ -17,14 +17,13 @@ from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict
 from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
 from ..store import RunSummary
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
+from .api_operation import ApiOperation, ApiParameter, Given
 from .control import Api
-from .schemas import named, page_of
 
 Judge = Callable[..., Coroutine[Any, Any, Any]]
 
-_NO_RUN = ApiAnswer("There is no such run", named("Error"))
-_TOO_LONG = ApiAnswer("The run has more than 10,000 turns; the message names the command for it", named("Error"))
+_NO_RUN = "There is no such run"
+_TOO_LONG = "The run has more than 10,000 turns; the message names the command for it"
 _DOWNLOAD = {
     "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'",  # the report's own policy allows its script and style by their hashes
@@ -39,21 +38,21 @@ class RunsApi(Api):
     def operations(self) -> list[ApiOperation]:
         return [
             ApiOperation(
-                "GET", "/api/runs", "List all runs", self.runs, {200: ApiAnswer("All runs", page_of("Run"))},
+                "GET", "/api/runs", "List all runs", self.runs, {200: "All runs"},
                 [ApiParameter("agent", "Runs with turns of this one of several agents")],
             ),
             ApiOperation(
                 "GET", "/api/calibrations", "List the calibrations of judges", self.calibrations,
-                {200: ApiAnswer("All calibrations", page_of("Calibration"))},
+                {200: "All calibrations"},
             ),
             ApiOperation(
                 "GET", "/api/runs/{name}/report", "Download the HTML report of a run", self.report,
-                {200: ApiAnswer("The report", media_type="text/html"), 404: _NO_RUN, 422: _TOO_LONG},
-                [ApiParameter("name", "Name of the run; a slash is written `%2F`")],
+                {200: "The report", 404: _NO_RUN, 422: _TOO_LONG},
+                [ApiParameter("name", "Name of the run; a slash is written `%2F`")], media_type="text/html",
             ),
             ApiOperation(
                 "GET", "/api/runs/{before}/compare/{after}", "Compare two runs", self.compare,
-                {200: ApiAnswer("What changed", named("Comparison")), 404: _NO_RUN, 422: _TOO_LONG},
+                {200: "What changed", 404: _NO_RUN, 422: _TOO_LONG},
                 [
                     ApiParameter("before", "Name of the first run, or `version:NAME`; a slash is written `%2F`"),
                     ApiParameter("after", "Name of the second run"),
@@ -62,7 +61,7 @@ class RunsApi(Api):
             ),
             ApiOperation(
                 "GET", "/api/runs/{name:path}", "Get a run with its metrics and its verdict", self.run,
-                {200: ApiAnswer("The run", named("RunDetails")), 404: _NO_RUN},
+                {200: "The run", 404: _NO_RUN},
                 [ApiParameter("name", "Name of the run")],
             ),
         ]  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from a2a_tool_capture.models import rfc3339
+from pydantic import BaseModel, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -27,69 +28,90 @@ from ..scoring.suite_file import SuiteFileError, add_to_suite
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_object, validated
+from .api_operation import ApiOperation, ApiParameter, Given, json_object, validated
 from .control import Api, Control
-from .schemas import MAX_WHO, TEXT, NewAnnotation, NewBinding, NewSuiteCase, named, page_of
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 _MAX_BYTES = 64 * 1024
+MAX_NOTE, MAX_WHO = 2_000, 100  # characters
+
+_Id = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+class NewAnnotation(BaseModel, extra="forbid"):
+    """An assessment of a turn or of one of its results, or a label of a result."""
+
+    assessment: Literal["right", "wrong"] | None = None
+    evaluator: str | None = None
+    label: str | float | bool | None = None
+    by: Literal["person", "model"] = "person"
+    note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_NOTE)] = ""
+    who: Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_WHO)] = ""
+
+
+class NewBinding(BaseModel):
+    case_id: _Id
+
+
+class NewSuiteCase(BaseModel):
+    turn_id: _Id
+    case_id: _Id | None = None
 
 
 class TurnChangesApi(Api):
     def operations(self) -> list[ApiOperation]:
         path, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
-        error = named("Error")
         return [
             ApiOperation(
                 "GET", path, "List the annotations of a turn", self.annotations,
-                {200: ApiAnswer("All annotations of the turn", page_of("Annotation")), 404: NO_TURN}, [TURN_ID],
+                {200: "All annotations of the turn", 404: NO_TURN}, [TURN_ID],
             ),
             ApiOperation(
                 "POST", path, "Annotate a turn or one of its results", self.annotate,
                 {
-                    201: ApiAnswer("It is stored", named("Annotation")),
+                    201: "It is stored",
                     404: NO_TURN,
-                    409: ApiAnswer("The turn has too many annotations", error),
-                    413: ApiAnswer("The body is too large", error),
+                    409: "The turn has too many annotations",
+                    413: "The body is too large",
                 },
-                [TURN_ID], named("NewAnnotation"),
+                [TURN_ID], NewAnnotation,
             ),
             ApiOperation(
                 "DELETE", f"{path}/{{annotation_id}}", "Delete an annotation", self.remove,
                 {
-                    204: ApiAnswer("It is deleted", media_type=None),
-                    404: ApiAnswer("The turn has no such annotation", error),
+                    204: "It is deleted",
+                    404: "The turn has no such annotation",
                 },
                 [TURN_ID, ApiParameter("annotation_id", "Id of the annotation")],
             ),
             ApiOperation(
                 "GET", case, "Get a case that expects what the agent did", self.recorded_case,
                 {
-                    200: ApiAnswer("An item of `cases` of a suite file", TEXT, "application/yaml"),
+                    200: "An item of `cases` of a suite file",
                     404: NO_TURN,
-                    409: ApiAnswer("No case can be made of the turn", error),
+                    409: "No case can be made of the turn",
                 },
-                [TURN_ID],
+                [TURN_ID], media_type="application/yaml",
             ),
             ApiOperation(
                 "POST", case, "Bind the turn to a case, and score it again", self.bind_case,
                 {
-                    202: ApiAnswer("It is being scored", named("Binding")),
-                    404: ApiAnswer("There is no such turn or case", error),
-                    409: ApiAnswer("The turn cannot be scored now", error),
-                    413: ApiAnswer("The body is too large", error),
+                    202: "It is being scored",
+                    404: "There is no such turn or case",
+                    409: "The turn cannot be scored now",
+                    413: "The body is too large",
                 },
-                [TURN_ID], named("Binding"),
+                [TURN_ID], NewBinding,
             ),
             ApiOperation(
                 "POST", "/api/suite/cases", "Append the case of a turn to the suite file", self.append_case,
                 {
-                    201: ApiAnswer("It is in the file, and in the suite of the proxy", named("AppendedCase")),
+                    201: "It is in the file, and in the suite of the proxy",
                     404: NO_TURN,
-                    409: ApiAnswer("No case can be made of the turn, or not in this file", error),
-                    413: ApiAnswer("The body is too large", error),
+                    409: "No case can be made of the turn, or not in this file",
+                    413: "The body is too large",
                 },
-                (), named("NewSuiteCase"),
+                (), NewSuiteCase,
             ),
         ]  # fmt: skip
 
@@ -122,7 +144,7 @@ class TurnChangesApi(Api):
 
 
 async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
-    """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
+    """Store an annotation (`NewAnnotation`). Raises HTTPException (400, 404, 409)."""
     turn, given = await stored_turn(control.store, turn_id), validated(NewAnnotation, data)
     result = await _result(control, turn, given.evaluator)
     annotation = _annotation(control.scoring_of(turn).privacy, turn, given, result)
@@ -224,7 +246,7 @@ async def recorded_case(control: Control, turn_id: str, case_id: str | None = No
 
 
 async def append_case(control: Control, data: Mapping[str, Any]) -> tuple[str, str]:
-    """Append the case of a turn (`NewSuiteCase` of the schemas) to the suite file of its agent; its id, and the file.
+    """Append the case of a turn (`NewSuiteCase`) to the suite file of its agent; its id, and the file.
 
     Raises HTTPException (400, 404, 409).
     """
@@ -264,7 +286,7 @@ def repeats(scoring: Scoring, case: Case) -> str:
 
 
 async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> str:
-    """Score the turn again as one of the case in `data` (`Binding` of the schemas), whose id is returned.
+    """Score the turn again as one of the case in `data` (`NewBinding`), whose id is returned.
 
     Raises HTTPException (400, 404, 409).
     """

@@ -20,9 +20,8 @@ from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
 from ..store.turn_filter import TurnFilter, Verdict
 from ..telemetry.event_bus import shortened
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
+from .api_operation import ApiOperation, ApiParameter, Given, json_response
 from .control import Api, Control
-from .schemas import named, page_of
 
 _NAME = Annotated[str, Field(max_length=1000)]
 
@@ -98,7 +97,7 @@ def _tagged(control: Control, tag: str, agent: str | None) -> frozenset[str]:
 
 
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
-NO_TURN = ApiAnswer("There is no such turn", named("Error"))
+NO_TURN = "There is no such turn"
 _MOST_TURNS = ApiParameter(
     "turns", "The most turns of the tree", Annotated[int, Field(ge=1, le=MOST_TURNS)], MOST_SHOWN
 )  # fmt: skip
@@ -125,42 +124,41 @@ class TurnsApi(Api):
         self._alignments = LongComputations()
 
     def operations(self) -> list[ApiOperation]:
-        flushed = named("Flushed")
         return [
             ApiOperation(
                 "GET", "/api/turns", "List turns", self.turns,
-                {200: ApiAnswer("A page of turns", page_of("Turn", "TurnSummary"))},
+                {200: "A page of turns"},
                 (*FILTERS, ORDER, VIEW, LIMIT, CURSOR),
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}", "Get a turn", self.turn,
-                {200: ApiAnswer("The turn", named("Turn")), 404: NO_TURN}, [TURN_ID],
+                {200: "The turn", 404: NO_TURN}, [TURN_ID],
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}/tree", "Get the tree of turns to which a turn belongs", self.tree,
-                {200: ApiAnswer("Who asked whom, from the first turn on", named("TurnTree")), 404: NO_TURN},
+                {200: "Who asked whom, from the first turn on", 404: NO_TURN},
                 [TURN_ID, _MOST_TURNS, _DEPTH],
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}/diff", "Get the aligned expected and actual calls of a turn", self.diff,
-                {200: ApiAnswer("The difference", named("CallDiff")), 404: NO_TURN}, [TURN_ID],
+                {200: "The difference", 404: NO_TURN}, [TURN_ID],
             ),
             ApiOperation(
                 "GET", "/api/conversations/{conversation_id:path}", "Get a conversation", self.conversation,
                 {
-                    200: ApiAnswer("Its turns and its results as a whole", named("Conversation")),
-                    404: ApiAnswer("The conversation has no turns", named("Error")),
+                    200: "Its turns and its results as a whole",
+                    404: "The conversation has no turns",
                 },
                 [ApiParameter("conversation_id", "contextId of the conversation"), CURSOR],
             ),
             ApiOperation(
                 "POST", "/api/flush", "Wait until all turns captured so far are done", self.flush,
-                {200: ApiAnswer("All are done", flushed), 504: ApiAnswer("The time is over", flushed)},
+                {200: "All are done", 504: "The time is over"},
                 [_TIMEOUT],
             ),
             ApiOperation(
                 "GET", "/api/open-turns", "List open turns", self.open_turns,
-                {200: ApiAnswer("The open turns of this proxy, the newest 1,000", page_of("Turn"))}, _OF_OPEN_TURNS,
+                {200: "The open turns of this proxy, the newest 1,000"}, _OF_OPEN_TURNS,
             ),
         ]  # fmt: skip
 

@@ -25,9 +25,8 @@ from ..protocol.sse import event_data, with_data
 from ..relay.wire_log import MAX_EXCHANGE_BYTES, WireExchange
 from ..store.base import TurnJson
 from ..telemetry.logs import SHOWN_HEADERS, without_secrets
-from .api_operation import ApiAnswer, ApiOperation, Given
+from .api_operation import ApiOperation, Given
 from .control import Api, Control
-from .schemas import named
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 MASKED = "***"
@@ -169,14 +168,14 @@ class WireApi(Api):
             ApiOperation(
                 "GET", "/api/turns/{turn_id}/wire", "Get the raw wire of a turn", self.wire,
                 {
-                    200: ApiAnswer("Its exchanges with the agent", named("Wire")),
-                    404: ApiAnswer("There is no such turn, or its wire is not known", named("Error")),
+                    200: "Its exchanges with the agent",
+                    404: "There is no such turn, or its wire is not known",
                 },
                 [TURN_ID],
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}/timeline", "Get what happened when in a turn", self.timeline,
-                {200: ApiAnswer("The timeline", named("Timeline")), 404: NO_TURN}, [TURN_ID],
+                {200: "The timeline", 404: NO_TURN}, [TURN_ID],
             ),
         ]  # fmt: skip
 

@@ -21,8 +21,7 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 from ..admin.api_operation import form_of
 from ..admin.control import Control
-from ..admin.schemas import MAX_NOTE, MAX_WHO
-from ..admin.turn_changes_api import annotate, remove_annotation
+from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from ..turn import Turn

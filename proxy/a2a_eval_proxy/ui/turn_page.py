@@ -25,8 +25,9 @@ from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 
 from ..admin.api_operation import form_of
-from ..admin.schemas import MAX_NOTE, MAX_WHO
 from ..admin.turn_changes_api import (
+    MAX_NOTE,
+    MAX_WHO,
     annotate,
     append_case,
     bind_case,
