@@ -158,7 +158,7 @@ class AwaitedEvidence:
 async def earlier_turns(store: Store, scorer: Scorer, turn: Turn, privacy: Privacy) -> list[TurnJson] | None:
     """The last turns of its conversation before it, redacted, if it is scored in their light; None where they cannot be
     read."""
-    if not scorer.reads_earlier(turn.case_id):
+    if not scorer.evaluators(turn.case_id).reads_earlier:
         return []
     read = partial(store.earlier, turn, MAX_EARLIER, turn.agent_of_conversation)
     try:
@@ -204,5 +204,5 @@ async def trees_read_by(
     scorer: Scorer, store: Store, turns: Iterable[TurnJson], privacy: Privacy
 ) -> dict[str, AgentTurn]:
     """The trees below those of these turns that are scored with them, by the ids of the turns. Raises StoreError."""
-    read = [turn["turn_id"] for turn in turns if scorer.reads_trees(turn["case_id"])]
+    read = [turn["turn_id"] for turn in turns if scorer.evaluators(turn["case_id"]).reads_trees]
     return {turn_id: tree for turn_id in read if (tree := await tree_below(store, turn_id, privacy))}

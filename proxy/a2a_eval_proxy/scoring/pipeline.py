@@ -269,7 +269,7 @@ class Pipeline:
         if self._scorer is None:
             work.held = self._evidence.awaits(turn) and not work.merged
         elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._evidence.expected):
-            work.quick = self._scorer.is_quick(turn.case_id)
+            work.quick = self._scorer.evaluators(turn.case_id).is_quick
 
     def _enter(self, work: Work, size: int) -> None:
         """It is under way now, in place of what was taken of the turn before."""
@@ -420,7 +420,7 @@ class Pipeline:
             turn = work.turn or await self._read_back(work)
             if turn is None:
                 continue
-            if self._scorer is not None and self._scorer.reads_trees(turn.case_id) and not work.has_tree:
+            if self._scorer is not None and self._scorer.evaluators(turn.case_id).reads_trees and not work.has_tree:
                 waiting = self._loop.create_task(self._await_tree(work, turn))
                 self._trees.add(waiting)
                 waiting.add_done_callback(self._trees.discard)

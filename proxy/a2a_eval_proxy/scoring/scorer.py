@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
-from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, is_built_in
+from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
 from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
@@ -53,17 +53,20 @@ _NO_CONTENT = "the turn was stored without its content (--no-content), so it can
 
 @dataclass(frozen=True, slots=True)
 class Evaluators:
-    """Those in force for a case, or for turns without one.
-
-    `is_cheap`: those for turns are built in and only compute, which takes microseconds.
-    """
+    """Those in force for a case, or for turns without one, and what they take."""
 
     turn: Sequence[EvaluatorBase]
     conversation: Sequence[EvaluatorBase]
     is_cheap: bool
+    """Whether those for turns are built in and only compute, which takes microseconds."""
+    reads_earlier: bool
+    """Whether turns are scored in the light of those before them."""
     reads_trees: bool
     """Whether an evaluator of either scope, or what the case says of its calls, needs the turns that a turn caused. A
     turn waits for these, so that a conversation need not."""
+    is_quick: bool
+    """Whether scoring a small turn takes microseconds: nothing has to be read for it, and no regular expression is
+    matched, which may take a second for the text of a hostile agent."""
 
 
 class Scorer:
@@ -80,44 +83,18 @@ class Scorer:
         self._cases = cases
         self._suite = suite or WITHOUT_SUITE
         self._judge_cache = judge_cache
-        self._shared = self._build(None)
-        self._own: dict[str, tuple[Case, Evaluators]] = {}
-        self._quick: dict[str | None, tuple[Case | None, bool]] = {}
+        self._shared = self._in_force(None)
+        self._of_cases: dict[str, tuple[Case, Evaluators]] = {}
         self._without_case = Case(id="", turns=()).completed(self._suite)
 
     def evaluators(self, case_id: str | None) -> Evaluators:
         """The evaluators in force for turns of that case. They are built once."""
         case = self._cases.case(case_id) if case_id else None
-        if case is None or case.evaluators is None:
+        if case is None:
             return self._shared
-        known = self._own.get(case.id)
+        known = self._of_cases.get(case.id)
         if known is None or known[0] is not case:  # a registered case may be replaced
-            known = self._own[case.id] = case, self._build(case)
-        return known[1]
-
-    def reads_trees(self, case_id: str | None) -> bool:
-        """Whether turns of that case are scored with the turns that they caused."""
-        return self.evaluators(case_id).reads_trees
-
-    def reads_earlier(self, case_id: str | None) -> bool:
-        """Whether turns of that case are scored in the light of those before them."""
-        case = self._cases.case(case_id) if case_id else None
-        has_several = case is not None and (len(case.turns) > 1 or case.simulate is not None)
-        return has_several or not self.evaluators(case_id).is_cheap
-
-    def is_quick(self, case_id: str | None) -> bool:
-        """Whether scoring small turns of that case takes microseconds: nothing has to be read for them, and no regular
-        expression is matched, which may take a second for the text of a hostile agent."""
-        case = self._cases.case(case_id) if case_id else None
-        key = None if case is None else case.id
-        known = self._quick.get(key)
-        if known is None or known[0] is not case:  # a registered case may be replaced
-            of_turns = self.evaluators(key).turn
-            patterns = "$regex" in repr((case, of_turns)) or any(
-                item.name == "tool_call_validity" or getattr(item, "error_detector", None) for item in of_turns
-            )
-            quick = not (patterns or self.reads_earlier(key) or self.reads_trees(key))
-            known = self._quick[key] = case, quick
+            known = self._of_cases[case.id] = case, self._in_force(case)
         return known[1]
 
     async def score(
@@ -125,8 +102,8 @@ class Scorer:
     ) -> Results:
         """Results for a turn, as they may be stored. It waits for judges alone.
 
-        `earlier` are the last turns of its conversation before it, if it `reads_earlier` (None: they cannot be read),
-        and `tree` is the turn with those that it caused, if it `reads_trees`.
+        `earlier` are the last turns of its conversation before it, if its evaluators read them (None: they cannot be
+        read), and `tree` is the turn with those that it caused, if they read that.
 
         A turn that the agent failed, or whose case says in which state it ends, has a result of its own,
         `turn_succeeded`. Never raises for what an agent sent or an evaluator did: that becomes an `errored` result.
@@ -136,8 +113,10 @@ class Scorer:
         case = self._case_or_errors(turn, earlier, evaluators, tree)
         if isinstance(case, list):
             results = case
+        elif in_force.is_cheap:
+            results = evaluate_sync(case, evaluators)
         else:
-            with nullcontext() if in_force.is_cheap else self.as_sample(turn.case_id, turn.conversation_id):
+            with self.as_sample(turn.case_id, turn.conversation_id):
                 results = await evaluate(case, evaluators)
         expected = self._cases.states_of(turn, place_in_case(turn.case_id, earlier or ())) if turn.case_id else ()
         if turn.state in expected and turn.state in FAILED_STATES and isinstance(case, EvalCase):
@@ -239,19 +218,28 @@ class Scorer:
             tree=tree,
         )
 
-    def _build(self, case: Case | None) -> Evaluators:
-        def built(scope: Any) -> tuple[EvaluatorBase, ...]:
+    def _in_force(self, case: Case | None) -> Evaluators:
+        def built(scope: Any) -> Sequence[EvaluatorBase]:
             return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
-        of_turns, of_conversations = built("turn"), built("conversation")
+        if case is None or case.evaluators is not None:
+            of_turns, of_conversations = built("turn"), built("conversation")
+        else:
+            of_turns, of_conversations = self._shared.turn, self._shared.conversation
         cheap = all(is_built_in(type(evaluator)) and not evaluator.is_async for evaluator in of_turns)
+        has_several = case is not None and (len(case.turns) > 1 or case.simulate is not None)
         depth = self._suite.depth if case is None else case.depth
+        trees = depth == "all" or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations))
+        patterns = "$regex" in repr((case, of_turns)) or any(
+            item.name == "tool_call_validity" or getattr(item, "error_detector", None) for item in of_turns
+        )
         return Evaluators(
             of_turns,
             of_conversations,
             cheap,
-            reads_trees=depth == "all"
-            or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations)),
+            reads_earlier=has_several or not cheap,
+            reads_trees=trees,
+            is_quick=cheap and not (patterns or has_several or trees),
         )
 
     def _case_or_errors(

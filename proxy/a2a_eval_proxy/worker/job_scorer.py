@@ -53,7 +53,7 @@ class JobScorer:
         groups: dict[str, list[tuple[_Placed, Claim]]] = {}
         for one, claim in zip(placed, pending, strict=True):
             # One that waits for its tree is stored for itself: the turns that caused it wait for that.
-            alone = one.turn.turn_id if one.by.scorer.reads_trees(one.turn.case_id) else ""
+            alone = one.turn.turn_id if one.by.scorer.evaluators(one.turn.case_id).reads_trees else ""
             groups.setdefault(alone, []).append((one, claim))
         finished = sum(await asyncio.gather(*map(self._score_turns, groups.values())))
         cases = {one.turn.turn_id: one.turn.case_id for one in placed}
@@ -79,7 +79,7 @@ class JobScorer:
 
     async def _results(self, one: _Placed) -> Results:
         scorer = one.by.scorer
-        reads_tree = scorer.reads_trees(one.turn.case_id)
+        reads_tree = scorer.evaluators(one.turn.case_id).reads_trees
         tree = await awaited_tree(self._store, one.turn, one.by.scoring.privacy) if reads_tree else None
         return await scorer.score(one.turn, one.earlier, tree)
 

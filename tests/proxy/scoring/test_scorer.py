@@ -178,7 +178,7 @@ async def test_evaluators_that_wait(with_plugin: Any) -> None:
 def test_evaluators_of_others_are_not_taken_for_cheap(with_plugin: Any) -> None:
     scorer = with_plugin("broken_for_this_test")
     assert not scorer.evaluators(None).is_cheap
-    assert not scorer.is_quick(None)
+    assert not scorer.evaluators(None).is_quick
 
 
 def test_evaluators_of_conversations_are_not_for_turns() -> None:
@@ -249,4 +249,4 @@ cases: [{{id: status, repeat: {repetitions}, turns: [{{user: Where is it?}}]}}]
 def test_what_matches_regular_expressions_is_not_quick(evaluator: str, arguments: str, quick: bool) -> None:
     case = f"{{id: a, turns: [{{user: x, expect: {{tool_calls: [{{name: search, arguments: {arguments}}}]}}}}]}}"
     scorer = scorer_of(f"suite: s\ntools: [{{name: search}}]\nevaluators: [{evaluator}]\ncases: [{case}]")
-    assert scorer.is_quick("a") is quick
+    assert scorer.evaluators("a").is_quick is quick
