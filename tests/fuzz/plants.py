@@ -393,10 +393,10 @@ def judge_budget(""",
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "        self._client.send_data(content, end=end)\n",
+                "            self._client.send_data(content[at : at + SMALL_BYTES])\n",
                 """
-        before, RelayedCall.planted = getattr(RelayedCall, "planted", content), content
-        self._client.send_data(before, end=end)
+            before, RelayedCall.planted = getattr(RelayedCall, "planted", content), content
+            self._client.send_data(before)
 """,
             ),
         ),
@@ -406,9 +406,9 @@ def judge_budget(""",
         "clients that did not ask for tool calls see them",
         (
             Edit(
-                "grpc_relay.relayed_call",
-                "        strips = not exchange.requested\n",
-                "        strips = False\n",
+                "grpc_relay.answer_messages",
+                "        if exchange.shows_tasks and not exchange.requested:\n",
+                "        if False:\n",
             ),
         ),
         kind="differential",
@@ -587,10 +587,10 @@ def judge_budget(""",
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "        self._client.send_data(content, end=end)\n",
+                "            self._client.send_data(content[at : at + SMALL_BYTES])\n",
                 """
-        before, self.planted = getattr(self, "planted", b""), content
-        self._client.send_data(before + content if end else before, end=end)
+            before, self.planted = getattr(self, "planted", b""), content
+            self._client.send_data(before)
 """,
             ),
         ),

@@ -8,11 +8,13 @@ from functools import partial
 import orjson
 from a2a_tool_capture.wire import unknown_fields
 
-from ..body_memory import HeldBody
-from ..net.grpc_wire import GrpcMessage
+from ..body_memory import SMALL_BYTES, HeldBody
+from ..clock import CLOCK
+from ..net.grpc_wire import GrpcMessage, MessageReader
 from ..net.http2_streams import Fields
 from ..protocol.answers import ReadAnswer, read_answer
-from ..relay.answer_readers import Rules, UnreadableAnswerError
+from ..protocol.operations import A2ARequest
+from ..relay.answer_readers import UnreadableAnswerError
 from ..relay.relayed_exchange import RelayedExchange
 from .message_filter import MessageFilter
 from .messages import A2AMethod, as_json, decoded
@@ -26,54 +28,64 @@ class AnswerMessages:
         exchange: RelayedExchange,
         method: A2AMethod,
         head: Fields,
-        rules: Rules,
         held: HeldBody,
-        restored: Callable[[bytes], Awaitable[bytes]],
+        show: Callable[[bytes], Awaitable[None]],
+        changed: Callable[[bytes], Awaitable[bytes]],
     ) -> None:
-        """`head`: that of the answer. `held`: the message that is read is. `restored`: see `relay.answer_readers`."""
-        self._held = held
-        self._restored = restored
+        """`head`: that of the answer. `held`: of the message that is read. `show` gives bytes to the client, and
+        returns once it has taken them; `changed`: a message with the addresses that it is to have."""
         self._exchange = exchange
         self._method = method
         self._head = head
-        self._rules = rules
+        self._held = held
+        self._show = show
+        self._changed = changed
+        self._asked = exchange.asked and not exchange.requested
+        """Whether nothing may pass that names the extension and cannot be read."""
+        self._reader = MessageReader(exchange.max_bytes)
         self._filter = None
-        if rules.strips and exchange.shows_tasks:
+        if exchange.shows_tasks and not exchange.requested:
             self._filter = MessageFilter(method.response_type, exchange.keeps)
 
-    async def shown(self, message: GrpcMessage, now: float) -> GrpcMessage | None:
-        """The message for the client, if any; capture is told of it. Raises UnreadableAnswerError."""
+    async def feed(self, data: bytes) -> None:
+        """Part of the answer has arrived: the client gets the messages that are complete.
+
+        Raises UnreadableAnswerError, or MessageTooLargeError.
+        """
+        for message in self._reader.feed(data):
+            frame = await self._frame(message)
+            del message  # of which there may be a large copy in the frame
+            await self._show(frame)
+            self._held.drop()
+        if self._reader.expected > SMALL_BYTES:
+            await self._held.wait(self._reader.expected - self._held.size)
+
+    async def _frame(self, message: GrpcMessage) -> bytes:
+        """What the client gets of a message; capture is told of it. Raises UnreadableAnswerError."""
+        exchange, request = self._exchange, self._exchange.request
         try:
-            steps = message.decoding(self._head, self._exchange.max_bytes)
-            received = await self._held.decoded(steps, waits=self._rules.asked)
+            received = await self._held.decoded(message.decoding(self._head, exchange.max_bytes), waits=self._asked)
         except ValueError as error:
-            if self._rules.asked:
+            if self._asked:
                 raise UnreadableAnswerError(str(error)) from None
-            self._unread(str(error))
-            return message
-        content = received
-        if self._rules.restores is not None and self._rules.restores(content):
-            content = await self._restored(content)
-        if not self._exchange.shows_tasks:
-            return message if content is received else GrpcMessage(content)
-        shown, answer, unread = await self._held.parse(partial(self._shown, content), len(content))
-        if unread:
-            self._unread(unread)
-        elif answer is not None and self._exchange.unreadable is None:
-            if self._method.streams:
-                self._exchange.event(answer.data, answer, now)
-            else:
-                self._exchange.part(answer.data, now)
-                self._exchange.answer(200, answer, now)
-        if shown is received:
-            return message
-        return None if shown is None else GrpcMessage(shown)
+            self._unread(error)
+            return message.frame
+        content = await self._changed(received)
+        shown: bytes | None = content
+        if request is not None and exchange.shows_tasks:
+            shown, answer = await self._held.parse(partial(self._read, content, request), len(content))
+            if answer is not None and exchange.unreadable is None:
+                if self._method.streams:
+                    exchange.event(answer.data, answer, CLOCK.now())
+                else:
+                    exchange.part(answer.data, CLOCK.now())
+                    exchange.answer(200, answer, CLOCK.now())
+        if shown is None:
+            return b""
+        return message.frame if shown is received else GrpcMessage(shown).frame
 
-    def _unread(self, why: str) -> None:
-        self._exchange.stop_reading("unreadable_message", f"a message of the agent cannot be read: {why}")
-
-    def _shown(self, content: bytes) -> tuple[bytes | None, ReadAnswer | None, str]:
-        """What the client gets of a message (None: nothing), the message as it is read, and why it cannot be read.
+    def _read(self, content: bytes, request: A2ARequest) -> tuple[bytes | None, ReadAnswer | None]:
+        """What the client gets of a message (None: nothing), and the message as it is read; None where it cannot be.
 
         Raises UnreadableAnswerError where the extension cannot be removed.
         """
@@ -82,13 +94,14 @@ class AnswerMessages:
             if self._filter is not None:
                 shown = self._filter.shown(content)
         except ValueError as error:
-            if self._rules.asked:
+            if self._asked:
                 raise UnreadableAnswerError(str(error)) from None
-        request = self._exchange.request
-        if request is None:
-            return shown, None, ""
         try:
             fields = as_json(decoded(self._method.response_type, content)) or unknown_fields(content)
         except ValueError as error:
-            return shown, None, str(error)
-        return shown, read_answer(orjson.dumps(fields), request, in_stream=self._method.streams, payload=fields), ""
+            self._unread(error)
+            return shown, None
+        return shown, read_answer(orjson.dumps(fields), request, in_stream=self._method.streams, payload=fields)
+
+    def _unread(self, why: ValueError) -> None:
+        self._exchange.stop_reading("unreadable_message", f"a message of the agent cannot be read: {why}")

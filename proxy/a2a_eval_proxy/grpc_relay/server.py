@@ -9,10 +9,9 @@ from h2.errors import ErrorCodes
 from ..net.client_limits import ClientLimits
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Fields, Headers, Http2Stream, regular, size_of
+from ..net.http2_streams import Fields, Headers, Http2Stream, size_of
 from ..relay.client_request import RelayContext
 from .agent import GrpcAgent
-from .call_record import CallRecord
 from .relayed_call import RelayedCall
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ class GrpcPort(StreamHandler):
 
     async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         pseudo = dict(head.fields)
-        path = pseudo.get(b":path")
-        if not path or not pseudo.get(b":method"):
+        if not (pseudo.get(b":path") and pseudo.get(b":method")):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
             return
         most = self.limits.max_header_bytes
@@ -42,8 +40,7 @@ class GrpcPort(StreamHandler):
             stream.send_headers(self.refusal(head, f"the header exceeds {most} bytes (limits.header_bytes)"), end=True)
             return
         client: tuple[str, int] = ends["client"] or ("", 0)
-        record = CallRecord(self._relay.metrics, self._telemetry, path.decode("latin-1"), regular(head.fields), client)
-        await RelayedCall(self._relay, self.agent, stream, path, client[0], record).run(head)
+        await RelayedCall(self._relay, self.agent, stream, head, client, self._telemetry).run(head)
 
     def refusal(self, head: Headers, message: str) -> Fields:
         return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))

@@ -103,11 +103,11 @@ async def with_own_urls(registry: WebhookRegistry, method: A2AMethod, data: byte
     return bytes(message.SerializeToString())
 
 
-def refusal_of(method: A2AMethod, error: RefusedWebhookError) -> Fields:
-    """The trailers with an error of A2A, as of an agent (1.0: section 10.6)."""
+def refusal_of(error: RefusedWebhookError, *, legacy: bool) -> Fields:
+    """The trailers with an error of A2A, as of an agent (1.0: section 10.6). `legacy`: of protocol 0.3."""
     problem, message = error.problem, str(error)
     code = GrpcStatus[problem.status]
-    if method.legacy:  # the error is named in the status message
+    if legacy:  # the error is named in the status message
         unsupported = problem is PUSH_NOT_SUPPORTED
         name = "PushNotificationNotSupportedError" if unsupported else "InvalidParamsError"
         return ending(GrpcStatus.UNIMPLEMENTED if unsupported else code, f"{name}: {message}")

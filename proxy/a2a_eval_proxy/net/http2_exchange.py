@@ -128,7 +128,7 @@ class StreamExchange(ClientExchange):
                     if isinstance(event, Data):
                         stream.taken(event.size)
                         left -= event.size
-                    self._ended = not isinstance(event, Data) or event.ended
+                    self._ended = event.ended
         except TimeoutError:
             pass  # the stream is reset
 
@@ -147,7 +147,7 @@ class StreamExchange(ClientExchange):
             if isinstance(event, Data):
                 parts.append(event.content)
                 stream.taken(event.size)
-            self._ended = not isinstance(event, Data) or event.ended
+            self._ended = event.ended
         if self._done.is_set():
             return {"type": "http.disconnect"}
         self._told = self._ended

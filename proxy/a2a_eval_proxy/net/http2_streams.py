@@ -100,6 +100,7 @@ class Reset(NamedTuple):
 
     code: int
     reason: str = ""
+    ended: bool = True
 
 
 Event = Headers | Data | Reset
