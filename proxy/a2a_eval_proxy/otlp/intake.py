@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
+from ..errors import log_once
 from .decoding import (
     TOO_MUCH,
     BodyError,
@@ -120,7 +121,6 @@ class Intake:
         self._body_timeout_s = body_timeout_s
         self._bodies = BodyMemory(_BODIES * max_bytes)
         self._one_large = asyncio.Lock()
-        self._reported: set[str] = set()
 
     async def answer(
         self, signal: Signal, parts: AsyncIterable[bytes], unpack: Callable[[bytes], Packed], size: int = 0
@@ -176,12 +176,7 @@ class Intake:
             try:
                 rejected = await self._sink.take(request, size_bytes)
             except Exception as error:
-                problem = f"{type(error).__name__} in {signal.path}"
-                if problem not in self._reported:
-                    self._reported.add(problem)
-                    logger.exception(
-                        "taking a request at %s failed; the next failures of this kind are not logged", signal.path
-                    )
+                log_once(logger, f"taking a request at {signal.path} failed; it is not logged again", error)
                 raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
         if rejected:
             self._sink.lost(_NAMELESS)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from ..errors import log_once
+
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,14 +60,10 @@ class ProblemLog:
 SCOPE = "a2a_eval_proxy"
 """Instrumentation scope of all we export. Such telemetry is ours, and contains nothing of what an agent did."""
 
-_reported: set[str] = set()
-
 
 def report(error: Exception) -> None:
-    """Log what failed in telemetry, once: with the same traffic it fails again and again."""
-    if repr(error) not in _reported and len(_reported) < 100:
-        _reported.add(repr(error))
-        logger.error("telemetry failed; traffic and evaluation are not affected", exc_info=error)
+    """See `log_once`."""
+    log_once(logger, "telemetry failed; traffic and evaluation are not affected", error)
 
 
 def never_raises(function: Callable[P, T]) -> Callable[P, T | None]:

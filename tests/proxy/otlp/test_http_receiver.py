@@ -195,7 +195,7 @@ async def test_other_paths_and_methods(sink, client):
 
 async def test_a_sink_that_raises_is_told_to_the_sender_and_logged_once(sink, client, caplog):
     def fail():
-        raise KeyError("bug")
+        raise KeyError("bug behind HTTP")
 
     sink.fail = fail
     async with receiver(sink) as url:
