@@ -432,4 +432,3 @@ class CheckOptions(AgentClientOptions):
 
 class DemoOptions(Options):
     keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.")
-    three_agents: bool = option(types.FLAG, "Three agents that ask each other, in place of one.", alias="--agents")

@@ -167,12 +167,11 @@ def worker(options: WorkerOptions) -> None:
 def demo(options: DemoOptions) -> None:
     """Show a sample agent behind the proxy, in one process.
 
-    Clients talk to the agent through the proxy, which shows and scores its tool calls, and writes a report. With
-    --agents, one of three agents that ask each other makes a mistake that its answer hides, and the tree shows.
+    Clients talk to the agent through the proxy, which shows and scores its tool calls, and writes a report.
     """
-    from ..demo.story import tell, tell_of_agents
+    from ..demo.story import tell
 
-    run_async((tell_of_agents if options.three_agents else tell)(options.keep, console=wide_console()))
+    run_async(tell(options.keep, console=wide_console()))
 
 
 @command(McpOptions)

@@ -1,4 +1,4 @@
-"""`demo`: a sample agent, the proxy in front, a suite's traffic and the results, in one process."""
+"""`demo`: a sample agent, the proxy in front, the traffic of an ordinary client and the results, in one process."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.helpers import new_text_message
+from a2a.types import Role, SendMessageRequest
+from a2a_tool_capture import TaskMerger
+from a2a_tool_capture.wire import INTERRUPTED_STATES
+from google.protobuf.json_format import MessageToDict
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from tool_call_evaluators.agent_tree import totals
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.tree import tree_lines
 from tool_call_evaluators.suite import Case, Suite, load_suite
 from tool_call_evaluators.texts import score_text
 
-from ..app import RunningProxy, run_proxy
+from ..app import run_proxy
 from ..children import stop_signal
-from ..graph.trees import trees_of
 from ..runs.report_files import publish_report
 from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
@@ -32,11 +34,38 @@ from ..runs.tables import passed, turn_table
 from ..settings import Settings
 from ..settings.options import load
 from .agent import run_agent
-from .client import CASE_HEADER, send_suite
-from .desk import ORCHESTRATOR, ORDERS, REFUNDS, running_desk
+
+CASE_HEADER = "A2A-Eval-Case"
+
+
+async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMerger]]:
+    """Hold every conversation of `suite` with the agent behind `url`; yields the case and the answer of each turn.
+
+    Raises the SDK's A2AError if the agent cannot be reached.
+    """
+    async with httpx.AsyncClient(timeout=httpx.Timeout(60.0), trust_env=False) as http:
+        client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(url)
+        for case in suite.cases:
+            context_id = task_id = None
+            for turn in case.turns:
+                answer = await send(client, turn.user, {CASE_HEADER: case.id}, context_id, task_id)
+                context_id = answer.context_id
+                task_id = answer.task_id if answer.state in INTERRUPTED_STATES else None
+                yield case, answer
+
+
+async def send(
+    client: Client, text: str, headers: Mapping[str, str], context_id: str | None = None, task_id: str | None = None
+) -> TaskMerger:
+    message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
+    context = ClientCallContext(service_parameters=dict(headers))
+    answer = TaskMerger()
+    async for event in client.send_message(SendMessageRequest(message=message), context=context):
+        answer.feed(MessageToDict(event))
+    return answer
+
 
 SUITE = Path(__file__).with_name("suite.yaml")
-AGENTS_SUITE = Path(__file__).with_name("agents.yaml")
 RUN = "demo"
 STORE = "turns.db"
 FLUSH_TIMEOUT_S = 30.0
@@ -50,18 +79,18 @@ async def tell(keep: bool, *, console: Console) -> None:
     Failing cases are intended. Store, export and report stay in a new temporary folder. Raises ListenError if no port
     is free.
     """
-    suite, folder = load_suite(SUITE), _folder()
+    suite, folder = load_suite(SUITE), Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-demo-"))
+    own = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": "off", "store": str(folder / STORE), "run": RUN}
     async with (
         run_agent(folder / "shop.db") as agent_url,
-        _running_proxy(folder, upstream=agent_url, suite=str(SUITE)) as proxy,
+        run_proxy(load(Settings, {**own, "upstream": agent_url, "suite": str(SUITE)})) as proxy,
     ):
         console.print(f"Sample agent: {agent_url}   proxy: {proxy.url}", soft_wrap=True)
         seen = await _traffic(proxy.url, suite, console)
-        turns = await _finished(proxy, RUN)
-        _summarize(turns, suite, seen, sum(len(turn["tool_calls"]) for turn in turns), console)
-        _say_what_failed(
-            "The agent has weaknesses on purpose; finding them is what the evaluators are for.", turns, console
-        )
+        await proxy.flush(FLUSH_TIMEOUT_S)
+        # In the order of their starts: one that continues a task is stored a little later.
+        turns = sorted(await proxy.turns(run=RUN), key=lambda turn: str(turn["started_at"]))
+        _summarize(turns, suite, seen, console)
         if not keep:
             _by_hand(suite, console)
         await _write(folder, judge_turns(suite, turns, {}, RUN).report, console)
@@ -72,71 +101,6 @@ async def tell(keep: bool, *, console: Console) -> None:
   curl -s '{proxy.admin_url}/api/turns?run={RUN}&limit=1'""",
                 console,
             )
-
-
-async def tell_of_agents(keep: bool, *, console: Console) -> None:
-    """Run the demo of three agents that ask each other, as the demo of one."""
-    suite, folder, run = load_suite(AGENTS_SUITE), _folder(), f"{RUN}-{ORCHESTRATOR}"
-    async with running_desk(folder / "shop.db") as desk:
-        agents = {name: {"upstream": url} for name, url in desk.urls.items()}
-        agents[ORCHESTRATOR]["suite"] = str(AGENTS_SUITE)
-        async with _running_proxy(folder, agents=agents) as proxy:
-            desk.entrance = proxy.url
-            console.print(
-                f"Three agents behind one proxy, {proxy.url}/agents: {ORCHESTRATOR} asks {ORDERS} and {REFUNDS}, and "
-                f"{REFUNDS} asks {ORDERS}.",
-                soft_wrap=True,
-            )
-            seen = await _traffic(desk.address(ORCHESTRATOR), suite, console)
-            turns = await _finished(proxy, run)
-            trees = await trees_of(proxy.store, [turn["turn_id"] for turn in turns])
-            _summarize(turns, suite, seen, sum(totals(tree).tool_calls for tree in trees.values()), console)
-            failed = [turn for turn in turns if not passed(turn)]
-            for turn in failed:
-                lines = "\n  ".join(tree_lines(trees[turn["turn_id"]], turn["turn_id"]))
-                console.print(
-                    f"\n{turn['case_id']}: the answer looks right.\n\n"
-                    f"  user:   {turn['user_text']}\n  answer: {turn['response_text']}\n\n  {lines}",
-                    markup=False,
-                    soft_wrap=True,
-                )
-            _say_what_failed(f"{REFUNDS} has a fault on purpose, which only the tree shows.", turns, console)
-            report = replace(judge_turns(suite, turns, {}, run).report, trees=trees)
-            await _write(folder, report, console)
-            if not keep:
-                program, _ = _programs()
-                console.print(f"Pages:  {program} ui --store {folder / STORE}", markup=False, soft_wrap=True)
-            if keep:
-                pages = "\n".join(f"  {proxy.admin_url}/turns/{turn['turn_id']}" for turn in failed)
-                await _stay(
-                    f"""curl -s {proxy.url}/agents
-  {_curl_message(desk.address(ORCHESTRATOR), suite.cases[0])}
-  curl -s '{proxy.admin_url}/api/turns?run={run}&limit=1'
-
-In a browser, the turn that failed, with its tree; follow it to {REFUNDS}, and compare the amount that it was asked for
-with the one that it refunded.
-
-{pages}""",
-                    console,
-                )
-
-
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-demo-"))
-
-
-@asynccontextmanager
-async def _running_proxy(folder: Path, **agents: Any) -> AsyncIterator[RunningProxy]:
-    ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": "off"}
-    settings = load(Settings, {**ports, "store": str(folder / STORE), "run": RUN, **agents})
-    async with run_proxy(settings) as proxy:
-        yield proxy
-
-
-async def _finished(proxy: RunningProxy, run: str) -> list[Turn]:
-    """The turns of a run, scored, in the order of their starts: one that continues a task is stored a little later."""
-    await proxy.flush(FLUSH_TIMEOUT_S)
-    return sorted(await proxy.turns(run=run), key=lambda turn: str(turn["started_at"]))
 
 
 async def _write(folder: Path, report: Report, console: Console) -> None:
@@ -160,7 +124,8 @@ async def _traffic(url: str, suite: Suite, console: Console) -> int:
     return seen
 
 
-def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, captured: int, console: Console) -> None:
+def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, console: Console) -> None:
+    captured = sum(len(turn["tool_calls"]) for turn in turns)
     failed = [turn for turn in turns if not passed(turn)]
     console.print(
         f"An ordinary A2A client had {len(suite.cases)} conversations through the proxy, {len(turns)} turns. It was "
@@ -168,12 +133,10 @@ def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, captured: int, co
         f"{len(turns) - len(failed)} passed, {len(failed)} failed.\n"
     )
     console.print(turn_table(turns))
-
-
-def _say_what_failed(why: str, turns: Sequence[Turn], console: Console) -> None:
-    failed = [turn for turn in turns if not passed(turn)]
     if failed:
-        console.print(f"\n{why} What failed, and why:")
+        console.print(
+            "\nThe agent has weaknesses on purpose; finding them is what the evaluators are for. What failed, and why:"
+        )
     for turn in failed:
         for result in turn["evaluations"]:
             if not result["passed"]:

@@ -20,15 +20,14 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from a2a_eval_proxy.demo.agent import served
+from a2a_eval_proxy.demo.story import send
+from a2a_eval_proxy.demo.tools import Shop, Tool, ToolError
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-from .agent import served
-from .client import send
-from .tools import Shop, Tool, ToolError
 
 ORCHESTRATOR, ORDERS, REFUNDS = "orchestrator", "orders", "refunds"
 
