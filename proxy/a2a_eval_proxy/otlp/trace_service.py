@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -24,23 +24,9 @@ from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .spans import logs_from_proto, spans_from_proto
 
-_PART_SPANS, _MAX_PART_SPANS_OF_TRACE = 200, 2_000
+_AT_ONCE, _AT_ONCE_OF_TRACE = 200, 2_000
 """Spans passed to the trace book in one iteration of the event loop (a few milliseconds). More for spans of one trace:
 a turn is complete when its root span arrives, which may precede other spans in the batch."""
-
-
-def _parts(records: Iterable[Span | LogEvent]) -> list[list[Span | LogEvent]]:
-    """Splits records into parts that keep those of one trace together."""
-    by_trace: defaultdict[str, list[Span | LogEvent]] = defaultdict(list)
-    for record in records:
-        by_trace[record.trace_id].append(record)
-    parts: list[list[Span | LogEvent]] = [[]]
-    for members in by_trace.values():
-        for start in range(0, len(members), _MAX_PART_SPANS_OF_TRACE):
-            if len(parts[-1]) >= _PART_SPANS:
-                parts.append([])
-            parts[-1] += members[start : start + _MAX_PART_SPANS_OF_TRACE]
-    return parts
 
 
 class Tracing(TurnListener):
@@ -139,11 +125,20 @@ class Tracing(TurnListener):
         Returns once the trace book has them, with the number of spans without valid ids.
         """
         records, rejected = await self._loop.run_in_executor(self._reading, _read, request)
-        parts = _parts(record for record in records if record.scope != SCOPE)  # our own are not evidence
-        for part in parts:
-            self._metrics.spans += sum(isinstance(record, Span) for record in part)
-            self._book.add(part, size_bytes // len(parts), CLOCK.now())
-            await asyncio.sleep(0)
+        by_trace: dict[str, list[Span | LogEvent]] = {}
+        for record in records:
+            if record.scope != SCOPE:  # our own are not evidence
+                by_trace.setdefault(record.trace_id, []).append(record)
+        passed_on = 0
+        for members in by_trace.values():
+            for start in range(0, len(members), _AT_ONCE_OF_TRACE):
+                part = members[start : start + _AT_ONCE_OF_TRACE]
+                self._metrics.spans += sum(isinstance(record, Span) for record in part)
+                self._book.add(part, size_bytes * len(part) // len(records), CLOCK.now())
+                passed_on += len(part)
+                if passed_on >= _AT_ONCE:
+                    passed_on = 0
+                    await asyncio.sleep(0)
         self._metrics.spans_dropped += rejected
         return rejected
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from a2a_tool_capture.spans.literals import is_placeholder
 from a2a_tool_capture.spans.model import Span
@@ -28,40 +27,35 @@ HINTS: Mapping[str, str] = {
             "a2a.context_id",
             "arksim.conversation_id",
         ),
-        "conversation_ids",
+        "conversation_id",
     ),
-    **dict.fromkeys(("a2a.task.id", "a2a.task_id"), "task_ids"),
+    **dict.fromkeys(("a2a.task.id", "a2a.task_id"), "task_id"),
 }
-"""Attribute of a span or of its resource, and the field of `Hints` it fills."""
+"""Attribute of a span or of its resource, and the field of a turn that it names.
+
+Conversation is whatever the agent's libraries call conversation, session, thread or (A2A) context: the GenAI
+conventions ask for the A2A contextId, but many put an id of their own.
+"""
+
+Key = tuple[str, str]
+"""The name of a field of a turn, `trace_id`, `task_id` or `conversation_id`, and its value."""
 
 
-@dataclass(slots=True)
-class Hints:
-    """The ids that the spans of a trace bear; mostly none or one.
+def keys_named(spans: Sequence[Span], known: Mapping[str, str] = HINTS) -> set[Key]:
+    """The ids in the attributes `known` of `spans` and their resources.
 
-    `conversation_ids` are whatever the agent's libraries call conversation, session, thread or (A2A) context: the
-    GenAI conventions ask for the A2A contextId, but many put an id of their own.
+    An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
+    Blank ids, placeholders, and ids that are neither strings nor numbers do not count.
     """
-
-    conversation_ids: set[str] = field(default_factory=set)
-    task_ids: set[str] = field(default_factory=set)
-
-    def add(self, spans: Sequence[Span], known: Mapping[str, str] = HINTS) -> set[str]:
-        """Add the ids in the attributes `known` of `spans` and their resources; returns these ids.
-
-        An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
-        Blank ids, placeholders, and ids that are neither strings nor numbers do not count.
-        """
-        found = set()
-        resources = {id(span.resource): span.resource for span in spans}
-        for attributes in (*(span.attributes for span in spans), *resources.values()):
-            for key in attributes.keys() & known.keys():
-                value = attributes[key]
-                text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-                if text and not is_placeholder(text):
-                    getattr(self, known[key]).add(text)
-                    found.add(text)
-        return found
+    found = set()
+    resources = {id(span.resource): span.resource for span in spans}
+    for attributes in (*(span.attributes for span in spans), *resources.values()):
+        for name in attributes.keys() & known.keys():
+            value = attributes[name]
+            text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+            if text and not is_placeholder(text):
+                found.add((known[name], text))
+    return found
 
 
 def root_ended(spans: Iterable[Span], parents: Collection[str] = ()) -> bool:

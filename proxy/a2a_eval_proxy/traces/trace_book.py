@@ -21,7 +21,7 @@ from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
-from .correlation_hints import HINTS, root_ended
+from .correlation_hints import HINTS, Key, keys_named, root_ended
 from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
@@ -57,19 +57,17 @@ class TraceBook:
     ) -> None:
         self._on_changed = on_changed
         self._max_bytes = max_bytes
-        self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_ids")}
+        self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_id")}
         self._turns: OrderedDict[str, TurnEntry] = OrderedDict()
-        self._by_trace: dict[str, list[TurnEntry]] = {}
-        self._by_task: dict[str, list[TurnEntry]] = {}
-        self._by_conversation: dict[str, list[TurnEntry]] = {}
+        self._by_key: dict[Key, list[TurnEntry]] = {}
         self._open: dict[str, TurnEntry] = {}
         self._ended: list[tuple[float, str]] = []
         """Start and id of every turn that has ended, by start."""
         self._longest_s = 0.0
         self._traces: OrderedDict[str, TraceEntry] = OrderedDict()
         self._unknown: OrderedDict[str, TraceEntry] = OrderedDict()
-        self._naming: dict[str, dict[str, TraceEntry]] = {}
-        """Traces whose turns are not certain, by the ids they name, by trace id."""
+        self._naming: dict[Key, dict[str, TraceEntry]] = {}
+        """Traces whose turns are not certain, by what they name, by trace id."""
         self._waiting: dict[str, TraceEntry] = {}
         """Traces that name a turn that ended before they began, while another open turn may yet get that name."""
         self._bytes = 0
@@ -86,7 +84,7 @@ class TraceBook:
         self._index(known)
         trace = self._traces.get(turn.trace_id)
         if trace is not None:
-            self._attach(trace, self._by_trace[turn.trace_id], Correlation.TRACE_ID)
+            self._attach(trace, self._by_key["trace_id", turn.trace_id], Correlation.TRACE_ID)
         if len(self._turns) > MAX_TURNS:
             self._forget(next(iter(self._turns.values())))
 
@@ -104,7 +102,7 @@ class TraceBook:
         insort(self._ended, (turn.started_at, turn.turn_id))
         self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)
         self._index(known)
-        named = [trace for identifier in known.ids for trace in self._naming.get(identifier, {}).values()]
+        named = [trace for key in known.keys for trace in self._naming.get(key, {}).values()]
         waiting, self._waiting = self._waiting, {}
         for trace in {**waiting, **{trace.trace_id: trace for trace in named}}.values():
             self._locate(trace)
@@ -177,21 +175,17 @@ class TraceBook:
     # ── spans ───────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, records: Sequence[Span | LogEvent], size_bytes: int, now: float) -> None:
-        """Take a batch, of any traces, in any order, perhaps repeated. `size_bytes` is what it took on the wire."""
-        by_trace: dict[str, list[Span | LogEvent]] = {}
-        for record in records:
-            by_trace.setdefault(record.trace_id, []).append(record)
-        for trace_id, members in by_trace.items():
-            trace = self._trace(trace_id, now)
-            held = len(trace.spans) + len(trace.logs)
-            shows = self._take(trace, members)
-            new = len(trace.spans) + len(trace.logs) - held
-            self._grow(trace, new * (_SPAN_BYTES + _GROWTH * size_bytes // len(records)))
-            self._locate(trace)
-            for known in trace.turns:
-                self._on_changed(known.turn, shows)
-                if shows:
-                    self._tell_contesting(known)
+        """Take records of one trace, in any order, perhaps repeated. `size_bytes` is what they took on the wire."""
+        trace = self._trace(records[0].trace_id, now)
+        held = len(trace.spans) + len(trace.logs)
+        shows = self._take(trace, records)
+        new = len(trace.spans) + len(trace.logs) - held
+        self._grow(trace, new * (_SPAN_BYTES + _GROWTH * size_bytes // len(records)))
+        self._locate(trace)
+        for known in trace.turns:
+            self._on_changed(known.turn, shows)
+            if shows:
+                self._tell_contesting(known)
         while self._bytes > self._max_bytes and self._drop_oldest():
             pass
 
@@ -217,14 +211,14 @@ class TraceBook:
 
     def _index(self, known: TurnEntry) -> None:
         turn = known.turn
-        for index, key in (
-            (self._by_trace, turn.trace_id),
-            (self._by_task, turn.task_id),
-            (self._by_conversation, turn.conversation_id),
+        for key in (
+            ("trace_id", turn.trace_id),
+            ("task_id", turn.task_id),
+            ("conversation_id", turn.conversation_id),
         ):
-            if key and known not in (same := index.setdefault(key, [])):
-                same.append(known)
-                known.ids.add(key)
+            if key[1] and key not in known.keys:
+                self._by_key.setdefault(key, []).append(known)
+                known.keys.add(key)
 
     def _trace(self, trace_id: str, now: float) -> TraceEntry:
         trace = self._traces.get(trace_id)
@@ -241,7 +235,7 @@ class TraceBook:
         """Find the turns of a trace, unless they are known for certain already."""
         if trace.certain:
             return
-        if named := self._by_trace.get(trace.trace_id):
+        if named := self._by_key.get(("trace_id", trace.trace_id)):
             self._attach(trace, named, Correlation.TRACE_ID)
         elif hinted := self._hinted(trace):
             if len(hinted) == 1:
@@ -281,23 +275,23 @@ class TraceBook:
         trace.shows_work = trace.shows_work or shows
         trace.conversion = None
         if not trace.certain:
-            for identifier in trace.hints.add(spans, self._hints):
-                self._naming.setdefault(identifier, {})[trace.trace_id] = trace
+            for key in keys_named(spans, self._hints):
+                trace.named.add(key)
+                self._naming.setdefault(key, {})[trace.trace_id] = trace
         return shows
 
     def _unname(self, trace: TraceEntry) -> None:
-        for identifier in trace.hints.conversation_ids | trace.hints.task_ids:
-            others = self._naming.get(identifier, {})
+        for key in trace.named:
+            others = self._naming.get(key, {})
             others.pop(trace.trace_id, None)
             if not others:
-                self._naming.pop(identifier, None)
+                self._naming.pop(key, None)
 
     def _hinted(self, trace: TraceEntry) -> list[TurnEntry]:
         """The turn whose task or conversation the trace names, of each agent that has one; none where another may
         follow."""
-        hints = trace.hints
-        for index, ids in ((self._by_task, hints.task_ids), (self._by_conversation, hints.conversation_ids)):
-            found = [known for identifier in ids for known in index.get(identifier, ())]
+        for name in ("task_id", "conversation_id"):
+            found = [known for key in trace.named if key[0] == name for known in self._by_key.get(key, ())]
             if not found:
                 continue
             start_s = trace.start_s
@@ -390,13 +384,10 @@ class TraceBook:
         self._turns.pop(turn.turn_id, None)
         if self._open.pop(turn.turn_id, None) is None:
             del self._ended[bisect_left(self._ended, (turn.started_at, turn.turn_id))]
-        for index in (self._by_trace, self._by_task, self._by_conversation):
-            for key in known.ids:
-                others = [other for other in index.get(key, ()) if other is not known]
-                if others:
-                    index[key] = others
-                else:
-                    index.pop(key, None)
+        for key in known.keys:
+            self._by_key[key].remove(known)
+            if not self._by_key[key]:
+                del self._by_key[key]
         for trace in list(known.traces):
             trace.turns.remove(known)
             known.traces.remove(trace)

@@ -14,7 +14,7 @@ from a2a_tool_capture.spans.tool_calls import Conversion, tool_calls
 
 from ..protocol.trace_state import turn_named
 from ..turn import Turn
-from .correlation_hints import Hints
+from .correlation_hints import Key
 
 SKEW_S = 0.05
 """Maximum difference of the agent's clock and the proxy's when spans are assigned by time; seconds."""
@@ -52,8 +52,8 @@ class TurnEntry:
     turn: Turn
     closed_at: float | None = None
     traces: list[TraceEntry] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
-    """Trace, task and conversation by which traces find it."""
+    keys: set[Key] = field(default_factory=set)
+    """By which traces find it."""
     contested: set[str] = field(default_factory=set)
     """Ids of traces that may be another turn's as well."""
     lost: str = ""
@@ -75,8 +75,8 @@ class TraceEntry:
     turns: list[TurnEntry] = field(default_factory=list)
     by: Correlation | None = None
     contested_by: dict[TurnEntry, None] = field(default_factory=dict)
-    hints: Hints = field(default_factory=Hints)
-    """Tasks and conversations by which it may be found."""
+    named: set[Key] = field(default_factory=set)
+    """Tasks and conversations that its spans name."""
     shows_work: bool = False
     conversion: Conversion | None = None
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.correlation_hints import HINTS, Hints, root_ended
+from a2a_eval_proxy.traces.correlation_hints import HINTS, Key, keys_named, root_ended
 from a2a_tool_capture.spans.model import KIND_SERVER, Span
 from golden.spans.building import OTHER_TRACE, TRACE, a_span
 from golden.spans.fixtures import fixtures
@@ -14,15 +13,13 @@ from golden.spans.fixtures import fixtures
 REMOTE = "00f067aa0ba902b7"
 
 
-def hints_of(spans: Sequence[Span]) -> Hints:
-    hints = Hints()
-    hints.add(spans)
-    return hints
+def conversations(keys: set[Key]) -> set[str]:
+    return {value for name, value in keys if name == "conversation_id"}
 
 
 def test_recordings_tell_their_conversation() -> None:
     told = {one.name: one.expected.get("conversation_attributes", {}).values() for one in fixtures()}
-    read = {one.name: hints_of(one.spans).conversation_ids for one in fixtures()}
+    read = {one.name: conversations(keys_named(one.spans)) for one in fixtures()}
 
     assert any(told.values())
     assert not [name for name, ids in told.items() if not set().union(*ids) <= read[name]]
@@ -34,12 +31,12 @@ def test_any_span_of_a_trace_speaks_for_it() -> None:
         a_span(2, {"gen_ai.conversation.id": "ctx-1", "a2a.task.id": "task-1"}),
     ]
 
-    assert hints_of(spans) == Hints(conversation_ids={"ctx-1"}, task_ids={"task-1"})
+    assert keys_named(spans) == {("conversation_id", "ctx-1"), ("task_id", "task-1")}
 
 
-def test_every_hint_fills_its_field() -> None:
-    filled = {attribute: hints_of([a_span(1, {attribute: "id-1"})]) for attribute in HINTS}
-    assert filled == {attribute: Hints(**{name: {"id-1"}}) for attribute, name in HINTS.items()}
+def test_every_hint_names_its_field() -> None:
+    named = {attribute: keys_named([a_span(1, {attribute: "id-1"})]) for attribute in HINTS}
+    assert named == {attribute: {(name, "id-1")} for attribute, name in HINTS.items()}
 
 
 def test_several_ids_are_kept_and_the_resource_is_heard() -> None:
@@ -49,12 +46,12 @@ def test_several_ids_are_kept_and_the_resource_is_heard() -> None:
         Span(TRACE, "2" * 16, attributes={"a2a.context.id": "a", "session.id": 7}, resource=resource),
     ]
 
-    assert hints_of(spans).conversation_ids == {"7", "a", "b"}
+    assert conversations(keys_named(spans)) == {"7", "a", "b"}
 
 
 @pytest.mark.parametrize("value", ["", "  ", None, True, ["a"], "<not specified>", 1.5])
 def test_what_is_no_id_is_none(value: Any) -> None:
-    assert hints_of([a_span(1, {"session.id": value})]) == Hints()
+    assert keys_named([a_span(1, {"session.id": value})]) == set()
 
 
 @pytest.mark.parametrize(

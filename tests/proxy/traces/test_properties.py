@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from a2a_eval_proxy.traces.correlation_hints import Hints, root_ended
+from a2a_eval_proxy.traces.correlation_hints import keys_named, root_ended
 from a2a_tool_capture.spans.grouping import Lineage, group
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.observations import read_span
@@ -132,7 +132,7 @@ def test_there_are_at_most_as_many_calls_as_tool_spans_where_no_messages_are(spa
 def test_hints_never_raise(spans: list[Span]) -> None:
     root_ended(spans)
     root_ended(spans, ["1" * 16])
-    Hints().add(spans)
+    keys_named(spans)
 
 
 @given(fixture=st.sampled_from(fixtures()), random=st.randoms(use_true_random=False))
