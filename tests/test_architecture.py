@@ -116,7 +116,6 @@ LAYERS = {
         "cli | pytest_plugin",
         "demo | testing",
         "app | worker",
-        "agent_line",
         "ui",
         "admin | check | doctor | serving",
         "runs",

@@ -1,4 +1,7 @@
-"""The composition root: the parts of a proxy, built and started from the first to the last, stopped in reverse."""
+"""The composition root: the parts of a proxy, built and started from the first to the last, stopped in reverse.
+
+`run_proxy` builds what all agents share, `AgentLine` what each has of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,20 @@ import asyncio
 import heapq
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.suite import SuiteError
 
-from .admin.agent_report import AgentReport, recent_turns
+from .admin.agent_report import AgentReport, AgentWatch, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
 from .admin.tokens import AdminTokens
-from .agent_line import AgentLine, run_in
 from .body_memory import BodyMemory
+from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
 from .memory import share
@@ -31,11 +34,14 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
+from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers
 from .relay.wire_log import WireExchange
 from .runs.live_runs import LiveRuns
-from .scoring.agent_scoring import Scoring, Scorings
-from .scoring.pipeline import Pipeline
+from .scoring.agent_scoring import Scoring, Scorings, judge_budget
+from .scoring.pipeline import QUEUE_BYTES, Pipeline
+from .serving.agent_capture import AgentCapture
+from .serving.agent_relay import AgentRelay
 from .serving.data_port import DataPort
 from .settings import Settings
 from .settings.settings import Agent
@@ -45,8 +51,12 @@ from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
-from .telemetry.turn_listener import TurnListener
+from .telemetry.turn_events import TurnEvents
+from .telemetry.turn_listener import TurnListener, TurnListeners
 from .ui.site import Site
+
+if TYPE_CHECKING:
+    from .telemetry.provider import Telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +147,8 @@ async def run_proxy(
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, [line.pipeline for line in lines], stack)
         _warn_of_unknown_agents(proxy.lines)
-        run_in(stack, _expire(proxy, metrics))
-        run_in(stack, _prune(store, settings))
+        _run_in(stack, _expire(proxy, metrics))
+        _run_in(stack, _prune(store, settings))
         for line in lines:
             line.start(stack)
         await proxy.serving.open(stack)
@@ -147,6 +157,107 @@ async def run_proxy(
         stack.callback(proxy.not_ready_any_more)
         proxy.ready()
         yield proxy
+
+
+class AgentLine:
+    """Captures the turns of one agent, stores and scores them. All its parts share one event loop."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        scoring: Scoring,
+        *,
+        parts: int,
+        store: Store,
+        metrics: Metrics,
+        bus: EventBus,
+        files: FileWatch,
+        bodies: BodyMemory,
+        callers: Callers,
+        tracing: Tracing | None,
+        telemetry: Telemetry | None,
+        listeners: Sequence[TurnListener],
+        traces_at: str | None,
+        keeps_open_turns: bool,
+    ) -> None:
+        """`scoring` is that of the agent, what follows that of all. `parts`: into how many the limits of memory are
+        divided, but for that of `bodies`. `traces_at`: where traces are received. Reads the files of TLS. Raises
+        ConfigError."""
+        settings, name, privacy = agent.settings, agent.name or None, scoring.privacy
+        self.agent = agent
+        self.scoring = scoring
+        self.status = AgentWatch(settings, files, traces_at)
+        budget = judge_budget(settings.judge_budget, agent.name)
+        scorer = scoring.scorer(store, budget) if settings.evaluate else None
+        self.events = TurnEvents(bus, privacy, scoring.cases.case_of)
+        evaluations = None if telemetry is None else telemetry.evaluations
+        heard = TurnListeners(*listeners, self.events, *filter(None, (tracing, evaluations)))
+        if tracing is not None and name is not None:
+            tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
+        self.pipeline = Pipeline(
+            store,
+            scoring.cases,
+            scorer,
+            heard,
+            metrics,
+            tracing,
+            privacy,
+            agent_name=name,
+            memory=QUEUE_BYTES // parts,
+        )
+        self._webhooks = None
+        if settings.push_mode == "relay":
+            self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
+        visibility = CallVisibility(
+            negotiate=settings.negotiate,
+            dialects=bool(settings.dialects),
+            logs=lambda: tracing is None or not tracing.heard(name),
+        )
+        self.capture = AgentCapture(
+            agent,
+            store,
+            self.pipeline,
+            heard,
+            visibility,
+            privacy,
+            metrics,
+            awaits=None if self._webhooks is None else self._webhooks.keeps_open,
+            keeps_open_turns=keeps_open_turns,
+            parts=parts,
+        )
+        self.relay = AgentRelay(
+            agent,
+            privacy,
+            files,
+            metrics,
+            None if telemetry is None else telemetry.requests.to(settings.upstream),
+            self.capture.book,
+            self._webhooks,
+            bodies,
+            wire_bytes=share(32) // parts,
+            callers=callers,
+        )
+
+    def start(self, stack: AsyncExitStack) -> None:
+        """Requests may come; see to what earlier processes left, until `stack` ends."""
+        self.capture.start()
+        if self._webhooks is not None:
+            stack.push_async_callback(self._webhooks.close)
+            _run_in(stack, self._webhooks.watch())
+
+    async def settled(self) -> None:
+        """Returns when every turn captured so far is done."""
+        await self.capture.settled()
+        await self.pipeline.drained()
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to publish what changes in open turns."""
+        self.capture.watch(live)
+
+    async def close(self) -> None:
+        """What is not scored stays pending."""
+        await self.pipeline.close()
+        await self.events.close()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -323,6 +434,13 @@ class RunningProxy(Control):
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
 
+def _run_in(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Do this in the background, until `stack` ends it."""
+    task = asyncio.get_running_loop().create_task(work)
+    stack.callback(task.cancel)
+    return task
+
+
 @contextmanager
 def _naming(agent: Agent) -> Iterator[None]:
     """An error in what one of several agents has of its own names it."""
@@ -350,7 +468,7 @@ async def _open_to_operators(
     if store.work is not None:
         backlog = BacklogWatch(store.work.backlog)
         sources.append(backlog.source)
-        run_in(stack, backlog.watch())
+        _run_in(stack, backlog.watch())
     registry = process_registry(*sources)
     admin = admin_app(proxy, registry, tokens, names, proxy.site.routes, proxy.site.access)
     tls = server_tls(TlsFiles.of(*settings.tls_of("admin")), files, "TLS of the admin port")
@@ -384,7 +502,7 @@ async def _open(store: Store, pipelines: Sequence[Pipeline], stack: AsyncExitSta
     error = await asyncio.to_thread(store.first_attempt, _STORE_WAIT_S)
     if error is not None and not error.may_pass:
         raise error
-    resuming = run_in(stack, _resume(pipelines, opened))
+    resuming = _run_in(stack, _resume(pipelines, opened))
     if error is None and store.health.problem is None:
         await resuming
 

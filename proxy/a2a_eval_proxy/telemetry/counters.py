@@ -87,7 +87,7 @@ class Metrics:
         """Count evaluation results in their JSON form, for one of several agents."""
         for result in results:
             judge = result["details"].get("judge")
-            requests = judge.get("requests", 0) if isinstance(judge, Mapping) else 0
+            requests = judge.get("requests", 0) if isinstance(judge, dict) else 0
             skipped = result["label"] == OVER_BUDGET
             self.evaluations[result["evaluator"], result["status"]] += 1
             self.judge_requests += requests
