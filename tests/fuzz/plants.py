@@ -332,15 +332,18 @@ def judge_budget(""",
         (
             Edit(
                 "relay.forwarder",
-                "            await relay.relay()",
+                "                await self._answer()",
                 """
-            async def planted() -> None:
-                await asyncio.sleep(0.05)
-                while (await client.receive())["type"] != "http.disconnect":
-                    pass
+                async def planted() -> None:
+                    await asyncio.sleep(0.05)
+                    try:
+                        while True:
+                            await client.exchange.read()
+                    except ClientLeftError:
+                        pass
 
-            self.planted = None if whole else asyncio.get_running_loop().create_task(planted())
-            await relay.relay()""",
+                self.planted = None if client.exchange.ended else asyncio.get_running_loop().create_task(planted())
+                await self._answer()""",
             ),
         ),
     ),

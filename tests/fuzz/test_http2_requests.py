@@ -46,25 +46,24 @@ def ends_what_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def loses_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    send = StreamExchange.send
+    write = StreamExchange.write
 
-    async def some(self: StreamExchange, message: Any) -> None:
-        body = message.get("body", b"")
-        await send(self, {**message, "body": body[:-1]} if len(body) > 50_000 else message)
+    async def some(self: StreamExchange, data: bytes, *, more: bool = True) -> None:
+        await write(self, data[:-1] if len(data) > 50_000 else data, more=more)
 
-    monkeypatch.setattr(StreamExchange, "send", some)
+    monkeypatch.setattr(StreamExchange, "write", some)
 
 
 def crosses_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
-    receive, last = StreamExchange.receive, [b""]
+    read, last = StreamExchange.read, [b""]
 
-    async def other(self: StreamExchange) -> Any:
-        message = await receive(self)
-        if len(message.get("body", b"")) == 100:
-            message["body"], last[0] = last[0] or message["body"], message["body"]
-        return message
+    async def other(self: StreamExchange) -> bytes:
+        body = await read(self)
+        if len(body) == 100:
+            body, last[0] = last[0] or body, body
+        return body
 
-    monkeypatch.setattr(StreamExchange, "receive", other)
+    monkeypatch.setattr(StreamExchange, "read", other)
 
 
 def drops_cookies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from .http1_requests import RequestError, RequestParser
 from .http1_responses import ResponseWriter, refusal
 from .http2_gate import PREFACE
 from .http2_server import Http2Connection, StreamHandler
-from .server_exchange import CLIENT, Application, ClientExchange, Message
+from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError
 
 logger = logging.getLogger(__name__)
 
@@ -211,8 +211,6 @@ class Http1Connection(ClientConnection):
 class Http1Exchange(ClientExchange):
     """A request over HTTP/1.1."""
 
-    _told = False
-    """Whether the application has the end of the body."""
     _response: ResponseWriter | None = None
     _waiter: asyncio.Future[None] | None = None
 
@@ -244,21 +242,21 @@ class Http1Exchange(ClientExchange):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def receive(self) -> Message:
+    async def read(self) -> bytes:
         connection, parser = self._connection, self._parser
         if self.expects_continue:
             self.expects_continue = False
             if not connection.closed:
                 connection.transport.write(_CONTINUE)
         while not (self.gone or self.complete):
-            if not self._told and (parser.body or parser.complete):
-                body, self._told = parser.take(), parser.complete
+            if not self.ended and (parser.body or parser.complete):
+                body, self.ended = parser.take(), parser.complete
                 if connection.held:
                     connection.taken()
-                return {"type": "http.request", "body": body, "more_body": not self._told}
+                return body
             self._waiter = connection.loop.create_future()
             await self._waiter
-        return {"type": "http.disconnect"}
+        raise ClientLeftError("the client has left")
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self.gone:

@@ -15,7 +15,7 @@ from .http1_requests import ASGI, RequestError, target_of
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
 from .http_messages import BODILESS
-from .server_exchange import CLIENT, Application, ClientExchange, Message
+from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
@@ -72,8 +72,7 @@ class StreamExchange(ClientExchange):
         self._stream = stream
         self._limits = limits
         self._ended = ended
-        self._told = False
-        """Whether the application has the end of the body."""
+        """Whether the end of the request's body has arrived."""
         self._expects_continue = False
         self._bodiless = False
         self._done = asyncio.Event()
@@ -134,10 +133,10 @@ class StreamExchange(ClientExchange):
 
     # ── ASGI ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def receive(self) -> Message:
+    async def read(self) -> bytes:
         stream = self._stream
         parts: list[bytes] = []
-        if self._told:
+        if self.ended:
             await self._done.wait()
         if self._expects_continue:
             self._expects_continue = False
@@ -149,9 +148,9 @@ class StreamExchange(ClientExchange):
                 stream.taken(event.size)
             self._ended = event.ended
         if self._done.is_set():
-            return {"type": "http.disconnect"}
-        self._told = self._ended
-        return {"type": "http.request", "body": b"".join(parts), "more_body": not self._ended}
+            raise ClientLeftError("the client has left")
+        self.ended = self._ended
+        return b"".join(parts)
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self.gone:

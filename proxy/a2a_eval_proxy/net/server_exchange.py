@@ -13,15 +13,19 @@ logger = logging.getLogger(__name__)
 CLIENT = "a2a_eval_proxy.client"
 """The ASGI extension of our server that is the `ClientExchange` of the request: `scope["extensions"][CLIENT]`."""
 
-WHOLE_RESPONSE = "http.response.whole"
-"""An ASGI message of our server: status, headers that frame the body (if the response has one), and the whole body."""
-
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Message = MutableMapping[str, Any]
 
 
+class ClientLeftError(ConnectionError):
+    """There is nobody to read from: the client has left, or has its response."""
+
+
 class ClientExchange(ABC):
-    """Runs the ASGI application for one request. What it sends after the client has left is ignored."""
+    """Runs the ASGI application for one request. What it sends after the client has left is ignored.
+
+    The relay calls `read`, `begin` and `write`; for other applications, ASGI's `receive` and `send` stand in front.
+    """
 
     gone = False
     """Whether the client has left, or gets no response."""
@@ -29,10 +33,12 @@ class ClientExchange(ABC):
     """Whether the response has begun."""
     complete = False
     """Whether the response was sent to its end."""
+    ended = False
+    """Whether `read` has returned the end of the request's body."""
     work: asyncio.Task[None] | None = None
     """What responds to the request."""
     cancels = False
-    """Whether `work` is cancelled when the client leaves: `receive` reports that too, but returns the body, and is not
+    """Whether `work` is cancelled when the client leaves: `read` reports that too, but returns the body, and is not
     called by an upload under back-pressure."""
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
@@ -67,15 +73,19 @@ class ClientExchange(ABC):
         if self.gone:
             self.disconnect()
 
+    async def receive(self) -> Message:
+        try:
+            body = await self.read()
+        except ClientLeftError:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": not self.ended}
+
     async def send(self, message: Message) -> None:
-        """`begin` or `write`, as an ASGI message says."""
         kind = message["type"]
-        if kind == "http.response.body":
-            await self.write(message.get("body", b""), more=message.get("more_body", False))
-        elif kind in ("http.response.start", WHOLE_RESPONSE):
+        if kind == "http.response.start":
             self.begin(message["status"], message.get("headers", ()))
-            if kind == WHOLE_RESPONSE:
-                await self.write(message["body"], more=False)
+        elif kind == "http.response.body":
+            await self.write(message.get("body", b""), more=message.get("more_body", False))
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
@@ -87,8 +97,9 @@ class ClientExchange(ABC):
         """
 
     @abstractmethod
-    async def receive(self) -> Message:
-        """The next bytes of the body; after its end, waits until the response is complete or the client leaves."""
+    async def read(self) -> bytes:
+        """The next bytes of the body. Raises ClientLeftError, after the end once the client leaves or has its
+        response."""
 
     @abstractmethod
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:

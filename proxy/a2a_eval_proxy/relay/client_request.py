@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
 from ..net.http_client import RawHeaders
-from ..net.server_exchange import CLIENT, WHOLE_RESPONSE, ClientExchange
+from ..net.server_exchange import CLIENT, ClientExchange
 from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
@@ -34,9 +34,6 @@ from .wire_log import WireLog
 logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 BODILESS = frozenset({204, 304})
 
@@ -134,19 +131,10 @@ class RelayContext:
 class ClientRequest:
     """A request, as far as it has arrived, and the side of its response that faces the client."""
 
-    def __init__(
-        self,
-        context: RelayContext,
-        scope: Scope,
-        head: ClientRequestHeaders,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    def __init__(self, context: RelayContext, scope: Scope, head: ClientRequestHeaders) -> None:
         self._context = context
         self.scope = scope
         self.head = head
-        self.receive = receive
-        self._send = send
         self.exchange: ClientExchange = scope["extensions"][CLIENT]
         self.method: str = scope["method"]
         self.rest = rest_request(self.method, scope["path"], scope["query_string"])
@@ -187,19 +175,11 @@ class ClientRequest:
 
     # ── the response ────────────────────────────────────────────────────────────────────────────────────
 
-    def send_head(self, status: int, headers: RawHeaders) -> Awaitable[None]:
-        self._begin(status)
-        return self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    def _begin(self, status: int) -> None:
+    def begin(self, status: int, headers: RawHeaders) -> None:
+        """Begin the response, whose body is written to `exchange`."""
         self.status = status
         self._context.metrics.first_byte_s.observe(time.perf_counter() - self._began)
-
-    def write(self, chunk: bytes) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-
-    def finish(self) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": b""})
+        self.exchange.begin(status, headers)
 
     async def send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a complete response, framed by its own body."""
@@ -209,15 +189,10 @@ class ClientRequest:
             headers = [item for item in headers if item[0].lower() != b"content-length"]
             if status not in BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
-        if len(body) <= SMALL_BYTES:
-            self._begin(status)
-            await self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
-            return
-        await self.send_head(status, headers)
-        last = (len(body) - 1) // SMALL_BYTES * SMALL_BYTES
-        for start in range(0, last, SMALL_BYTES):  # each waits for the client to read: until then the body is held
-            await self.write(body[start : start + SMALL_BYTES])
-        await self._send({"type": "http.response.body", "body": body[last:]})
+        self.begin(status, headers)
+        size = len(body)
+        for at in range(0, size or 1, SMALL_BYTES):  # each waits for the client to read: until then the body is held
+            await self.exchange.write(body[at : at + SMALL_BYTES], more=at + SMALL_BYTES < size)
 
     async def refuse(self, status: int, reason: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Send an error of the proxy, in the shape of the client's binding."""

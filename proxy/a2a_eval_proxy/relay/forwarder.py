@@ -25,6 +25,7 @@ from ..net.http_client import (
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
+from ..net.server_exchange import ClientLeftError
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import for_agent, read_request, response_headers
 from ..protocol.operations import SENDS_MESSAGE, Operation
@@ -41,7 +42,7 @@ from .answer_readers import (
     reader_of,
 )
 from .card_relay import CONDITIONS
-from .client_request import BODILESS, ClientRequest, Message, Receive, RelayContext, Scope, Send
+from .client_request import BODILESS, ClientRequest, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
 from .webhook_request import HttpWebhookRequest, RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
 
@@ -62,22 +63,24 @@ class Forwarder:
         self._context = context
         self._telemetry = telemetry
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: object, send: object) -> Awaitable[None]:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
         if spans is None:
-            return HttpRelay(self._context, ClientRequest(self._context, scope, head, receive, send), None).run()
+            return HttpRelay(self._context, ClientRequest(self._context, scope, head), None).run()
         if spans.traceparent:
             head = head.with_parent(spans.traceparent)
-        client = ClientRequest(self._context, scope, head, receive, spans.watching(send))
-        return _traced(HttpRelay(self._context, client, spans), spans)
+        return _traced(self._context, ClientRequest(self._context, scope, head), spans)
 
 
-async def _traced(relay: HttpRelay, spans: RequestSpans) -> None:
+async def _traced(context: RelayContext, client: ClientRequest, spans: RequestSpans) -> None:
     with spans:
-        await relay.run()
+        try:
+            await HttpRelay(context, client, spans).run()
+        finally:
+            spans.sent(client.status, complete=client.exchange.complete)
 
 
 class HttpRelay:
@@ -117,12 +120,13 @@ class HttpRelay:
                 return
             await context.negotiation.prepare(time.monotonic())
             self._exchange = context.begin(client.head, client.caller)
-            message = await client.receive()
-            is_read = not message.get("more_body") or self._may_be_read(message["body"])
-            if is_read and message.get("more_body"):
-                message = await self._collect_body(message)
-            if message["type"] != "http.disconnect":
-                await self._relay(message, is_read=is_read)
+            body = await client.exchange.read()
+            is_read = client.exchange.ended or self._may_be_read(body)
+            if is_read and not client.exchange.ended:
+                body = await self._collect_body(body)
+            await self._relay(body, is_read=is_read)
+        except ClientLeftError:
+            pass
         finally:
             client.close()
 
@@ -148,13 +152,13 @@ class HttpRelay:
             self._spans.answered(card.status)
         await client.send_whole(card.status, card.headers, card.body)
 
-    async def _relay(self, message: Message, *, is_read: bool) -> None:
-        """Relay the request, whose body begins with `message`, and its response; capture is told of both."""
+    async def _relay(self, beginning: bytes, *, is_read: bool) -> None:
+        """Relay the request, whose body begins so, and its response; capture is told of both."""
         client, exchange, upstream = self._client, self._exchange, self._context.upstream
         client.exchange.watch()
         complete = False
         try:
-            body = await self._body_for_agent(message, is_read=is_read)
+            body = await self._body_for_agent(beginning, is_read=is_read)
             if body is None:
                 return
             head = RequestHead(
@@ -195,35 +199,33 @@ class HttpRelay:
         """Whether a body with this beginning may be an A2A request, which is read before it goes to the agent."""
         return may_be_json(beginning) or bool(self._client.head.content_encoding)
 
-    async def _collect_body(self, message: Message) -> Message:
-        """The body as one message, up to `limits.body_bytes`: the proxy can ask only in a request that it has read."""
+    async def _collect_body(self, beginning: bytes) -> bytes:
+        """The body, or what comes up to `limits.body_bytes`: the proxy can ask only in a request that it has read."""
         client = self._client
         limit = self._context.settings.limits.body_bytes
-        chunks: list[bytes] = [message["body"]]
-        held = client.held.take(len(chunks[0]))
-        while message.get("more_body") and client.held.size <= limit and held:
-            message = await client.receive()
-            if message["type"] == "http.disconnect":
-                return message
-            chunks.append(message["body"])
+        chunks = [beginning]
+        held = client.held.take(len(beginning))
+        while held and client.held.size <= limit and not client.exchange.ended:
+            chunks.append(await client.exchange.read())
             held = client.held.take(len(chunks[-1]))
-        return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
+        return b"".join(chunks)
 
-    async def _body_for_agent(self, message: Message, *, is_read: bool) -> bytes | AsyncIterator[bytes] | None:
-        """What goes to the agent; None for a request that is refused. Raises RefusedWebhookError."""
+    async def _body_for_agent(self, body: bytes, *, is_read: bool) -> bytes | AsyncIterator[bytes] | None:
+        """What goes to the agent, of a request whose body begins so; None for one that is refused. Raises
+        RefusedWebhookError."""
         client = self._client
-        if not message.get("more_body"):
-            client.body = message.pop("body")
+        if client.exchange.ended:
+            client.body = body
             await self._read_request()
             return client.body if self._webhooks is None else self._webhooks.body
         if is_read and self._context.settings.push_mode != "pass":
-            await self._refuse_unread(len(message["body"]))
+            await self._refuse_unread(len(body))
             return None
         client.held.drop()
-        client.body, self._is_cut = message["body"][:SMALL_BYTES], True
+        client.body, self._is_cut = body[:SMALL_BYTES], True
         too_large = ParsedRequest(None, asks=False, is_too_large=True)
         self._exchange.take_request(too_large if is_read else parsed_request(client.rest, b""))
-        return self._upload(message)
+        return self._upload(body)
 
     async def _read_request(self) -> None:
         """Read the request, whose body is whole, decide whether the proxy asks for the extension in it, and relay its
@@ -284,16 +286,17 @@ class HttpRelay:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)
 
-    async def _upload(self, message: Message) -> AsyncIterator[bytes]:
-        """The chunks of a body that passes unread, as they arrive."""
-        while message["type"] != "http.disconnect":
-            if message["body"]:
-                yield message["body"]
-            if not message.get("more_body"):
-                return
-            message = await self._client.receive()
-        self._client_gone = True
-        raise ConnectionResetError("the client left while sending its request")
+    async def _upload(self, chunk: bytes) -> AsyncIterator[bytes]:
+        """The chunks of a body that passes unread, as they arrive, after this one."""
+        client = self._client.exchange
+        yield chunk
+        while not client.ended:
+            try:
+                chunk = await client.read()
+            except ClientLeftError:
+                self._client_gone = True
+                raise
+            yield chunk
 
     def _report_request(self) -> None:
         """Report the request, once, which is sent, or would have been."""
@@ -362,22 +365,22 @@ class HttpRelay:
         client = self._client
         try:
             if not reader.holds_head:
-                await self._send_head(reader)
+                self._send_head(reader)
             while chunk := await self._response.read():
                 await reader.feed(chunk, CLOCK.now())
             if not reader.shows_end:
-                await client.finish()
+                await client.exchange.write(b"", more=False)
                 client.exchange.cancels = False  # the client may leave now
             await reader.end(CLOCK.now())
             if reader.shows_end and not reader.holds_head:
                 self._exchange.end()
-                await client.finish()
+                await client.exchange.write(b"", more=False)
         except BaseException as error:
             if self._exchange.unreadable is None:
                 self._exchange.rest = reader.rest
             is_cut = isinstance(error, UpstreamError) and not isinstance(error, UnreadableAnswerError)
             if is_cut and client.status is None:  # so that the client sees an aborted response as aborted
-                await self._send_head(reader)
+                self._send_head(reader)
             raise
 
     async def show(self, reader: AnswerReader, content: bytes) -> None:
@@ -390,9 +393,9 @@ class HttpRelay:
                 await client.send_whole(self._response.status, self._headers(reader.leaves_out), content)
             return
         if client.status is None:
-            await self._send_head(reader)
+            self._send_head(reader)
         for at in range(0, len(content), SMALL_BYTES):
-            await client.write(content[at : at + SMALL_BYTES])
+            await client.exchange.write(content[at : at + SMALL_BYTES])
 
     async def _with_own_addresses(self, body: bytes, content: bytes) -> LocalResponse:
         """The agent's extended card with the proxy's URLs."""
@@ -420,8 +423,8 @@ class HttpRelay:
             logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
             return content
 
-    def _send_head(self, reader: AnswerReader) -> Awaitable[None]:
-        return self._client.send_head(self._response.status, self._headers(reader.leaves_out))
+    def _send_head(self, reader: AnswerReader) -> None:
+        self._client.begin(self._response.status, self._headers(reader.leaves_out))
 
     def _headers(self, drop: frozenset[bytes] = frozenset()) -> RawHeaders:
         """The response's headers for the client, without those in `drop`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
 from copy import copy
 from types import TracebackType
@@ -17,7 +17,6 @@ from ..protocol.headers import ClientRequestHeaders
 from .problem_log import never_raises
 
 Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 Attributes = dict[str, str | int]
 
@@ -116,16 +115,9 @@ class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
         """The agent did not answer, or broke off; `reason` is one of few words, as `error.type` wants them."""
         self._error = reason
 
-    def watching(self, send: Send) -> Send:
-        """`send` for the response to the client; what passes is noted."""
-
-        async def watched(message: MutableMapping[str, Any]) -> None:
-            self._status = message.get("status", self._status)
-            if "body" in message and not message.get("more_body"):
-                self._complete = True
-            await send(message)
-
-        return watched
+    def sent(self, status: int | None, *, complete: bool) -> None:
+        """What the client got: None for nothing."""
+        self._status, self._complete = status, complete
 
     @never_raises
     def __exit__(

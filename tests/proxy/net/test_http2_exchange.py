@@ -17,7 +17,7 @@ from a2a_eval_proxy.net.http2_gate import PREFACE
 from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
 from a2a_eval_proxy.net.http2_streams import Fields, Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.server_exchange import CLIENT, WHOLE_RESPONSE
+from a2a_eval_proxy.net.server_exchange import CLIENT
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from support.patience import PATIENCE_S
@@ -69,9 +69,14 @@ def status_of(client: RawClient, stream_id: int) -> bytes:
     return dict(next(event.headers for event in events if isinstance(event, ResponseReceived)))[b":status"]
 
 
+async def whole(send: Any, status: int, headers: Any, body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
 async def hello(scope: Any, receive: Any, send: Any) -> None:
     headers = [(b"X-Version", scope["http_version"].encode()), (b"connection", b"close")]
-    await send({"type": WHOLE_RESPONSE, "status": 200, "headers": headers, "body": b"hello"})
+    await whole(send, 200, headers, b"hello")
 
 
 @pytest.mark.parametrize("size", [1, 10, 100])
@@ -145,7 +150,7 @@ async def test_requests_beyond_the_limit_are_refused():
 )
 async def test_calls_of_grpc_have_a_handler_of_their_own(kind, source):
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [(b"x-from", b"app")], "body": b""})
+        await whole(send, 200, [(b"x-from", b"app")], b"")
 
     async with serving(app) as server, client_of(server) as client:
         response = await client.post("/a.B/C", headers={"content-type": kind.decode()})
@@ -189,7 +194,7 @@ async def test_a_response_before_the_end_of_its_request_takes_nothing_from_the_c
     """Clients such as httpx send all, and then read: a reset would end them."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": WHOLE_RESPONSE, "status": 413, "headers": [], "body": b"too large"})
+        await whole(send, 413, [], b"too large")
 
     def talk(client: RawClient) -> list[Any]:
         get(client, 1, method=b"POST", end=False)
@@ -256,7 +261,7 @@ async def test_a_client_that_reads_nothing_loses_its_connection_where_others_wai
     monkeypatch.setattr(Capacity, "bodies_wait", True)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [], "body": b"x" * 100_000})
+        await whole(send, 200, [], b"x" * 100_000)
 
     def talk(client: RawClient) -> Any:
         for stream_id in (1, 3, 5):
@@ -307,7 +312,7 @@ async def test_a_fault_of_the_application(begun, caplog):
 @pytest.mark.parametrize("headers", [[(b"x", b"a\nb")], [(b"a b", b"x")]])
 async def test_a_response_that_http_2_cannot_carry_is_a_fault(headers):
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": headers, "body": b""})
+        await whole(send, 200, headers, b"")
 
     async with serving(app) as server, client_of(server) as client:
         assert (await client.get("/")).status_code == 500

@@ -15,7 +15,7 @@ from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http1_connection import Http1Connection
 from a2a_eval_proxy.net.http1_requests import RequestParser
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.server_exchange import WHOLE_RESPONSE, ClientExchange
+from a2a_eval_proxy.net.server_exchange import ClientExchange
 from support.patience import PATIENCE_S
 
 
@@ -106,7 +106,8 @@ async def test_the_signals_are_those_of_the_owner_of_the_process() -> None:
 async def test_an_expectation_is_met_before_the_response() -> None:
     async def whole(scope: Any, receive: Any, send: Any) -> None:
         await receive()
-        await send({"type": WHOLE_RESPONSE, "status": 200, "headers": [(b"content-length", b"2")], "body": b"hi"})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"hi"})
 
     server = HttpServer(whole, "127.0.0.1:0", shutdown_timeout_s=1)
     await server.start()
