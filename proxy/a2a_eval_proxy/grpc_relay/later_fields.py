@@ -30,18 +30,26 @@ _LATER = {
 
 def with_later_fields(file: FileDescriptor) -> FileDescriptor:
     """The file with these fields, unless it has others of their names or numbers."""
-    content = FileDescriptorProto()
-    file.CopyToProto(content)
-    if all(message.name != _ENTRY for message in content.message_type):
-        content.message_type.add(name=_ENTRY)
-    for message in content.message_type:
-        _extend(message, content.package)
-    pool, known = DescriptorPool(), set[str]()
-    for dependency in file.dependencies:
-        _add(pool, dependency, known)
-    pool.AddSerializedFile(content.SerializeToString())
-    extended: FileDescriptor = pool.FindFileByName(file.name)
+    extended: FileDescriptor = DescriptorPool(_Files(file)).FindFileByName(file.name)
     return extended
+
+
+class _Files:
+    """Where a pool finds the files that it needs."""
+
+    def __init__(self, file: FileDescriptor) -> None:
+        """`file`: what gets more fields."""
+        self._file = file
+
+    def FindFileByName(self, name: str) -> FileDescriptorProto:  # noqa: N802  # protobuf calls it
+        content = FileDescriptorProto()
+        self._file.pool.FindFileByName(name).CopyToProto(content)
+        if name == self._file.name:
+            if all(message.name != _ENTRY for message in content.message_type):
+                content.message_type.add(name=_ENTRY)
+            for message in content.message_type:
+                _extend(message, content.package)
+        return content
 
 
 def _extend(message: DescriptorProto, package: str) -> None:
@@ -54,13 +62,3 @@ def _extend(message: DescriptorProto, package: str) -> None:
         field = message.field.add(name=name, number=number, type=kind, label=label)
         if held:
             field.type_name = f".{package}.{held}"
-
-
-def _add(pool: DescriptorPool, file: FileDescriptor, known: set[str]) -> None:
-    """Add a file and those that it needs."""
-    if file.name in known:
-        return
-    known.add(file.name)
-    for dependency in file.dependencies:
-        _add(pool, dependency, known)
-    pool.AddSerializedFile(file.serialized_pb)

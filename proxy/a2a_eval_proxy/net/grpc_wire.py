@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from .http2_streams import Fields
 
 DETAILS = b"grpc-status-details-bin"
 
+_MEDIA_TYPE = re.compile(rb"application/grpc(?:[+;].*)?", re.IGNORECASE)
 _PREFIX = 5
 _COMPRESSED = 1
 _WINDOWS = {b"gzip": zlib.MAX_WBITS | 16, b"deflate": zlib.MAX_WBITS}
@@ -23,30 +25,17 @@ _READABLE = frozenset({b"identity", *_WINDOWS})
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if code != ord("%"))
 
 
-class GrpcStatus(IntEnum):
-    """The status codes of gRPC."""
-
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
-
+GrpcStatus = IntEnum(
+    "GrpcStatus",
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
+    "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
+    "UNAUTHENTICATED",
+    start=0,
+)
+"""The status codes of gRPC."""
 
 _STATUSES = {b"%d" % status: status for status in GrpcStatus}
-_OF_RESET = {
+_OF_RESET: dict[int, GrpcStatus] = {
     ErrorCodes.REFUSED_STREAM: GrpcStatus.UNAVAILABLE,
     ErrorCodes.CANCEL: GrpcStatus.CANCELLED,
     ErrorCodes.ENHANCE_YOUR_CALM: GrpcStatus.RESOURCE_EXHAUSTED,
@@ -56,9 +45,7 @@ _OF_RESET = {
 
 def status_of_reset(code: int) -> GrpcStatus:
     """What a client makes of a stream that was reset with this code."""
-    return _OF_RESET.get(
-        ErrorCodes(code) if code in set(ErrorCodes) else ErrorCodes.INTERNAL_ERROR, GrpcStatus.INTERNAL
-    )
+    return _OF_RESET.get(code, GrpcStatus.INTERNAL)
 
 
 def status_of(trailers: Fields) -> tuple[GrpcStatus, str]:
@@ -79,6 +66,16 @@ def ending(status: GrpcStatus, message: str, details: bytes = b"") -> Fields:
 def only_trailers(trailers: Fields) -> Fields:
     """A whole response that has these trailers and no message."""
     return [(b":status", b"200"), (b"content-type", b"application/grpc"), *trailers]
+
+
+def is_call(head: Fields) -> bool:
+    """Whether a request with this head is a call of gRPC."""
+    return _MEDIA_TYPE.fullmatch(dict(head).get(b"content-type", b"")) is not None
+
+
+def overloaded(head: Fields, message: str) -> Fields:
+    """The whole response to a request with this head, where the proxy has too many."""
+    return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message)) if is_call(head) else [(b":status", b"503")]
 
 
 def encoded_value(value: bytes) -> bytes:

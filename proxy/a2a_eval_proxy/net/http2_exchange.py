@@ -11,6 +11,7 @@ from h2.errors import ErrorCodes
 
 from .client_connection import CLOSE_WITHIN_S, MAX_DISCARDED
 from .client_limits import ClientLimits
+from .grpc_wire import is_call
 from .http1_requests import ASGI, RequestError, target_of
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
@@ -26,8 +27,6 @@ _ONCE = frozenset({b"host", b"content-length"})
 _METHOD = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PATH = re.compile(rb"\*|/[!-~\x80-\xff]*")
 """What the first line of a request over HTTP/1.1 can hold."""
-
-_GRPC = re.compile(rb"application/grpc(?:[+;].*)?", re.IGNORECASE)
 
 
 class MalformedRequestError(Exception):
@@ -177,7 +176,7 @@ class StreamExchange(ClientExchange):
             self._done.set()
 
 
-class HttpStreams(StreamHandler):
+class HttpStreams:
     """Has an ASGI application answer requests, and another handler calls of gRPC."""
 
     def __init__(self, application: Application, grpc: StreamHandler, limits: ClientLimits) -> None:
@@ -185,9 +184,9 @@ class HttpStreams(StreamHandler):
         self._grpc = grpc
         self._limits = limits
 
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
-        if _is_grpc(head):
-            await self._grpc.answer(stream, head, ends)
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+        if is_call(head.fields):
+            await self._grpc(stream, head, ends)
             return
         exchange = StreamExchange(stream, self._limits, ended=head.ended)
         try:
@@ -199,9 +198,6 @@ class HttpStreams(StreamHandler):
         else:
             await exchange.answer(self._application, {**scope, **ends})
 
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return self._grpc.refusal(head, message) if _is_grpc(head) else [(b":status", b"503")]
-
 
 def response_fields(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Fields:
     """The head of a response. Raises RuntimeError for a field that HTTP/2 cannot have."""
@@ -210,7 +206,3 @@ def response_fields(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Fiel
     if not are_valid(fields):
         raise RuntimeError("a header of the response holds a line break or a NUL, or has an invalid name")
     return fields
-
-
-def _is_grpc(head: Headers) -> bool:
-    return _GRPC.fullmatch(dict(head.fields).get(b"content-type", b"")) is not None

@@ -97,8 +97,14 @@ class FrameGate:
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """Frames that are complete, with their kinds, as many as one turn may take. Raises Http2Error."""
         held, work, since = self._held, 0, self.header_since
-        if self._preface and not self._read_preface():
-            return
+        if self._preface:
+            begun = held[: len(self._preface)]
+            if not self._preface.startswith(begun):
+                raise Http2Error("the connection does not begin as HTTP/2 does")
+            if len(begun) < len(self._preface):
+                return
+            del held[: len(begun)]
+            self._preface = b""
         while work < _WORK_A_TURN and (size := self._whole()):
             frame = bytes(held[:size])
             del held[:size]
@@ -111,17 +117,6 @@ class FrameGate:
                 yield kind, frame
         is_waiting = self._section is not None or (held and (len(held) < 4 or held[3] != DATA))
         self.header_since = None if not is_waiting else self._fed_at if since is None else since
-
-    def _read_preface(self) -> bool:
-        """Whether it is complete."""
-        begun = self._held[: len(self._preface)]
-        if begun != self._preface[: len(begun)]:
-            raise Http2Error("the connection does not begin as HTTP/2 does")
-        if len(begun) < len(self._preface):
-            return False
-        del self._held[: len(begun)]
-        self._preface = b""
-        return True
 
     def _whole(self) -> int:
         """The size of the first frame, if all of it is here; else 0. Raises Http2Error."""

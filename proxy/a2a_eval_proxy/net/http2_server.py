@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from h2.errors import ErrorCodes
 
 from .client_connection import ClientConnection, peers
 from .client_limits import Clients
+from .grpc_wire import overloaded
 from .http2_connection import Http2Side
 from .http2_gate import Http2Error
-from .http2_streams import Fields, Headers, Http2Stream, Http2Streams, are_valid, goaway
+from .http2_streams import Headers, Http2Stream, Http2Streams, are_valid, goaway
 
 logger = logging.getLogger(__name__)
 
@@ -22,16 +22,8 @@ Ends = Mapping[str, Any]
 """See `peers`."""
 
 
-class StreamHandler(ABC):
-    """What answers requests."""
-
-    @abstractmethod
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
-        """Answer a request; cancelled when the client resets the stream or leaves, unless `stream.on_reset` is set."""
-
-    @abstractmethod
-    def refusal(self, head: Headers, message: str) -> Fields:
-        """The whole response to a request beyond the limit of requests."""
+StreamHandler = Callable[[Http2Stream, Headers, Ends], Awaitable[None]]
+"""Answers a request; cancelled when the client resets the stream or leaves, unless `stream.on_reset` is set."""
 
 
 class Http2Connection(Http2Side, ClientConnection):
@@ -85,7 +77,7 @@ class Http2Connection(Http2Side, ClientConnection):
             stream.reset(ErrorCodes.PROTOCOL_ERROR)
         elif most is not None and len(tasks) >= most:
             message = "the proxy has too many open requests (limits.client_connections)"
-            stream.send_headers(self._handler.refusal(head, message), end=True)
+            stream.send_headers(overloaded(head.fields, message), end=True)
             stream.reset(ErrorCodes.NO_ERROR)
         else:
             task = self.loop.create_task(self._answer(stream, head))
@@ -95,7 +87,7 @@ class Http2Connection(Http2Side, ClientConnection):
 
     async def _answer(self, stream: Http2Stream, head: Headers) -> None:
         try:
-            await self._handler.answer(stream, head, self._ends)
+            await self._handler(stream, head, self._ends)
         except Exception:
             logger.exception("a request failed; its stream is reset")
             stream.reset(ErrorCodes.INTERNAL_ERROR)

@@ -58,18 +58,14 @@ _LAST_STREAM = 2**31 - 1
 _MAX_QUEUED = 256 * 1024
 """Bytes of bodies in one piece of output: what waits beyond belongs to its stream, and shows whether its peer reads."""
 
-_TABLE_BYTES = 4096
-"""The largest table of HPACK that is kept for a peer which offers room for one."""
-
-_FOLLOWED = frozenset(
-    {
-        SettingCodes.ENABLE_PUSH,
-        SettingCodes.HEADER_TABLE_SIZE,
-        SettingCodes.INITIAL_WINDOW_SIZE,
-        SettingCodes.MAX_CONCURRENT_STREAMS,
-        SettingCodes.MAX_FRAME_SIZE,
-    }
-)
+_FOLLOWED: dict[int, int] = {
+    SettingCodes.ENABLE_PUSH: 2**32,
+    SettingCodes.HEADER_TABLE_SIZE: 4096,  # of the table of HPACK that is kept for a peer
+    SettingCodes.INITIAL_WINDOW_SIZE: 2**32,
+    SettingCodes.MAX_CONCURRENT_STREAMS: 2**32,
+    SettingCodes.MAX_FRAME_SIZE: 2**32,
+}
+"""The settings of a peer that are followed, up to these values."""
 
 _NAMES = re.compile(rb"(?:(?::[^\n]*|[!#$%&'*+\-.^_`|~0-9a-z]+)\n)*")
 """Of fields, or of anything that is to be a pseudo-header, one on each line."""
@@ -370,7 +366,7 @@ class Http2Streams:
         self._on_output()
 
     def _settings(self, frame: bytes) -> bytes:
-        """A SETTINGS frame with what is new and is followed. Raises Http2Error."""
+        """A SETTINGS frame with what is followed. Raises Http2Error."""
         sent = SettingsFrame(0)
         try:
             sent.parse_body(memoryview(frame)[9:])
@@ -378,14 +374,10 @@ class Http2Streams:
             return frame  # h2 says why
         if frame[4] & gate.ACK or frame[5:9] != bytes(4):
             return frame
-        before = self._h2.remote_settings
-        new = {code: value for code, value in sent.settings.items() if code in _FOLLOWED}
-        if SettingCodes.HEADER_TABLE_SIZE in new:
-            new[SettingCodes.HEADER_TABLE_SIZE] = min(new[SettingCodes.HEADER_TABLE_SIZE], _TABLE_BYTES)
-        new = {code: value for code, value in new.items() if before.get(SettingCodes(code)) != value}
-        if new:
+        followed = {code: min(value, _FOLLOWED[code]) for code, value in sent.settings.items() if code in _FOLLOWED}
+        if SettingCodes.INITIAL_WINDOW_SIZE in followed:
             self._gate.count(len(self.streams) // 4)  # h2 goes through all of them
-        return SettingsFrame(0, settings=new).serialize()
+        return SettingsFrame(0, settings=followed).serialize()
 
     def _happened(self, event: H2Event) -> None:
         """Raises Http2Error."""
@@ -468,14 +460,12 @@ class Http2Streams:
 
     def _going(self, frame: bytes) -> None:
         """The peer takes no further stream: the client may repeat those that it has not taken. Raises Http2Error."""
-        said = GoAwayFrame(0)
-        try:
-            said.parse_body(memoryview(frame)[9:])
-        except HyperframeError as error:
-            raise Http2Error(str(error), ErrorCodes.FRAME_SIZE_ERROR) from None
+        if len(frame) < len(goaway(0)):
+            raise Http2Error("a GOAWAY is too short", ErrorCodes.FRAME_SIZE_ERROR)
         self.is_going = True
+        last = int.from_bytes(frame[9:13], "big") & _LAST_STREAM
         for stream in [*self.streams.values()] if self._is_client else ():
-            if stream.id > said.last_stream_id:
+            if stream.id > last:
                 self._over(stream, Reset(ErrorCodes.REFUSED_STREAM))
 
     # ── what streams send ───────────────────────────────────────────────────────────────────────────────

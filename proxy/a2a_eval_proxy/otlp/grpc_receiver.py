@@ -7,21 +7,21 @@ from functools import partial
 from typing import Any
 
 from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, ending, only_trailers
-from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Data, Fields, Headers, Http2Stream
+from ..net.http2_server import Ends
+from ..net.http2_streams import Data, Headers, Http2Stream
 from .decoding import PROTOBUF, BodyError, MalformedError, UnknownPathError
 from .intake import SIGNALS, Intake, Packed
 
 _SIGNALS_BY_PATH = {f"/{signal.service}/Export".encode(): signal for signal in SIGNALS}
 
 
-class GrpcReceiver(StreamHandler):
+class GrpcReceiver:
     """The Export methods of the trace, logs and metrics services."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         fields = dict(head.fields)
         if not fields.get(b"content-type", b"").startswith(b"application/grpc"):
             stream.send_headers([(b":status", b"415")], end=True)
@@ -36,9 +36,6 @@ class GrpcReceiver(StreamHandler):
         stream.send_headers([(b":status", b"200"), (b"content-type", b"application/grpc")], end=False)
         stream.send_data(GrpcMessage(response.SerializeToString()).frame)
         stream.send_headers(ending(GrpcStatus.OK, ""), end=True)
-
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message))
 
     async def _export(self, stream: Http2Stream, head: Headers, fields: dict[bytes, bytes]) -> Any:
         path = fields.get(b":path", b"")

@@ -17,6 +17,7 @@ from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
+from ..net.http2_server import StreamHandler
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
@@ -103,7 +104,7 @@ class AgentRelay:
         self._grpc_address: str | None = None
         self._grpc_agent = GrpcAgent(settings, files) if settings.grpc is not None else None
 
-    def calls(self, limits: ClientLimits) -> GrpcPort | None:
+    def calls(self, limits: ClientLimits) -> StreamHandler | None:
         """What answers the calls of clients over gRPC; None where the proxy takes none."""
         return None if self._grpc_agent is None else GrpcPort(self._relay, self._grpc_agent, self._requests, limits)
 

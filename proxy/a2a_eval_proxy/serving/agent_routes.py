@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from h2.errors import ErrorCodes
 
-from ..grpc_relay.server import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.grpc_wire import GrpcStatus
 from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Fields, Headers, Http2Stream
+from ..net.http2_streams import Headers, Http2Stream
 from ..net.server_exchange import Application
 from ..protocol.headers import public_url, read_request
 from ..telemetry.counters import Metrics
@@ -43,7 +42,7 @@ class AgentRoute(NamedTuple):
 
     relay: AgentRelay
     application: Application
-    calls: GrpcPort | None
+    calls: StreamHandler | None
     """None where no gRPC is relayed."""
 
 
@@ -116,14 +115,14 @@ class RoutedRequests:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-class RoutedCalls(StreamHandler):
+class RoutedCalls:
     """Answers the gRPC calls for several agents."""
 
     def __init__(self, routes: AgentRoutes) -> None:
         self._routes = routes
         self._refusal = GrpcRefusal(GrpcStatus.NOT_FOUND, _NO_AUTHORITY)
 
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         path = dict(head.fields).get(b":path", b"")
         hosts = {value for name, value in head.fields if value and name in (b":authority", b"host")}
         if len(hosts) > 1:  # malformed: RFC 9113, section 8.3.1
@@ -131,16 +130,13 @@ class RoutedCalls(StreamHandler):
             return
         route, prefix = self._routes.find(hosts.pop() if hosts else b"", path)
         if route is None or route.calls is None:
-            await self._refusal.answer(stream, head, ends)
+            await self._refusal(stream, head, ends)
             return
         if prefix:
             rest = path[len(prefix) :]
             head = head._replace(fields=[(n, rest if n == b":path" else value) for n, value in head.fields])
         self._routes.count(route)
-        await route.calls.answer(stream, head, ends)
-
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return self._refusal.refusal(head, message)
+        await route.calls(stream, head, ends)
 
 
 class RoutedNotifications:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
-from ..net.http2_server import Ends, StreamHandler
-from ..net.http2_streams import Fields, Headers, Http2Stream
+from ..net.http2_server import Ends
+from ..net.http2_streams import Headers, Http2Stream
 from ..net.server_exchange import Application
 from ..protocol import error_bodies
 from ..protocol.operations import Binding
@@ -21,18 +21,14 @@ _UPWARDS = re.compile(rb"(?:^|[/\\]|%2f|%5c)(?:\.|%2e){2}(?:$|[/\\;]|%2f|%5c)", 
 """A path segment of two dots."""
 
 
-class GrpcRefusal(StreamHandler):
+class GrpcRefusal:
     """Answers calls of gRPC."""
 
     def __init__(self, status: GrpcStatus, message: str) -> None:
-        self._status = status
-        self._message = message
+        self._fields = only_trailers(ending(status, message))
 
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
-        stream.send_headers(self.refusal(head, self._message), end=True)
-
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return only_trailers(ending(self._status, message))
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+        stream.send_headers(self._fields, end=True)
 
 
 class HttpRefusal:

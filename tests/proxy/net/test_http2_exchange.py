@@ -14,8 +14,8 @@ from a2a_eval_proxy.net import client_limits
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
 from a2a_eval_proxy.net.http2_exchange import HttpStreams
 from a2a_eval_proxy.net.http2_gate import PREFACE
-from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
-from a2a_eval_proxy.net.http2_streams import Fields, Headers, Http2Stream
+from a2a_eval_proxy.net.http2_server import Ends
+from a2a_eval_proxy.net.http2_streams import Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.server_exchange import CLIENT
 from h2.errors import ErrorCodes
@@ -24,19 +24,15 @@ from support.patience import PATIENCE_S
 from support.raw_http2 import RawClient, unchecked_connection
 
 
-class Grpc(StreamHandler):
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
-        stream.send_headers([(b":status", b"200"), (b"x-from", b"grpc")], end=True)
-
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return [(b":status", b"200"), (b"grpc-status", b"8")]
+async def calls(stream: Http2Stream, head: Headers, ends: Ends) -> None:
+    stream.send_headers([(b":status", b"200"), (b"x-from", b"grpc")], end=True)
 
 
 @asynccontextmanager
 async def serving(app: Any, **limits: Any) -> AsyncIterator[HttpServer]:
     held = ClientLimits(**limits)
     capacity = Capacity(held.max_connections)
-    streams = HttpStreams(app, Grpc(), held)
+    streams = HttpStreams(app, calls, held)
     server = HttpServer(app, "127.0.0.1:0", streams=streams, limits=held, capacity=capacity, reserved_part=1)
     await server.start()
     try:

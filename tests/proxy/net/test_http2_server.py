@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
-from a2a_eval_proxy.net.http2_server import Ends, StreamHandler
-from a2a_eval_proxy.net.http2_streams import MAX_STREAMS, Fields, Headers, Http2Stream
+from a2a_eval_proxy.net.http2_server import Ends
+from a2a_eval_proxy.net.http2_streams import MAX_STREAMS, Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
@@ -23,14 +23,14 @@ HEAD = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a")]
 OK = [(b":status", b"200")]
 
 
-class Handler(StreamHandler):
+class Handler:
     """Answers /now at once, begins to answer /begin, waits for a body of /wait, and then for the client to leave."""
 
     def __init__(self) -> None:
         self.requests = 0
         self.open: set[Http2Stream] = set()
 
-    async def answer(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
         self.requests += 1
         path = dict(head.fields)[b":path"]
         if path in (b"/now", b"/begin"):
@@ -45,9 +45,6 @@ class Handler(StreamHandler):
             await asyncio.Event().wait()
         finally:
             self.open.discard(stream)
-
-    def refusal(self, head: Headers, message: str) -> Fields:
-        return [(b":status", b"503")]
 
 
 @asynccontextmanager
