@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from types import MappingProxyType
 
 from tool_call_evaluators.runs.outcomes import agent_of_conversation
@@ -18,7 +19,7 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .evidence import trees_read_by
 from .executor import ExecutorLostError, ScoringExecutor
-from .scorer import Scorer, TurnJson, in_its_case
+from .scorer import Results, Scorer, TurnJson, in_its_case
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,11 @@ async def scored_conversations(
         reads = (partial(turns_of_conversation, key, store, privacy, moved) for key in keys)
         turns = [await once_readable(store, read, StoreUnreachableError) for read in reads]
         trees = await trees_read_by(scorer, store, chain.from_iterable(turns), privacy)
-        results = await executor.score_conversations(turns, trees)
+        calls = []
+        for one in turns:
+            own = {turn["turn_id"]: trees[turn["turn_id"]] for turn in one if turn["turn_id"] in trees}
+            calls.append(methodcaller("score_conversation", one, own))
+        results: list[Results | None] = await executor.ask(calls)
     except (ExecutorLostError, StoreUnreachableError):
         raise
     except Exception as error:  # error boundary: what could not be evaluated has not passed

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
-
-from tool_call_evaluators.agent_tree import AgentTurn
+from typing import Any, Protocol, TypeVar
 
 from ..errors import UNREACHABLE
-from ..turn import Turn
-from .scorer import NO_TREES, Results, Scorer, TurnJson
+from .scorer import Scorer
 
 T = TypeVar("T")
 
 
-class ToScore(NamedTuple):
-    """What `Scorer.score` is given of a turn."""
-
-    turn: Turn
-    earlier: Sequence[TurnJson] | None
-    tree: AgentTurn | None
+Call = Callable[[Scorer], Awaitable[T]]
+"""What is asked of a scorer: a `methodcaller`, so that it can be sent to another process."""
 
 
 class ExecutorLostError(Exception):
@@ -32,15 +24,10 @@ class ExecutorLostError(Exception):
 
 
 class ScoringExecutor(Protocol):
-    """Calls `Scorer.score` elsewhere. Both methods may raise ExecutorLostError: nothing is scored after that."""
+    """Asks a scorer elsewhere."""
 
-    async def score(self, work: Sequence[ToScore]) -> list[Results]:
-        """The results of each turn."""
-
-    async def score_conversations(
-        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
-    ) -> list[Results | None]:
-        """`Scorer.score_conversation` for each of them, concurrently."""
+    async def ask(self, calls: Sequence[Call[T]]) -> list[T]:
+        """What each returns, concurrently. May raise ExecutorLostError: nothing is scored after that."""
 
     def close(self) -> None:
         """Blocks until nothing runs any more."""
@@ -56,29 +43,21 @@ class ThreadExecutor:
         self._waiting: asyncio.Task[Any] | None = None
         """What the event loop runs."""
 
-    async def score(self, work: Sequence[ToScore]) -> list[Results]:
-        return await self._run(self._scorer.score(*one) for one in work)
+    async def ask(self, calls: Sequence[Call[T]]) -> list[T]:
+        async def run() -> list[T]:
+            self._waiting = asyncio.current_task()
+            try:
+                return await gathered(call(self._scorer) for call in calls)
+            finally:
+                self._waiting = None
 
-    async def score_conversations(
-        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
-    ) -> list[Results | None]:
-        return await self._run(map(partial(self._scorer.score_conversation, trees=trees), conversations))
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._runner.run(run()))
 
     def close(self) -> None:
         if (waiting := self._waiting) is not None:  # for a judge, which may take its time
             waiting.get_loop().call_soon_threadsafe(waiting.cancel)
         self._thread.submit(self._runner.close)
         self._thread.shutdown(wait=True)
-
-    async def _run(self, results: Iterable[Awaitable[T]]) -> list[T]:
-        async def run() -> list[T]:
-            self._waiting = asyncio.current_task()
-            try:
-                return await gathered(results)
-            finally:
-                self._waiting = None
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._runner.run(run()))
 
 
 def at_once(results: Coroutine[Any, Any, T]) -> T:

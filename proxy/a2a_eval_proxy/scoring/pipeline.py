@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from sys import getsizeof
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
 from .evidence import AwaitedEvidence, EvidenceSource, awaited_tree, earlier_turns
-from .executor import ScoringExecutor, ThreadExecutor, ToScore, at_once
+from .executor import ScoringExecutor, ThreadExecutor, at_once
 from .scorer import Results, Scorer, TurnJson
 
 logger = logging.getLogger(__name__)
@@ -447,9 +448,8 @@ class Pipeline:
         found: list[Results] = [[] for _ in turns]
         if self._executor is not None and self._scorer is not None:
             earlier = [await earlier_turns(self._store, self._scorer, turn, self._privacy) for turn in turns]
-            trees = [work.tree for work, _ in part]
-            given = list(map(ToScore, turns, earlier, trees))
-            found = await self._executor.score(given)
+            given = zip(turns, earlier, [work.tree for work, _ in part], strict=True)
+            found = await self._executor.ask([methodcaller("score", *one) for one in given])
         scored: list[Scored] = []
         reported: list[ScoredTurn] = []
         works: list[Work] = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.plugins import load_plugin
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import one_line
@@ -22,12 +21,12 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
 from .case_book import CaseBook
-from .executor import ExecutorLostError, ToScore, gathered
-from .scorer import NO_TREES, Results, Scorer, TurnJson
+from .executor import Call, ExecutorLostError, gathered
+from .scorer import Scorer
 
 T = TypeVar("T")
 
-_TURNS_PER_TASK = 50
+_CALLS_PER_TASK = 50
 _TASKS_PER_CPU = 2
 """While one is being scored, the next is on its way."""
 
@@ -77,37 +76,27 @@ class RayExecutor:
             cpus = int(ray.cluster_resources().get("CPU", 1))
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise ExecutorLostError(f"Ray cannot be used ({address}): {_one_line(error)}") from error
-        self.batch: int = _TURNS_PER_TASK * _TASKS_PER_CPU * max(1, cpus)
+        self._tasks = _TASKS_PER_CPU * max(1, cpus)
+        self.batch: int = _CALLS_PER_TASK * self._tasks
         """Turns to be given at a time, so that no CPU waits for work."""
-        self._score_turns = ray.remote(_score_turns)
-        self._score_conversation = ray.remote(_score_conversation)
+        self._asked = ray.remote(_asked)
 
-    async def score(self, work: Sequence[ToScore]) -> list[Results]:
-        parts = [work[start : start + _TURNS_PER_TASK] for start in range(0, len(work), _TURNS_PER_TASK)]
-        done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
-        return [self._privacy.stored_results(result) for part in done for result in part]
-
-    async def score_conversations(
-        self, conversations: Sequence[Sequence[TurnJson]], trees: Mapping[str, AgentTurn] = NO_TREES
-    ) -> list[Results | None]:
-        tasks = []
-        for turns in conversations:
-            own = {turn["turn_id"]: trees[turn["turn_id"]] for turn in turns if turn["turn_id"] in trees}
-            tasks.append(self._score_conversation.remote(self._evaluators, turns, own))
-        done = await self._all(tasks)
-        return [results and self._privacy.stored_results(results) for results in done]
+    async def ask(self, calls: Sequence[Call[T]]) -> list[T]:
+        size = max(1, min(_CALLS_PER_TASK, len(calls) // self._tasks))
+        parts = [calls[start : start + size] for start in range(0, len(calls), size)]
+        try:
+            done = await asyncio.gather(*(self._asked.remote(self._evaluators, part) for part in parts))
+        except self._lost as error:
+            reason = _one_line(error)
+            raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
+        stored = self._privacy.stored_results
+        results: list[Any] = [result and stored(result) for part in done for result in part]
+        return results
 
     def close(self) -> None:
         import ray
 
         ray.shutdown()
-
-    async def _all(self, tasks: Sequence[Awaitable[T]]) -> list[T]:
-        try:
-            return await asyncio.gather(*tasks)
-        except self._lost as error:
-            reason = _one_line(error)
-            raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
 
 
 def _check_reachable(address: str) -> None:
@@ -129,16 +118,9 @@ def _one_line(error: Exception) -> str:
 # ── in a process of Ray ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _score_turns(evaluators: list[Any], turns: Sequence[ToScore]) -> list[Results]:
+def _asked(evaluators: list[Any], calls: Sequence[Call[Any]]) -> list[Any]:
     scorer, runner = _evaluators(evaluators[0])
-    return runner.run(gathered(scorer.score(*turn) for turn in turns))
-
-
-def _score_conversation(
-    evaluators: list[Any], turns: Sequence[TurnJson], trees: Mapping[str, AgentTurn]
-) -> Results | None:
-    scorer, runner = _evaluators(evaluators[0])
-    return runner.run(scorer.score_conversation(turns, trees))
+    return runner.run(gathered(call(scorer) for call in calls))
 
 
 @lru_cache(maxsize=1)

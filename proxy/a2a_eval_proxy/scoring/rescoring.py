@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from operator import methodcaller
 from typing import Any
 
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
@@ -15,7 +16,7 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
 from .evidence import earlier_turns, trees_read_by
-from .executor import ScoringExecutor, ToScore
+from .executor import ScoringExecutor
 from .scorer import Results, Scorer, TurnJson, in_its_case
 
 _SIDE_BY_SIDE = 32
@@ -56,8 +57,8 @@ class Rescoring:
         chosen = [(item, turn) for item, turn in placed if self._only is None or turn.case_id in self._only]
         seen = [{**item, "case_id": turn.case_id} for item, turn in chosen]
         trees = await trees_read_by(self._scorer, self._store, seen, self._privacy)
-        work = [ToScore(turn, await self._earlier(turn), trees.get(turn.turn_id)) for _, turn in chosen]
-        scored = list(zip(chosen, await self._executor.score(work), strict=True))
+        calls = [methodcaller("score", turn, await self._earlier(turn), trees.get(turn.turn_id)) for _, turn in chosen]
+        scored = list(zip(chosen, await self._executor.ask(calls), strict=True))
         self._listener.scored([(turn, results, item["status"] == "done") for (item, turn), results in scored])
         self._store.finish(
             [Scored(turn.turn_id, _with_kept(item["evaluations"], results)) for (item, turn), results in scored],
