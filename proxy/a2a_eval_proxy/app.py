@@ -230,7 +230,7 @@ class AgentLine:
             privacy,
             files,
             metrics,
-            None if telemetry is None else telemetry.requests.to(settings.upstream),
+            None if telemetry is None else telemetry.requests_to(settings.upstream),
             self.capture.book,
             self._webhooks,
             bodies,

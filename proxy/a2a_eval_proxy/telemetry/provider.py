@@ -135,8 +135,12 @@ class Telemetry:
         loggers = _loggers(resource) if "logs" in signals else NoOpLoggerProvider()
         sdk = SdkTracerProvider, SdkLoggerProvider
         self._shutdowns = [one.shutdown for one in (tracers, loggers) if isinstance(one, sdk)]
-        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__))
+        self._tracer = tracers.get_tracer(SCOPE, __version__)
         self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__))
+
+    def requests_to(self, upstream: str) -> RequestTelemetry:
+        """That of requests to the agent at this URL."""
+        return RequestTelemetry(self._tracer, upstream)
 
     async def close(self) -> None:
         """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""

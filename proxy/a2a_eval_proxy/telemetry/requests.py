@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
-from copy import copy
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,22 +48,16 @@ class SpanPair:
 
 
 class RequestTelemetry:
-    """Begins the spans of each request and each gRPC call to one agent."""
+    """Begins the spans of each request and each gRPC call to the agent at one URL."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, upstream: str) -> None:
         self.tracer = tracer
-        self._upstream = ""
-        self._upstream_server: Attributes = {}
-
-    def to(self, upstream: str) -> RequestTelemetry:
-        """That of requests to the agent at this URL."""
-        telemetry, parts = copy(self), urlsplit(upstream)
-        telemetry._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        telemetry._upstream_server = {
+        parts = urlsplit(upstream)
+        self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self._upstream_server: Attributes = {
             "server.address": parts.hostname or "",
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
         }
-        return telemetry
 
     @never_raises
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans:
