@@ -42,7 +42,13 @@ out."""
 MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy, where one event has no more; further events are left out."""
 
-_PAUSE_S, _OTHERS_S, _RETRY_S = 0.02, 0.1, 1.0
+_PAUSE_S, _RETRY_S = 0.005, 1.0
+"""Between two writes: what was observed in this time is lost where the proxy is killed."""
+
+_SOON_S, _OTHERS_S = 0.02, 0.1
+"""How long after an observation its task is folded: where others may have more of it to add, they come first in the
+order of times."""
+
 SWEEP_S = 4.0
 """Time between two searches for tasks that nobody follows any more."""
 
@@ -130,8 +136,8 @@ class TaskLog:
         """By key."""
         self._due: dict[str, float] = {}
         """The tasks that are to be folded, and when, by key."""
-        self._news: set[str] = set()
-        """Keys of tasks of which something was observed that is not folded yet."""
+        self._news: dict[str, None] = {}
+        """Keys of tasks of which something was observed that is not folded yet, in that order."""
         self._tasks: Recent[str, str] = Recent(10_000)
         """The last task of which something was observed, by conversation."""
         self._beat_at = 0.0
@@ -284,9 +290,8 @@ class TaskLog:
                 del self._unsent[task_id]
             self._unsent_bytes -= sum(one["size"] for one in observations)
             if any(map(self._is_news, observations)):
-                self._news.add(row.task)
-                # rows that other proxies are about to add come first in the order of times
-                self._due[row.task] = CLOCK.now() + _OTHERS_S if self._store.shared else 0.0
+                self._news[row.task] = None
+                self._due[row.task] = CLOCK.now() + (_OTHERS_S if self._store.shared else _SOON_S)
 
     def _key(self, task_id: str) -> str:
         return task_key(self._agent.key, task_id, self._agent.name)
@@ -307,15 +312,14 @@ class TaskLog:
         try:
             while is_new and (not rows or await self._log.count(key) > len(rows)):
                 self._due.pop(key, None)
-                self._news.discard(key)
                 rows = await self._log.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
                     await self._pipeline.written()  # another proxy may have written its turns since, having seen more
         except BaseException:
-            self._news.add(key)
             self._due[key] = 0.0  # it is tried again
             raise
+        self._news.pop(key, None)
 
     async def _fold_rows(self, key: str, rows: Sequence[tuple[int, str]], *, stops: bool) -> bool:
         """Returns whether turns were passed on."""

@@ -20,8 +20,9 @@ from .proxies import Proxies, Setup, receiving, running_agent
 QUIET_WITHIN_S = 20.0
 """How long the store may take to close what has ended: longer than any wait that the documents name."""
 
-TAKEN_OVER_WITHIN_S = 10.0
-"""How long the tasks of a killed proxy may have no other owner (proxy/docs/storage.md: a lease of 6 s)."""
+TAKEN_OVER_WITHIN_S = 16.0
+"""How long it may take until others have folded the tasks of a killed proxy: proxy/docs/storage.md says 8 s without a
+sign of life; then they are searched for."""
 
 KILLS = 4
 
