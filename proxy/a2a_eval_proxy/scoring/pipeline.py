@@ -308,7 +308,7 @@ class Pipeline:
         turns: tuple[list[Turn], ...] = [], []
         results: dict[str, Results] = {}
         for work, turn, size in batch:
-            seen = self._redacted(turn)
+            seen = self._privacy.redacted(turn)
             stored = self._privacy.stored(seen)
             again = work is not None and work.again
             turns[again].append(stored)
@@ -326,12 +326,6 @@ class Pipeline:
             held = {work.turn_id for work, _ in works[again] if work.held}
             if turns[again] and not self._store.add(turns[again], committed, results, held, again=again):
                 on_loop(self._not_stored, [work for work, _ in works[again]])
-
-    def _redacted(self, turn: Turn) -> Turn:
-        """The turn as evaluators see it."""
-        redacted = self._privacy.redacted(turn)
-        redacted.case_id = turn.case_id  # it is one of the suite, or redacted
-        return redacted
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """What the function returns, called where turns are redacted."""
@@ -475,7 +469,7 @@ class Pipeline:
         turns = []
         for (work, turn), found in zip(part, evidence, strict=True):
             merged = turn if found is None else self._merged(turn, found, late=work.late)
-            turns.append(merged if found is None and not work.size else self._redacted(merged))
+            turns.append(merged if found is None and not work.size else self._privacy.redacted(merged))
         return turns
 
     def _merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
@@ -510,7 +504,9 @@ class Pipeline:
         for work in works:
             if self._is_last(work):
                 self._metrics.turns_scored += self._scorer is not None
-                self._over |= {key: None for key in work.conversations if key is not None}
+                for key in work.conversations:
+                    if key is not None:
+                        self._over[key] = None
                 self._leave(work.turn_id)
         self._go_on()
 

@@ -83,10 +83,15 @@ def spans_of(spans: Iterable[Span]) -> list[dict[str, Any]]:
             "ended_at": rfc3339_at(max(span.start_ns, span.end_ns) / 1e9),
             "failed": span.status_code == STATUS_ERROR,
             **({"enters": True} if span.enters_process else {}),
-            **{name: value for name, value in (usage_of([span]) or {}).items() if name != "cost"},
+            **_stated(span, _TOKENS),
         }
         for span in timed[:MAX_SPANS]
     ]
+
+
+def _stated(span: Span, names: Mapping[str, Iterable[str]]) -> dict[str, int | float]:
+    found = ((name, _number(span.attributes, attributes)) for name, attributes in names.items())
+    return {name: value for name, value in found if value is not None}
 
 
 def _joined(
