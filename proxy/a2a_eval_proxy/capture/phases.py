@@ -45,8 +45,7 @@ class TurnEvent(StrEnum):
 
 _Row = dict[TurnEvent, TurnPhase]
 
-_CLOSING: _Row = dict.fromkeys((TurnEvent.FAILED, TurnEvent.STOPPED), TurnPhase.CLOSED)
-_CLOSING_TASK: _Row = {**_CLOSING, TurnEvent.NEXT_MESSAGE: TurnPhase.CLOSED}
+_CLOSING: _Row = dict.fromkeys((TurnEvent.FAILED, TurnEvent.STOPPED, TurnEvent.NEXT_MESSAGE), TurnPhase.CLOSED)
 
 TRANSITIONS: dict[TurnPhase, _Row] = {
     TurnPhase.WAITING: {
@@ -66,7 +65,7 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.EXCHANGE_ENDED: TurnPhase.RESUMED,
         TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
-        **_CLOSING_TASK,
+        **_CLOSING,
     },
     TurnPhase.REPEATED: {
         TurnEvent.CONTENT: TurnPhase.WORKING,
@@ -76,7 +75,7 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.EXCHANGE_ENDED: TurnPhase.REPEATED,
         TurnEvent.LINGERED: TurnPhase.CLOSED,
-        **_CLOSING_TASK,
+        **_CLOSING,
     },
     TurnPhase.WORKING: {
         TurnEvent.CONTENT: TurnPhase.WORKING,
@@ -86,7 +85,7 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.EXCHANGE_ENDED: TurnPhase.WORKING,
         TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
-        **_CLOSING_TASK,
+        **_CLOSING,
     },
     TurnPhase.FINISHED_ELSEWHERE: {
         TurnEvent.CONTENT: TurnPhase.FINISHED_ELSEWHERE,
@@ -96,11 +95,10 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.EXCHANGE_ENDED: TurnPhase.FINISHED_ELSEWHERE,
         TurnEvent.LINGERED: TurnPhase.CLOSED,
-        **_CLOSING_TASK,
+        **_CLOSING,
     },
     TurnPhase.ANSWERED: {
         TurnEvent.TASK_STARTED: TurnPhase.WORKING,
-        TurnEvent.TASK_RESUMED: TurnPhase.RESUMED,
         TurnEvent.CONTENT: TurnPhase.ANSWERED,
         TurnEvent.PROGRESS: TurnPhase.WORKING,
         TurnEvent.QUESTION_REPEATED: TurnPhase.ANSWERED,
@@ -109,7 +107,7 @@ TRANSITIONS: dict[TurnPhase, _Row] = {
         TurnEvent.EXCHANGE_ENDED: TurnPhase.ANSWERED,
         TurnEvent.LAST_STREAM_ENDED: TurnPhase.CLOSED,
         TurnEvent.LINGERED: TurnPhase.CLOSED,
-        **_CLOSING_TASK,
+        **_CLOSING,
     },
     TurnPhase.CLOSED: {},
 }

@@ -129,11 +129,10 @@ class Watcher:
     """One exchange that reports on the task, with a view of its own: two streams of a task repeat each other."""
 
     view: TaskMerger
-    heard_at: float
     joined: bool = False
-    """Whether it reports on the task: its first event has named it."""
+    """Whether it reports on the task: it has opened a turn of it, or its first event has named it."""
     opens: OpenTurn | None = None
-    """The turn of its message, as long as nothing shows that the agent works on it."""
+    """The turn of its message, as long as that is `behind`."""
     findings: list[Finding] = field(default_factory=list)
     notified: bool = False
     """Whether it is the notifications of a webhook: they may lag behind what a client of the task is shown."""
@@ -225,17 +224,14 @@ class TaskFold:
 
         `returns_at_once` and `if_generation`: see `Watcher`.
         """
-        is_first = not (self.task_id or self._watchers)
-        view = self.merger if is_first else self._rules.new_merger()
-        watcher = Watcher(view, now, returns_at_once=returns_at_once, if_generation=if_generation)
+        watcher = Watcher(self.merger, returns_at_once=returns_at_once, if_generation=if_generation)
         watcher.opens = OpenTurn(turn, since=now)
         self._watchers[exchange] = watcher
         if turn.task_id and not self.task_id:
             self._unclaimed.clear()  # it came before the message
             if self._history is not None:  # nobody knows what was before
                 turn.findings.append(EARLIER_UNKNOWN)
-        if turn.task_id:
-            self._continue(watcher, now)
+        self._start(watcher, watcher.opens, now)
 
     def event(self, exchange: str, event: Mapping[str, Any], now: float, *, live: bool, notified: bool = False) -> None:
         """An exchange shows a v1.0 event. `live` says that more may come (a stream), as opposed to a single answer.
@@ -244,7 +240,7 @@ class TaskFold:
         """
         watcher = self._watchers.get(exchange)
         if watcher is None:
-            watcher = self._watchers[exchange] = Watcher(self._rules.new_merger(), now, notified=notified)
+            watcher = self._watchers[exchange] = Watcher(self._rules.new_merger(), notified=notified)
         is_whole = not live and not notified and watcher is not self._opener and watcher.opens is None
         self._feed(watcher, event, now, live)
         if is_whole:  # a single answer to a question: no end of it is awaited
@@ -254,9 +250,8 @@ class TaskFold:
 
     def alive(self, exchange: str, now: float) -> None:
         """An exchange showed a sign of life, and nothing else."""
-        watcher = self._watchers.get(exchange)
-        if watcher is not None:
-            watcher.heard_at = self.touched_at = max(self.touched_at, now)
+        if exchange in self._watchers:
+            self.touched_at = max(self.touched_at, now)
 
     def ended(
         self,
@@ -270,17 +265,16 @@ class TaskFold:
         """An exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
         watcher = self._watchers.get(exchange)
         if watcher is None:
-            watcher = Watcher(self._rules.new_merger(), now, joined=bool(self.task_id))
+            watcher = Watcher(self._rules.new_merger(), joined=bool(self.task_id))
         watcher.findings += findings
         self._end(exchange, watcher, now, problem, final)
 
     def found(self, finding: Finding) -> None:
         """Add a finding, once, to the open turn, or else to the last one."""
-        opens = self.open or next((one.opens for one in self._watchers.values() if one.opens is not None), None)
-        if opens is None:
+        if self.open is None:
             self._add_late(finding)
-        elif finding not in opens.turn.findings:
-            opens.turn.findings.append(finding)
+        elif finding not in self.open.turn.findings:
+            self.open.turn.findings.append(finding)
 
     # ── what time brings ────────────────────────────────────────────────────────────────────────────────
 
@@ -288,7 +282,7 @@ class TaskFold:
         """The proxy of an exchange was killed before it ended."""
         watcher = self._watchers.get(exchange)
         follows = watcher is not None and (watcher is self._opener or watcher in self._streams)
-        if self.open is not None and not self.answered and follows:
+        if self.open is not None and self.task_id and not self.answered and follows:
             self.open.gap = True
         self.ended(exchange, now, problem=EXCHANGE_CUT)
 
@@ -296,48 +290,30 @@ class TaskFold:
         """Close turns that were silent for the time of the rules, unless notifications are `awaited`, and answered ones
         whose stream lingers. Returns when that has to be looked at again; None while nothing is open."""
         while (due := self._due(awaited)) is not None and due[0] < now:
-            due[1]()
+            at, event = due
+            if self.open is not None and self.open.finished_elsewhere is not None:
+                self._adopt_view(self.open.finished_elsewhere)
+            silence = f"no event arrived for {self._rules.timeout_s:g} s"
+            self._advance(event, at, silence if event is TurnEvent.TIMED_OUT else None)
         return None if due is None else due[0]
 
     def stop(self, now: float, why: str = _STOPPED) -> None:
         """No more comes: close what is open, as incomplete for this reason where it has no answer."""
         while self._next:
             self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
-        for watcher in self._watchers.values():
-            if watcher.opens is not None:
-                answered = watcher.opens.phase is TurnPhase.ANSWERED
-                self._close_unjoined(watcher, TurnEvent.STOPPED, now, None if answered else why)
         self._advance(TurnEvent.STOPPED, now, None if self.answered else why)
 
-    def _due(self, awaited: bool) -> tuple[float, Callable[[], object]] | None:
+    def _due(self, awaited: bool) -> tuple[float, TurnEvent] | None:
         """What time brings next, and when."""
-        found: list[tuple[float, Callable[[], object]]] = []
-        for watcher in self._watchers.values():
-            if watcher.opens is not None and not watcher.behind:
-                lingers = watcher.opens.phase is TurnPhase.ANSWERED
-                at = watcher.opens.since + LINGER_S if lingers else watcher.heard_at + self._rules.timeout_s
-                step, why = (TurnEvent.LINGERED, None) if lingers else (TurnEvent.TIMED_OUT, self._silence)
-                found.append((at, partial(self._close_unjoined, watcher, step, at, why)))
-        open_turn = self.open
-        if open_turn is not None:
-            row = TRANSITIONS[open_turn.phase]
-            if TurnEvent.LINGERED in row:
-                view = open_turn.finished_elsewhere if open_turn.phase is TurnPhase.FINISHED_ELSEWHERE else None
-                at = (open_turn.since if view is None else self.touched_at) + LINGER_S
-                found.append((at, partial(self._linger, view, at)))
-            elif TurnEvent.TIMED_OUT in row and not awaited:
-                at = self.touched_at + self._rules.timeout_s
-                found.append((at, partial(self._advance, TurnEvent.TIMED_OUT, at, self._silence)))
-        return min(found, key=lambda one: one[0], default=None)
-
-    def _linger(self, view: TaskMerger | None, now: float) -> None:
-        if view is not None:
-            self._adopt_view(view)
-        self._advance(TurnEvent.LINGERED, now)
-
-    @property
-    def _silence(self) -> str:
-        return f"no event arrived for {self._rules.timeout_s:g} s"
+        if self.open is None:
+            return None
+        row = TRANSITIONS[self.open.phase]
+        if TurnEvent.LINGERED in row:
+            elsewhere = self.open.phase is TurnPhase.FINISHED_ELSEWHERE
+            return (self.touched_at if elsewhere else self.open.since) + LINGER_S, TurnEvent.LINGERED
+        if TurnEvent.TIMED_OUT in row and not (awaited and self.task_id):
+            return self.touched_at + self._rules.timeout_s, TurnEvent.TIMED_OUT
+        return None
 
     # ── views ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -354,106 +330,73 @@ class TaskFold:
     @property
     def is_closed(self) -> bool:
         """Whether no turn is open."""
-        return self.open is None and all(watcher.opens is None for watcher in self._watchers.values())
+        return self.open is None
 
     def open_turns(self) -> list[Turn]:
         """Copies of the open turns, as far as they are known."""
-        opens = [(one.opens, one.view) for one in self._watchers.values() if one.opens is not None]
+        opens = [one.opens for one in self._watchers.values() if one.opens is not None]
+        turns = [one.turn for one in (*opens, self.open) if one is not None]
+        copies = [replace(turn, findings=list(turn.findings), capture=replace(turn.capture)) for turn in turns]
         if self.open is not None:
-            opens.append((self.open, self.merger))
-        copies = []
-        for open_turn, view in opens:
-            turn = open_turn.turn
-            copy = replace(turn, findings=list(turn.findings), capture=replace(turn.capture))
-            _fill(copy, view)
-            copies.append(copy)
+            _fill(copies[-1], self.merger)
         return copies
 
-    # ── an exchange before it reports on the task ───────────────────────────────────────────────────────
+    # ── the beginning of a turn ─────────────────────────────────────────────────────────────────────────
 
-    def _continue(self, watcher: Watcher, now: float) -> None:
-        """Continue the task that the message of a new turn names, if it is known; after the turn before, if that goes
-        on."""
-        if watcher.opens is not None and watcher.opens.phase is TurnPhase.WAITING:
-            self._resume(watcher, now)
-            if watcher.behind:
-                self._next.append(partial(self._continue, watcher, now))
-
-    def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> bool:
-        """An event names the task; returns whether it is to be taken now."""
-        if watcher.opens is None:
-            if not self.task_id and watcher.notified:
-                self._unclaimed.append(partial(self._feed, watcher, event, now, live))
-            watcher.joined = bool(self.task_id)
-            return watcher.joined
-        if self.task_id and self._resume(watcher, now):
-            return True
-        if watcher.behind:
-            self._next.append(partial(self._feed, watcher, event, now, live))
-            return False
-        self.task_id = task_id
-        self.open, self._opener, self.merger = watcher.opens, watcher, watcher.view
-        watcher.opens, watcher.joined = None, True
-        self._turns += 1
-        self.open.turn.task_id = task_id
-        self.open.step(TurnEvent.TASK_STARTED, now)
-        unclaimed, self._unclaimed = self._unclaimed, []
-        for report in unclaimed:
-            report()
-        return watcher.joined
-
-    def _resume(self, watcher: Watcher, now: float) -> bool:
-        """Continue the known task with the turn of this exchange; False for one that is not known, or whose turn goes
-        on: then the exchange is `behind`."""
-        open_turn = watcher.opens
-        if not self.task_id or open_turn is None:
-            return False
-        if self.open is not None and self._opener is not None and not self.answered:
-            watcher.behind = True
-            return False
-        if self.open is not None:
+    def _start(self, watcher: Watcher, open_turn: OpenTurn, now: float) -> None:
+        """Open the turn of this exchange, which continues the task if that is known; after the turn before, if that
+        goes on: until then the exchange is `behind`."""
+        if self.open is not None and (self._opener is None or self.answered):
             self._advance(TurnEvent.NEXT_MESSAGE, now, None if self.answered else _NEXT_CAME)
-        is_over = self.merger.state in TERMINAL_STATES and open_turn.turn.started_at > self.touched_at
-        if is_over and not open_turn.turn.task_id:  # its id is used again, for a new task
+        watcher.behind = self.open is not None
+        if watcher.behind:
+            self._next.append(partial(self._start, watcher, open_turn, now))
+            return
+        if self._opener is not None and self._opener not in self._streams:
+            self._let_go(self._opener)
+        turn = open_turn.turn
+        is_over = self.merger.state in TERMINAL_STATES and turn.started_at > self.touched_at
+        if (is_over and not turn.task_id) or (self.closed and not self.task_id):  # a new task, which may have its id
             for other in (*self._streams, *self._notified):
                 self._let_go(other)
             self._begin()
-            return False
-        if self._opener is not None and self._opener not in self._streams:
-            self._let_go(self._opener)
-        if 0 < watcher.if_generation < self.merger.generation - 1:  # the message itself is one change
-            open_turn.turn.findings.append(TAKEN_EARLIER)
-        self.merger.begin_turn()
         self.open, self._opener, self.touched_at = open_turn, watcher, now
-        watcher.opens, watcher.joined = None, True
+        watcher.opens, watcher.joined, watcher.view = None, True, self.merger
+        if not self.task_id:
+            return
+        if 0 < watcher.if_generation < self.merger.generation - 1:  # the message itself is one change
+            turn.findings.append(TAKEN_EARLIER)
+        self.merger.begin_turn()
         self._turns += 1
         self._status_before, self._moved_on, self._followed, self._rested = self._status, False, False, None
-        watcher.view = deepcopy(self.merger) if self._streams else self.merger
+        if self._streams:
+            watcher.view = deepcopy(self.merger)
         if self._earlier_unknown:
             self.found(EARLIER_UNKNOWN)
         self._notified.clear()  # they join again, with what is known by then
         for stream in self._streams:
             stream.view = self.merger if stream is self._streams[0] else deepcopy(self.merger)
-        open_turn.turn.task_id = self.task_id
+        turn.task_id = self.task_id
         open_turn.step(TurnEvent.TASK_RESUMED, now)
-        return True
+
+    def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> None:
+        """An event names the task: that of the open turn, or another exchange reports on it from now on."""
+        if self.task_id:
+            watcher.joined = True
+        elif self.open is not None and watcher is self._opener:
+            self.task_id = self.open.turn.task_id = task_id
+            self._turns += 1
+            self.open.step(TurnEvent.TASK_STARTED, now)
+            unclaimed, self._unclaimed = self._unclaimed, []
+            for report in unclaimed:
+                report()
+        elif watcher.notified:
+            self._unclaimed.append(partial(self._feed, watcher, event, now, live))
 
     def _let_go(self, watcher: Watcher) -> None:
         """Its turn was closed while it goes on: it only watches from now on."""
         watcher.joined = False
         watcher.view = self._rules.new_merger()
-
-    def _close_unjoined(self, watcher: Watcher, event: TurnEvent, now: float, incomplete: str | None = None) -> None:
-        """Close the turn of a message to which the agent named no task."""
-        open_turn = watcher.opens
-        if open_turn is not None and open_turn.step(event, now) is TurnPhase.CLOSED:
-            watcher.opens = None
-            open_turn.turn.findings += watcher.findings
-            _fill(open_turn.turn, watcher.view, incomplete)
-            self._close(open_turn.turn, now)
-            if watcher.view is self.merger:
-                self.merger = self._rules.new_merger()
-            self._let_go(watcher)
 
     # ── an event ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -461,22 +404,25 @@ class TaskFold:
         if watcher.behind:
             self._next.append(partial(self._feed, watcher, event, now, live))
             return
-        watcher.heard_at = max(watcher.heard_at, now)
         task_id = task_id_of(event)
-        begun = watcher.opens or (self.open if watcher is self._opener else None)
-        if begun is not None:
-            begun.turn.first_event_at = begun.turn.first_event_at or max(now, begun.turn.started_at)
-        if task_id and not watcher.joined and not self._join(watcher, event, task_id, now, live):
+        if self.open is not None and watcher is self._opener:
+            turn = self.open.turn
+            turn.first_event_at = turn.first_event_at or max(now, turn.started_at)
+        if task_id and not (watcher.joined and self.task_id):
+            self._join(watcher, event, task_id, now, live)
+        if not watcher.joined:
             return
-        open_turn = self.open if watcher.joined else watcher.opens
-        if ASKED_KEY in event and open_turn is not None:
-            turn = open_turn.turn
+        if ASKED_KEY in event and self.open is not None:
+            turn = self.open.turn
             turn.links = turn.links and turn.links.with_children(event[ASKED_KEY])
-        if not watcher.joined:  # a Message: it concerns this turn alone
-            if watcher.opens is not None:
-                watcher.view.feed(event, now)
+        if not self.task_id:  # a Message, or what else names no task
+            if self.open is not None:
+                self.touched_at = max(self.touched_at, now)
+                self.merger.feed(event, now)
                 if "message" in event:
-                    watcher.opens.step(TurnEvent.ANSWER, now)
+                    self.open.step(TurnEvent.ANSWER, now)
+                    if self._next:
+                        self._advance(TurnEvent.NEXT_MESSAGE, now)
             return
         self.touched_at = max(self.touched_at, now)
         view = watcher.view if watcher in self._streams else self.merger
@@ -671,10 +617,6 @@ class TaskFold:
         self._watchers.pop(exchange, None)
         if problem is not None:
             watcher.findings.append(problem)
-        if watcher.opens is not None:
-            answered = watcher.opens.phase is TurnPhase.ANSWERED
-            step = TurnEvent.FAILED if final and not answered else TurnEvent.EXCHANGE_ENDED
-            self._close_unjoined(watcher, TurnEvent.LAST_STREAM_ENDED if answered else step, now)
         if not watcher.joined:
             return
         if watcher in self._notified:
@@ -698,7 +640,7 @@ class TaskFold:
             self._advance(TurnEvent.LAST_STREAM_ENDED, now)
         elif ours:
             self._advance(TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now)
-            if self._next:
+            if self._next and self.open is open_turn:
                 self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
 
     def _detach(self, watcher: Watcher) -> None:
