@@ -63,9 +63,7 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
 SANS_IO = [
     "a2a_eval_proxy.capture",
     "a2a_eval_proxy.graph.edges",
-    "a2a_eval_proxy.net.http1_requests",
-    "a2a_eval_proxy.net.http1_responses",
-    "a2a_eval_proxy.net.http_messages",
+    "a2a_eval_proxy.net.http1_messages",
     "a2a_eval_proxy.protocol",
     "a2a_eval_proxy.push.notifications",
     "a2a_eval_proxy.push.rewriting",

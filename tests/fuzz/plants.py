@@ -41,7 +41,7 @@ class Plant:
 
 
 _FRAMING_FROM_HEADERS = Edit(
-    "net.http_messages",
+    "net.http1_messages",
     "        if length is None:\n",
     """
         _, planted, rest = self.content.partition(b"x-planted-length: ")
@@ -290,7 +290,7 @@ def judge_budget(""",
         (
             _FRAMING_FROM_HEADERS,
             Edit(
-                "net.http1_requests",
+                "net.http1_messages",
                 "                self._ignore_upgrade()\n",
                 '                self._http.get_method() == b"CONNECT" and self._ignore_upgrade()\n',
             ),
@@ -501,7 +501,7 @@ def judge_budget(""",
         "an empty query loses its question mark",
         (
             Edit(
-                "net.http1_requests",
+                "net.http1_messages",
                 'raw_path + b"?" if url.endswith(b"?") else raw_path',
                 "raw_path",
             ),
@@ -639,7 +639,7 @@ def judge_budget(""",
         "a request of which a length is no number ends in an exception of the proxy",
         (
             Edit(
-                "net.http1_requests",
+                "net.http1_messages",
                 "                self._left = int(value)",
                 "                self._left = {str(n).encode(): n for n in range(20_000)}[value]",
             ),

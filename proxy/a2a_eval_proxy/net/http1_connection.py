@@ -9,8 +9,7 @@ from typing import Any
 
 from .client_connection import ClientConnection, peers
 from .client_limits import Clients
-from .http1_requests import RequestError, RequestParser
-from .http1_responses import ResponseWriter, refusal
+from .http1_messages import RequestError, RequestParser, ResponseWriter, refusal
 from .http2_gate import PREFACE
 from .http2_server import Http2Connection, StreamHandler
 from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError

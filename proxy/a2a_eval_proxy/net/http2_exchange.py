@@ -12,10 +12,9 @@ from h2.errors import ErrorCodes
 from .client_connection import CLOSE_WITHIN_S, MAX_DISCARDED
 from .client_limits import ClientLimits
 from .grpc_wire import is_call
-from .http1_requests import ASGI, RequestError, target_of
+from .http1_messages import ASGI, BODILESS, RequestError, target_of
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
-from .http_messages import BODILESS
 from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})

@@ -4,7 +4,7 @@ Written for the forwarding path, where a general-purpose client costs more than 
 the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
 caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
-- The framing of a request is computed from the body that is sent (`http_messages.RequestHead`).
+- The framing of a request is computed from the body that is sent (`http1_messages.RequestHead`).
 - A connection has one owner, which releases it once, as a whole (`http_connection.HttpExchange`).
 - A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
@@ -17,8 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from .http_connection import Body, Connection, HttpExchange, tls_problem
-from .http_messages import (
+from .http1_messages import (
     RawHeaders,
     RequestHead,
     UpstreamCutError,
@@ -26,6 +25,7 @@ from .http_messages import (
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
+from .http_connection import Body, Connection, HttpExchange, tls_problem
 
 __all__ = [
     "HttpClient",

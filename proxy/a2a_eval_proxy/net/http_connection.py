@@ -10,7 +10,7 @@ from itertools import chain
 
 import httptools
 
-from .http_messages import (
+from .http1_messages import (
     BODILESS,
     LAST_CHUNK,
     RawHeaders,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net.http1_requests import RequestError, RequestParser
+from a2a_eval_proxy.net.http1_messages import RequestError, RequestParser
 
 Seen = list[tuple[dict[str, Any], bytes]]
 

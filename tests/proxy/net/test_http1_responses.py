@@ -7,7 +7,7 @@ from http.client import HTTPResponse
 
 import h11
 import pytest
-from a2a_eval_proxy.net.http1_responses import ResponseWriter, refusal
+from a2a_eval_proxy.net.http1_messages import ResponseWriter, refusal
 
 LENGTH = [(b"X-Note", b"one"), (b"Content-Length", b"8")]
 CHUNKS = [(b"X-Note", b"one")]

@@ -13,7 +13,7 @@ import pytest
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http1_connection import Http1Connection
-from a2a_eval_proxy.net.http1_requests import RequestParser
+from a2a_eval_proxy.net.http1_messages import RequestParser
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.server_exchange import ClientExchange
 from support.patience import PATIENCE_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from a2a_eval_proxy.admin.wire_api import shown_wire
 from a2a_eval_proxy.memory import MIB
-from a2a_eval_proxy.net.http_messages import RequestHead
+from a2a_eval_proxy.net.http1_messages import RequestHead
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
 from hypothesis import given

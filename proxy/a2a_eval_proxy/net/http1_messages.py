@@ -1,12 +1,21 @@
-"""HTTP/1.1 requests as bytes, without a socket: a parser for those of one connection, one at a time."""
+"""HTTP/1.1 as bytes, without a socket: requests of clients, responses to them, and requests to the agent."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+BODILESS = frozenset({204, 304})
+"""The statuses of responses that have no body."""
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
@@ -22,6 +31,17 @@ _INVALID = "Invalid HTTP request received."
 
 ASGI = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "root_path": ""}
 """What the scopes of all requests have."""
+
+_HOP_BY_HOP = frozenset({b"connection", b"transfer-encoding"})
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+_STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(100, 600)}
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+_EXPECT_A_BODY = frozenset({b"POST", b"PUT", b"PATCH"})
+
+
+# ── requests of clients ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class RequestError(Exception):
@@ -232,3 +252,144 @@ def target_of(url: bytes) -> dict[str, Any]:
 
 def _bad_request(message: str) -> RequestError:
     return RequestError(400, "bad_request", message)
+
+
+# ── responses to them ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def refusal(status: int, message: str) -> bytes:
+    """A response of plain text, after which the connection closes."""
+    content = message.encode()
+    return b"%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
+        _STATUS_LINES[status],
+        len(content),
+        content,
+    )
+
+
+class ResponseWriter:
+    """The bytes of one response: its `head`, then `body` until the body is complete.
+
+    The body is framed with the Content-Length that the application gives, else with chunks. To an HTTP/1.0 client,
+    which knows no chunks, the close ends the body (RFC 9112, section 6.3).
+    """
+
+    until_close = False
+    """Whether a close would look to the client like the end of the body, which is not complete."""
+    _chunked = False
+
+    def __init__(
+        self,
+        method: str,
+        http_version: str,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        keep_alive: bool,
+    ) -> None:
+        """`method` and `http_version` are those of the request, `keep_alive` says whether another may follow on it.
+
+        Raises RuntimeError where a line break inside a value would break the header.
+        """
+        lines = [_STATUS_LINES[status]]
+        length = None
+        for name, value in headers:
+            field = name.lower()
+            if field == b"content-length":
+                length = int(value)
+            elif field in _HOP_BY_HOP:
+                if field == b"connection" and b"close" in value.lower():
+                    keep_alive = False
+                continue
+            lines.append(name + b": " + value + b"\r\n")
+        self._left = length or 0
+        self._bodiless = method == "HEAD" or status in BODILESS
+        if length is None and not self._bodiless:
+            self.until_close = http_version == "1.0"
+            self._chunked = not self.until_close
+        if self._chunked:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not keep_alive:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
+            raise RuntimeError("a header of the response holds a line break or a NUL")
+        self.head = head
+        """What comes before the first bytes of the body; b"" once it is sent, or returned with these."""
+        self.keep_alive = keep_alive
+        """Whether another request may follow on the connection, as the header says."""
+
+    def body(self, data: bytes, *, more: bool) -> bytes:
+        """The next bytes of the body, framed. Raises RuntimeError where they are not what the header says."""
+        if self._bodiless:
+            data = b""
+        elif self._chunked:
+            if data:  # an empty chunk would be the end of the body
+                data = chunk(data)
+            if not more:
+                data += LAST_CHUNK
+        elif not self.until_close:
+            self._left -= len(data)
+            if self._left < 0 or (self._left and not more):
+                raise RuntimeError("the body of the response has not the length that its header says")
+        self.until_close &= more
+        if self.head:
+            data = self.head + data
+            self.head = b""
+        return data
+
+
+# ── requests to the agent ───────────────────────────────────────────────────────────────────────────────────
+
+
+class UpstreamError(Exception):
+    """The agent gave no valid HTTP response; the message names the cause."""
+
+
+class UpstreamUnreachableError(UpstreamError):
+    """No connection to the agent was possible."""
+
+
+class UpstreamTimeoutError(UpstreamError):
+    """The agent took longer than allowed to accept a connection or to send data."""
+
+
+class UpstreamCutError(UpstreamError):
+    """The connection ended inside a response, or before a response began."""
+
+
+class RequestHead:
+    """The bytes of a request before its body, without framing: they can be sent with several bodies."""
+
+    __slots__ = ("content", "method")
+
+    def __init__(self, method: bytes, target: bytes, headers: RawHeaders) -> None:
+        """Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
+        where a line break inside a value would make the agent read another request than this."""
+        self.method = method
+        lines = [method + b" " + target + b" HTTP/1.1"]
+        for name, value in headers:
+            if name.lower() not in _FRAMING:
+                lines.append(name + b": " + value)
+        lines.append(b"")
+        self.content = content = b"\r\n".join(lines)
+        breaks = len(lines) - 1
+        if content.count(b"\n") != breaks or content.count(b"\r") != breaks or b"\0" in content:
+            raise UpstreamError("a header of the request holds a line break or a NUL")
+
+    def framed(self, length: int | None) -> bytes:
+        """The head with the line that frames a body of `length` bytes; None: one that is sent in chunks.
+
+        RFC 9110, section 8.6: methods that give a body a meaning say that it is empty.
+        """
+        if length is None:
+            return self.content + b"transfer-encoding: chunked\r\n\r\n"
+        if length or self.method in _EXPECT_A_BODY:
+            return self.content + b"content-length: %d\r\n\r\n" % length
+        return self.content + b"\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk (RFC 9112, section 7.1). `data` must not be empty: that would be the end of the body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
