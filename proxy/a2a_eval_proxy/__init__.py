@@ -14,27 +14,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .app import RunningProxy, run_proxy
-    from .connectors.chat_agent import ChatOptions
     from .errors import ConfigError
     from .runs.accept import record_run
     from .runs.compare import compare_runs
     from .runs.drive import AgentOptions, run_suite
-    from .runs.report_files import publish_report
     from .runs.rescore import evaluate_store
+    from .runs.run_plan import publish_report
     from .runs.stored_turns import write_turns
     from .settings.settings import Settings
     from .store import StoreError
 
 _MODULES = {
     "AgentOptions": "runs.drive",
-    "ChatOptions": "connectors.chat_agent",
     "ConfigError": "errors",
     "RunningProxy": "app",
     "Settings": "settings.settings",
     "StoreError": "store",
     "compare_runs": "runs.compare",
     "evaluate_store": "runs.rescore",
-    "publish_report": "runs.report_files",
+    "publish_report": "runs.run_plan",
     "record_run": "runs.accept",
     "run_proxy": "app",
     "run_suite": "runs.drive",
@@ -43,7 +41,6 @@ _MODULES = {
 
 __all__ = [
     "AgentOptions",
-    "ChatOptions",
     "ConfigError",
     "RunningProxy",
     "Settings",

@@ -20,7 +20,7 @@ from tool_call_evaluators.suite import SuiteError
 from .admin.agent_report import AgentReport, AgentWatch, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
-from .admin.tokens import AdminTokens
+from .admin.guard import AdminTokens
 from .body_memory import BodyMemory
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard

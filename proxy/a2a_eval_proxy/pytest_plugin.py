@@ -15,8 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import Suite
 
-    from .testing.proxies import EvalProxy, Export, ProxyPool
-    from .testing.session import SessionResult
+    from .testing.proxies import EvalProxy, Export, ProxyPool, SessionResult
 
 MARKER = "a2a_case"
 _NODE = "a2a-eval-proxy"  # what the short summary calls a reason for which the session failed
@@ -195,7 +194,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     suite, folder = config.stash[_suite], _path(config, "a2a_report")
     if (suite is None and folder is None) or config.option.collectonly:
         return
-    from .testing.session import finish_session
+    from .testing.proxies import finish_session
 
     config.stash[_result] = result = finish_session(config.stash[_run], config.stash[_exported], suite, folder)
     if result.failed and session.exitstatus == pytest.ExitCode.OK:

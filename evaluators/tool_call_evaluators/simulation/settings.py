@@ -1,4 +1,4 @@
-"""The model of simulated users, from a suite's `simulated_user` block, the command line and the environment."""
+"""The model of simulated users, from a suite's `simulated_user` block and the environment."""
 
 from __future__ import annotations
 
@@ -55,10 +55,6 @@ class SimulatedUserSettings:
         """The given options; inverse of `from_mapping`."""
         own = {"prompt": self.prompt, "seed": self.seed}
         return dict(self.model_options) | {option: value for option, value in own.items() if value is not None}
-
-    def overridden(self, options: Mapping[str, Any]) -> SimulatedUserSettings:
-        """These settings with other `options`."""
-        return self.from_mapping(self.to_mapping() | dict(options))
 
     def model_settings(self, judge: JudgeSettings, environ: Mapping[str, str]) -> JudgeSettings:
         """The settings of the model; their `model` is None if none is configured.

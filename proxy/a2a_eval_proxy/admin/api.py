@@ -26,9 +26,8 @@ from .api_operation import ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
-from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, PageAccess
+from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, AdminTokens, PageAccess
 from .runs_api import RunsApi
-from .tokens import AdminTokens
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi

@@ -20,7 +20,7 @@ from a2a_tool_capture.errors import (
     response_problem,
 )
 
-from ..protocol.answers import conversation_of
+from ..protocol.answers import conversation_of, task_id_of
 from ..protocol.operations import Binding, Operation
 from . import requests
 from .client import ProbeClient
@@ -39,7 +39,6 @@ from .record import (
     first_task_id,
     shows_end,
     states,
-    task_id_of,
 )
 from .requests import objects, offered_interfaces, offers_streaming
 
@@ -247,7 +246,7 @@ class _Probe:
         subscriptions: list[asyncio.Task[ProbeExchange]] = []
 
         def subscribe(event: ResponseEvent) -> None:
-            task_id = task_id_of(event.normal) if event.normal is not None else ""
+            task_id = task_id_of(event.normal) if event.normal and "message" not in event.normal else ""
             if subscriptions or not task_id or request.activation is not Activation.V1:
                 return
             for each in (Activation.V1, Activation.NOTHING):

@@ -21,7 +21,7 @@ from a2a_tool_capture.spec import (
 )
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES, normalize_event
 
-from ..protocol.answers import state_of
+from ..protocol.answers import state_of, task_id_of
 from ..protocol.operations import Binding, Operation, decode_json
 
 
@@ -367,14 +367,6 @@ def occurrences(exchange: ProbeExchange) -> Iterator[Occurrence]:
 # ── tasks and their calls ───────────────────────────────────────────────────────────────────────────────────
 
 
-def task_id_of(event: dict[str, Any]) -> str:
-    """Returns the task id of an event in A2A 1.0 form; "" for a Message or an unknown object."""
-    task = event.get("task")
-    update = event.get("statusUpdate") or event.get("artifactUpdate")
-    value = task.get("id") if isinstance(task, dict) else update.get("taskId") if isinstance(update, dict) else ""
-    return value if isinstance(value, str) else ""
-
-
 def states(*exchanges: ProbeExchange) -> list[str]:
     found = (state_of(event) for exchange in exchanges for event in exchange.normal_events)
     return [state for state in found if state]
@@ -391,7 +383,9 @@ def is_settled(event: dict[str, Any]) -> bool:
 
 
 def first_task_id(exchange: ProbeExchange) -> str:
-    return next((task_id for event in exchange.normal_events if (task_id := task_id_of(event))), "")
+    """The task that the answer shows; "" for a Message."""
+    shown = (task_id_of(event) for event in exchange.normal_events if "message" not in event)
+    return next(filter(None, shown), "")
 
 
 def settled(exchange: ProbeExchange) -> bool:

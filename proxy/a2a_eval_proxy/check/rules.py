@@ -9,6 +9,7 @@ from typing import Any
 
 from a2a_tool_capture import URI, Severity
 
+from ..protocol.answers import task_id_of
 from ..protocol.operations import Operation
 from .record import (
     STREAMING,
@@ -25,7 +26,6 @@ from .record import (
     ResponseEvent,
     entries,
     occurrences,
-    task_id_of,
 )
 from .requests import declared_extensions, offered_interfaces
 

@@ -48,13 +48,13 @@ def check(options: CheckOptions) -> bool:
 
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
+    from tool_call_evaluators.suite import AgentDefaults
 
     from ..check import CheckVerdict, ProbeClient, as_markup, check_agent, failure_of
-    from ..connectors.chat_agent import ChatOptions
     from ..connectors.server import connected
 
     url, headers, tls = options.url, dict(options.header), options.tls()
-    chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
+    chat = AgentDefaults(model=options.agent_model, system=options.agent_system, tools=options.agent_tools)
     with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
 
         def progress(step: str) -> None:
@@ -118,7 +118,7 @@ def init(options: InitOptions) -> None:
     from ..files import write_out
     from ..privacy.policy import NO_PRIVACY
     from ..runs.init import CI, CONFIG, SUITE, files
-    from ..runs.report_files import PAGE
+    from ..runs.run_plan import PAGE
     from ..telemetry.logs import start_logging
 
     start_logging("error", "%(levelname)s %(name)s: %(message)s", NO_PRIVACY)  # `unseen` says what a warning would

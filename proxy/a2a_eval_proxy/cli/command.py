@@ -1,7 +1,4 @@
-"""A command: a function of one value, a dataclass of options. click parses the flags, writes the help and completes.
-
-A shell completes paths and choices.
-"""
+"""A command: a function of one value, a dataclass of options. click parses the flags and writes the help."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from .. import audit
 from ..errors import GATE_FAILED, ConfigError
@@ -34,7 +30,7 @@ from ..settings.options import (
     options_of,
     read_config_file,
 )
-from ..settings.parsing import FILE, FLAG, SWITCH, ValueType
+from ..settings.parsing import FLAG, SWITCH
 from ..settings.settings import AuditOption
 
 if TYPE_CHECKING:
@@ -42,13 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Options)
 R = TypeVar("R")
-
-
-def complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
-    """What a shell offers for a value of `kind` that begins with `start`."""
-    if kind.completes:
-        return [CompletionItem(start, type=kind.completes)]
-    return [CompletionItem(word) for word in kind.choices if word.startswith(start)]
 
 
 _NO_TERMINAL = 120  # characters of a line where there is no terminal, such as in the log of a CI job
@@ -82,7 +71,6 @@ class Command(click.Command):
             ["--config"],
             metavar="FILE",
             help="YAML file with settings, for any of the commands.",
-            shell_complete=partial(complete, FILE),
         )
         own = options.__annotations__  # first; those that it inherits last
         declared: list[Field[Any]] = sorted(fields(options), key=lambda spec: spec.name not in own)  # type: ignore[arg-type]
@@ -163,9 +151,8 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
     option: Option = spec.metadata["option"]
     if option.positional:
         required = spec.default is MISSING
-        words = partial(complete, option.type)
         nargs = -1 if option.repeatable else 1
-        yield click.Argument([name], required=required, nargs=nargs, metavar=option.type.metavar, shell_complete=words)
+        yield click.Argument([name], required=required, nargs=nargs, metavar=option.type.metavar)
     elif option.type is FLAG:
         names = [flag, *([option.alias] if option.alias else []), name]
         yield click.Option(names, is_flag=True, default=None, help=option.help)
@@ -177,7 +164,6 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
             metavar=option.type.metavar,
             multiple=option.repeatable,
             help=option.help + _default(spec),
-            shell_complete=partial(complete, option.type),
         )
     if option.no_flag:
         yield click.Option([f"--no-{flag[2:]}", name], flag_value="off", default=None, help=option.no_flag)

@@ -15,10 +15,9 @@ from a2a_tool_capture import __version__
 
 from ..errors import BAD_INPUT, UNREACHABLE
 from .agents import check, doctor, init, send
-from .run import evaluate, run
 from .serve import demo, mcp, serve, ui, worker
 from .stored import accept, backup, calibrate, compare, export, prune, record, restore, runs, show
-from .suites import convert, evaluators, schema, validate
+from .suites import convert, evaluate, evaluators, run, schema, validate
 
 _SETTINGS = {
     "help_option_names": ["-h", "--help"],

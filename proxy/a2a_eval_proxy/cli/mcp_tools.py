@@ -26,8 +26,8 @@ from .. import audit
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..runs.accept import accept, changed_text, difference, proposed
+from ..runs.run_plan import Selection
 from ..runs.run_result import run_json
-from ..runs.selection import Selection
 from ..runs.stored_turns import open_existing_store
 from ..runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
 from ..scoring.case_book import CaseBook

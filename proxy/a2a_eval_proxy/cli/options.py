@@ -6,7 +6,7 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import BINDINGS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..runs.drive import AgentOptions
     from ..runs.rescore import Engine
-    from ..runs.selection import Selection
+    from ..runs.run_plan import Selection
 
 _agent = partial(option, group=OptionGroup.AGENT)
 _run = partial(option, group=OptionGroup.RUN)
@@ -81,7 +81,7 @@ class SelectionOptions(Options):
     @property
     def selection(self) -> Selection:
         """The cases that --case and --tag select."""
-        from ..runs.selection import Selection
+        from ..runs.run_plan import Selection
 
         return Selection(self.case, self.tag)
 
@@ -146,31 +146,6 @@ class AgentClientOptions(Options):
         return TlsFiles.of(self, "agent_", prefix="agent_").client_context()
 
 
-class SimulatedUserOptions(Options):
-    """Who plays the users of cases with `simulate`."""
-
-    simulated_user_model: str | None = _user(types.TEXT, "Model that plays the users. Default: from the suite.")
-    simulated_user_base_url: str | None = _user(types.URL, "OpenAI-compatible API of the model.")
-    simulated_user_temperature: float | None = _user(types.NUMBER, "Temperature of the model.")
-    simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.")
-    simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.")
-    replay_user: str | None = _user(types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.")
-
-    def simulated_user(self) -> dict[str, Any]:
-        """What takes precedence over the suite's `simulated_user` block. Raises ConfigError for an unreadable file."""
-        names = ("model", "base_url", "temperature", "seed")
-        given = {name: getattr(self, f"simulated_user_{name}") for name in names}
-        given["prompt"] = _text_of(self.simulated_user_prompt)
-        return {name: value for name, value in given.items() if value is not None}
-
-
-def _text_of(path: str | None) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--simulated-user-prompt: {path} cannot be read: {error}") from None
-
-
 class DrivenAgentOptions(AgentClientOptions):
     """Which agent gets messages from a command, and how."""
 
@@ -229,7 +204,6 @@ class ReceivedTracesOptions(Options):
 class RunOptions(
     AuditOption,
     ReceivedTracesOptions,
-    SimulatedUserOptions,
     DrivenAgentOptions,
     PluginOption,
     ReportOptions,
@@ -248,6 +222,7 @@ class RunOptions(
         types.REPETITIONS, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
     )
     repeat_all: bool = _run(types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided.")
+    replay_user: str | None = _user(types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.")
     seed: int | None = _run(
         types.WHOLE_NUMBER, "Seed of the run: each attempt sends one of its own to the agent and the simulated user."
     )
@@ -300,7 +275,7 @@ class ValidateOptions(DrivenAgentOptions, PluginOption):
 
 class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: tuple[str, ...] = _run(
-        replace(types.TEXTS, metavar="FILE", completes="file"),
+        replace(types.TEXTS, metavar="FILE"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",
         required=True,
         repeatable=True,

@@ -18,7 +18,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.arksim.files.simulation import load_simulation
 from tool_call_evaluators.importers import import_suite, suite_files
-from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.compared import change_line
@@ -34,9 +33,8 @@ from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.rescore import evaluate_store
-from ..runs.run_plan import RunPlan
+from ..runs.run_plan import RunPlan, store_simulation, write_simulation
 from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
-from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
     conversation_lines,
@@ -233,7 +231,7 @@ def _repeating(options: RunOptions, name: str) -> list[str]:
 
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
-    """What the command line makes of a suite, and its agent. Raises ConfigError for what is known to fail."""
+    """A suite, and its agent as the command line says. Raises ConfigError for what is known to fail."""
     from ..runs.preflight import unresolved_headers  # slow to import, and `evaluate` does not need it
 
     wrong = unknown_gates(suite)
@@ -243,12 +241,7 @@ def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple
         raise ConfigError(f"{file}: {'; '.join(wrong)}")
     if unresolved := unresolved_headers(file, suite, options.agent_defaults().headers):
         raise ConfigError("; ".join(unresolved))
-    try:
-        user = suite.simulated_user.overridden(options.simulated_user())
-        agent = replace(options.agent_options(suite.agent), agent_name=options.agent_name)
-        return replace(suite, simulated_user=user), agent
-    except OptionError as error:
-        raise ConfigError(str(error)) from None
+    return suite, replace(options.agent_options(suite.agent), agent_name=options.agent_name)
 
 
 async def evaluate_and_show(options: EvaluateOptions) -> bool:

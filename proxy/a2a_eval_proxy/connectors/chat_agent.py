@@ -211,21 +211,6 @@ NOT_RUN = "The tool was not run."
 """The result that the model gets for a call where no Python module has the tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """What is sent with every request: `model`, the `system` prompt, and other members of the `body`.
-
-    The `messages` of `body` begin every conversation. Its `enable_metadata`, as in ArkSim, is not sent: it adds
-    `metadata` with the conversation's `chat_id` and `turn_id`. `tools` is a Python file or module whose functions are
-    offered to the model and run.
-    """
-
-    model: str | None = None
-    system: str | None = None
-    tools: str | None = None
-    body: Mapping[str, Any] = field(default_factory=dict)
-
-
 class ChatAgent:
     """A conversation with a model. The tool calls in its messages are recorded."""
 

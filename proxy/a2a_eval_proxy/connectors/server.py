@@ -27,13 +27,14 @@ from a2a_tool_capture.recorder import CallRecording
 from a2a_tool_capture.secret_references import resolve
 from starlette.applications import Starlette
 from tool_call_evaluators.evaluator import FAILURES
+from tool_call_evaluators.suite import AgentDefaults
 
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.http_server import HttpServer
 from ..threads import LoopThread
 from ..turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
-from .chat_agent import ChatAgent, ChatApi, ChatOptions, ToolModule
+from .chat_agent import ChatAgent, ChatApi, ToolModule
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
 from .loading import ChatReference, failure, python_agents, read_reference
 
@@ -173,11 +174,13 @@ class RecentTasks(InMemoryTaskStore):
 
 @asynccontextmanager
 async def connected(
-    agent: str, chat: ChatOptions, headers: Mapping[str, str], tls: ssl.SSLContext | None, timeout_s: float
+    agent: str, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None, timeout_s: float
 ) -> AsyncIterator[ServedAgent | None]:
     """The server of a `python:` or `openai:` agent; None for the URL of an A2A agent.
 
-    `headers` and `tls` are those of requests to a chat-completions API. Raises ConfigError, ConfigurationError, and
+    `chat`: how a chat-completions API is asked: `model`, `system`, `tools` and `body`, whose `enable_metadata`, as in
+    ArkSim, is not sent: it adds `metadata` with the conversation's `chat_id` and `turn_id`. `headers` and `tls` are
+    those of requests to it. Raises ConfigError, ConfigurationError, and
     AgentUnreachableError if nothing answers at its URL.
     """
     reference = read_reference(agent)
@@ -193,7 +196,7 @@ async def connected(
 
 
 async def _models(
-    reference: ChatReference, chat: ChatOptions, headers: Mapping[str, str], tls: ssl.SSLContext | None
+    reference: ChatReference, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None
 ) -> Callable[[], Any]:
     body = dict(chat.body)
     first = [*([{"role": "system", "content": chat.system}] if chat.system else []), *body.pop("messages", [])]

@@ -27,7 +27,7 @@ from tool_call_evaluators.texts import score_text
 
 from ..app import run_proxy
 from ..children import stop_signal
-from ..runs.report_files import publish_report
+from ..runs.run_plan import publish_report
 from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
 from ..runs.tables import passed, turn_table

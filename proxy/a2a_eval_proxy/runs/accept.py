@@ -25,7 +25,7 @@ from ..privacy.content_removal import lacks_content
 from ..scoring.suite_file import change_suite_file
 from ..settings.store_url import masked_url
 from ..store import StoreError
-from .selection import Selection
+from .run_plan import Selection
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
 

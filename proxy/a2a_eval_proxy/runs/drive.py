@@ -35,7 +35,6 @@ from .. import audit
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
-from ..connectors.chat_agent import ChatOptions
 from ..connectors.server import SEED, ServedAgent, connected
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
@@ -81,7 +80,7 @@ class AgentOptions:
     concurrency: int = CONCURRENCY
     dialects: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
-    chat: ChatOptions = field(default_factory=ChatOptions)
+    chat: AgentDefaults = field(default_factory=AgentDefaults)
     agent_name: str | None = None
 
     @classmethod
@@ -108,11 +107,11 @@ class AgentOptions:
             given.concurrency or suite.concurrency or CONCURRENCY,
             dialects,
             tls,
-            ChatOptions(
-                given.model or suite.model,
-                given.system or suite.system,
-                given.tools or suite.tools,
-                {**suite.body, **given.body},
+            AgentDefaults(
+                model=given.model or suite.model,
+                system=given.system or suite.system,
+                tools=given.tools or suite.tools,
+                body={**suite.body, **given.body},
             ),
         )
 

@@ -19,8 +19,8 @@ from ..scoring.rescoring import Rescoring
 from ..scoring.scorer import Scorer, TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError
+from .run_plan import ALL, Selection
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
-from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 
 Engine = Literal["in-process", "ray"]

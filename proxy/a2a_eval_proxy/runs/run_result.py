@@ -51,7 +51,7 @@ from ..store.base import KeptVerdict, RunStatus
 from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from .compare import compare_stored
-from .selection import selected_turns
+from .run_plan import selected_turns
 from .stored_turns import conversation_results, without_texts
 
 logger = logging.getLogger(__name__)

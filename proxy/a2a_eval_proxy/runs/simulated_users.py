@@ -208,8 +208,7 @@ def _model(suite: Suite, case_id: str, seed: int | None) -> Voice:
     problem = missing(model, environ)
     if model.model is None:
         problem = (
-            "no model is configured for it: give the suite `simulated_user: {model: ...}`, --simulated-user-model or "
-            f"{ENVIRONMENT}MODEL"
+            f"no model is configured for it: give the suite `simulated_user: {{model: ...}}`, or set {ENVIRONMENT}MODEL"
         )
     if problem:
         problem = problem.replace(JUDGE_ENVIRONMENT, ENVIRONMENT).replace("judge's", "simulated user's")

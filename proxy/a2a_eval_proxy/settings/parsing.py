@@ -43,8 +43,6 @@ class ValueType:
     parse: Callable[[Any], Any]
     metavar: str
     choices: tuple[str, ...] = ()
-    completes: str = ""
-    """What a shell completes if there are no choices: `file` or `dir`."""
     unset: Any = None
     """The value of an option that is not given, unless the option has a default."""
 
@@ -343,11 +341,11 @@ NAME = ValueType(parse_text, "NAME")
 EVALUATOR = ValueType(parse_text, "[NAME]")
 STORED_NAME = ValueType(parse_text, "RUN|TURN")
 RUN_A, RUN_B = ValueType(parse_text, "RUN_A"), ValueType(parse_text, "RUN_B")
-FILE = ValueType(parse_text, "FILE", completes="file")
-SUITE_FILES = ValueType(_texts, "SUITE...", completes="file", unset=())
-STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")
-OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
-OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
+FILE = ValueType(parse_text, "FILE")
+SUITE_FILES = ValueType(_texts, "SUITE...", unset=())
+STORE = ValueType(parse_text, "URL_OR_PATH")
+OUTPUT_FILE = ValueType(_output_file, "FILE")
+OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR")
 URL = ValueType(parse_url, "URL")
 AGENT = ValueType(parse_agent, "URL")
 UPSTREAM = ValueType(parse_upstream, "URL")

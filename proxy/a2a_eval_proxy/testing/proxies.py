@@ -1,4 +1,5 @@
-"""Proxies inside a test process: all in one thread with an event loop of its own, so that any kind of test can wait."""
+"""Proxies inside a test process: all in one thread with an event loop of its own, so that any kind of test can
+wait. At the end of a test session, its turns are compared with the suite's gates, and the report is written."""
 
 from __future__ import annotations
 
@@ -9,15 +10,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import CaptureError, TurnTimeoutError
 from a2a_tool_capture.wire import INTERRUPTED_STATES
+from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.texts import counted, one_line, printable
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
 from ..files import ScratchFolder
+from ..runs.run_plan import publish_report
+from ..runs.run_result import RunResult, judge_turns
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings import Settings
 from ..settings.options import load
@@ -270,3 +275,50 @@ def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
     except ValueError as error:
         raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
     return load(Settings, {**_CHOSEN, **given, "upstream": upstream, "run": "tests"})
+
+
+_SHOWN_REASONS, _LONGEST_REASON = 50, 500
+
+
+class SessionResult(NamedTuple):
+    """Whether the session `failed` for more than its tests, the result for a terminal, as lines, and each reason."""
+
+    failed: bool
+    lines: list[str]
+    reasons: list[str]
+
+
+def finish_session(run: str, exports: list[Export], suite: Suite | None, folder: Path | None) -> SessionResult:
+    """Judge what the proxies of a session have captured, and write the report into `folder` if there is one.
+
+    A case of the suite without a turn fails the gates, unless the suite tolerates it. A report that cannot be written
+    fails the session.
+    """
+    turns = [turn for export in exports for turn in export["turns"]]
+    results = {key: found for export in exports for key, found in export["conversation_results"].items()}
+    conclusion = judge_turns(suite, turns, results, run)
+    try:
+        page = publish_report(conclusion.report, folder)
+    except OSError as error:
+        problem = f"the report could not be written: {error}"
+        return SessionResult(True, [problem], [problem])
+    lines = [*_lines(conclusion), *([f"report: {page}"] if page else [])]
+    reasons = [] if suite is None else conclusion.verdict.reasons
+    shown = [printable(one_line(reason.message, _LONGEST_REASON)) for reason in reasons[:_SHOWN_REASONS]]
+    return SessionResult(bool(reasons), list(map(printable, lines)), shown)
+
+
+def _lines(conclusion: RunResult) -> list[str]:
+    report, reasons = conclusion.report, conclusion.verdict.reasons
+    captured = f"{counted(len(report.turns), 'turn')}, {counted(report.tool_call_count, 'tool call')}"
+    if report.suite is None:
+        lines = [f"{captured}; no suite, no gates"]
+    else:
+        conversations = counted(len(report.conversations), "conversation")
+        lines = [f"suite {report.suite.name}: {report.counts['passed']} of {conversations} passed ({captured})"]
+        lines.append(f"gates failed, {counted(len(reasons), 'reason')}:" if reasons else "gates passed")
+        lines += [f"  {one_line(reason.message, _LONGEST_REASON)}" for reason in reasons[:_SHOWN_REASONS]]
+        if len(reasons) > _SHOWN_REASONS:
+            lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
+    costs = [f"{who}: {cost}" for who, cost in report.costs.items()]
+    return [*lines, *filter(None, (report.visibility_text, report.excluded_text)), *costs]

@@ -20,19 +20,11 @@ from starlette.types import Receive, Scope, Send
 
 from ..admin.api_operation import form_of
 from ..admin.control import Control
-from ..admin.guard import PageAccess, peer_of
-from ..admin.tokens import AdminTokens, TooManyGuessesError
+from ..admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
 from ..long_computations import seen
 from ..net.browser_guard import Headers
 from ..store import StoreError
-from . import (
-    agent_pages,
-    conversation,
-    label_page,
-    run_pages,
-    turn_list,
-    turn_page,
-)
+from . import label_page, run_pages, turn_list, turn_page
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment
 from .screen import RecentFigures, Screen, ScreenFunction, View
@@ -197,14 +189,7 @@ class Login:
         return response
 
 
-SCREENS = (
-    turn_list.SCREEN,
-    *turn_page.SCREENS,
-    conversation.SCREEN,
-    *agent_pages.SCREENS,
-    *run_pages.SCREENS,
-    *label_page.SCREENS,
-)
+SCREENS = (*turn_list.SCREENS, *turn_page.SCREENS, *run_pages.SCREENS, *label_page.SCREENS)
 
 _ASSETS = "/assets/"
 PAGE_HEADERS = {

@@ -18,7 +18,7 @@ from tool_call_evaluators.suite import Suite
 from ..admin.agent_report import AgentReport, AgentStatus, recent_turns
 from ..admin.api import admin_app
 from ..admin.control import Control
-from ..admin.tokens import AdminTokens
+from ..admin.guard import AdminTokens
 from ..net.browser_guard import HostNames
 from ..net.client_limits import operator_limits
 from ..net.http_server import HttpServer

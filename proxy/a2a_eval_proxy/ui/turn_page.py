@@ -1,5 +1,5 @@
-"""One turn in full: texts, calls next to expected ones, scores, findings, timeline, wire; and what people do with it:
-annotate it, copy or append the case that it makes, bind it to a case."""
+"""One turn in full: texts, calls next to expected ones, scores, findings, timeline, wire; what people do with it
+(annotate it, copy or append the case that it makes, bind it to a case); and one conversation with its turns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
+from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import seconds_between
-from tool_call_evaluators.report.page import turn_data
+from tool_call_evaluators.report.page import conversation_data, turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
-from tool_call_evaluators.runs.outcomes import agent_of_conversation, conversation_name
+from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, conversation_name
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 
@@ -38,12 +41,13 @@ from ..admin.turn_changes_api import (
 from ..admin.wire_api import MASKED, timeline_of, wire_of
 from ..graph.trees import missing_parent, tree_of
 from ..protocol.sse import event_data
+from ..runs.run_result import Plan, judge_turns
 from ..runs.tables import turn_text
 from ..scoring.turn_in_case import turn_in_case
 from ..store import TurnQuery
 from ..store.base import TurnJson
 from .call_rows import CallRows, call_rows
-from .rendering import MEANINGS, named, turn_row
+from .rendering import MEANINGS, name_in, named, turn_row
 from .screen import Screen, Values, View
 from .turn_list import filtered, given_filters
 
@@ -430,7 +434,82 @@ async def _use_case(view: View) -> Response:
     return RedirectResponse(view.link("cases", agent=agent if agent in view.control.scorings else None), 303)
 
 
+MAX_OF_PAGE = 200
+CONVERSATION_LIMITS = (20_000, 4_000, 1_000)
+"""Limits on the length of a text, in characters; the first with which the conversation fits is used."""
+
+
+async def _conversation_values(view: View) -> Values:
+    query = view.request.query_params
+    name, run, agent = name_in(view.request), query.get("run"), query.get("agent") or None
+    store = view.control.store
+    page = await store.turns(TurnQuery(conversation=name, run=run, agent=agent, limit=MAX_OF_PAGE))
+    if not page.items:
+        of_run = "" if run is None else f" in run {run[:200]!r}"
+        raise HTTPException(404, f"The store has no turns of conversation {name[:200]!r}{of_run}.")
+    scored = await store.conversations(run, name)
+    results = grouped(
+        (item.key.run, {**one, "case_id": item.key.case_id, "agent_name": item.key.agent_name})
+        for item in scored
+        for one in item.evaluations
+    )
+    of_agents = grouped((agent_of_conversation(turn), turn) for turn in page.items)
+    return {
+        "name": name,
+        "title": await _title(view, page.items[0], name),
+        "run": run,
+        "agent": agent,
+        "parts": [
+            part
+            for turns in of_agents.values()
+            for run_name, of_run in grouped((turn["run"], turn) for turn in turns).items()
+            for part in await _parts(view, run_name, of_run, {name: results.get(run_name, [])})
+        ],
+        "is_cut": page.next_cursor is not None,
+        "most": MAX_OF_PAGE,
+    }
+
+
+async def _title(view: View, first: TurnJson, name: str) -> str:
+    """What people call the conversation, by its first turn."""
+    run, case_id = first["run"], first["case_id"]
+    number = await view.control.store.conversation_number(run, case_id, name, agent_of_conversation(first))
+    if case_id is not None:
+        return f"Attempt {number} at {case_id}"
+    called = conversation_name(name, number)
+    return called.capitalize() if called != name else f"Conversation {name}"
+
+
+async def _parts(
+    view: View, run: str, turns: Sequence[TurnJson], results: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Each conversation alone, with the cases by which its run is judged, or for a run without suite those in force
+    here: gates concern the whole run."""
+    kept = await view.control.store.kept_verdict(run)
+    plan = Plan.from_dict(kept.plan) if kept else Plan(view.control.judged_by({turns[0].get("agent_name")}))
+    suite = plan.suite_with({turn["case_id"] for turn in turns})
+
+    def parts() -> list[dict[str, Any]]:
+        report = judge_turns(suite and replace(suite, gates={}, run_gates=RunGates()), turns, results, run).report
+        return [_part(report, item) for item in report.conversations if item.executed]
+
+    return await asyncio.to_thread(parts)
+
+
+def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
+    data = fitting(partial(conversation_data, report, conversation), CONVERSATION_LIMITS)
+    rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
+    shown = [
+        (turn, rows.get(turn.get("id", "")), call_rows(turn, prefix=f"{turn.get('id', '')}-")) for turn in data["turns"]
+    ]
+    calls = [call for turn in data["turns"] for call in turn.get("calls", ())]
+    whole = call_rows({**data, "calls": calls}, prefix="whole-") if "changes" in data else None
+    has_whole = "changes" in data or "expect" in data
+    return {**data, "run": report.run, "shown": shown, "has_whole": has_whole, "whole": whole}
+
+
 SCREENS = (
+    Screen("/conversations/{name:path}", "conversation.html", _conversation_values, fragments=("conversation",)),
     Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work")),
     Screen("/turns/{turn_id}/wire", "wire.html", _wire_values, fragments=("wire",)),
     Screen("/turns/{turn_id}/annotations", "error.html", _to_turn, action=_annotate),

@@ -16,7 +16,7 @@ import click
 from tool_call_evaluators.texts import counted, one_line
 
 from ..admin.api import worker_app
-from ..admin.tokens import AdminTokens
+from ..admin.guard import AdminTokens
 from ..children import stop_signal
 from ..net.client_limits import operator_limits
 from ..net.file_watcher import FileWatch
@@ -32,8 +32,7 @@ from ..store.postgres.work import MOST_TRIES, Job, WorkStore
 from ..telemetry.counters import SCORED, Metrics, Source
 from ..telemetry.logs import LOG_LINE, start_logging
 from ..telemetry.prometheus import BacklogWatch, process_registry
-from .agents import WorkerAgents
-from .job_scorer import JobScorer
+from .job_scorer import JobScorer, WorkerAgents
 
 logger = logging.getLogger(__name__)
 

@@ -1,24 +1,66 @@
-"""What a worker does with a job: it scores the job's turns, and the conversations that are over with them."""
+"""What a worker does with a job: it scores the turns of each agent by the settings that this has, and the conversations
+that are over with them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from tool_call_evaluators.judge import JudgeBudget
 from tool_call_evaluators.runs.outcomes import agent_of_conversation
 
+from ..scoring.agent_scoring import Scoring, Scorings, judge_budget
 from ..scoring.case_book import CaseBook
 from ..scoring.conversations import turns_of_conversation
 from ..scoring.evidence import awaited_tree, trees_read_by
 from ..scoring.scorer import MAX_EARLIER, Results, TurnJson
-from ..store import ConversationKey, Scored, ScoredConversation
+from ..settings.settings import ScoringOptions
+from ..store import ConversationKey, Scored, ScoredConversation, Store
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import Claim
 from ..telemetry.counters import Metrics
 from ..turn import Turn
-from .agents import ScoredBy, WorkerAgents
+
+
+class ScoredBy:
+    """By what the turns of an agent with these settings are scored."""
+
+    def __init__(self, scoring: Scoring, store: Store, budget: JudgeBudget | None) -> None:
+        suite = scoring.cases.suite
+        self.scoring = scoring
+        self.scorer = scoring.scorer(store, budget)
+        self.alone = self.scorer.evaluators(None).is_cheap and not (suite and suite.cases)
+        """Whether the turns before it make no difference to any turn."""
+
+
+class WorkerAgents:
+    """The agents of the settings; turns of any other are scored by the common settings."""
+
+    def __init__(
+        self,
+        store: Store,
+        common: ScoringOptions,
+        agents: Mapping[str, ScoringOptions],
+    ) -> None:
+        """Raises SuiteError, ConfigError."""
+        self._store = store
+        self._scorings = Scorings()
+        self._common = self._made(None, common)
+        self._agents = {name: self._made(name, settings) for name, settings in agents.items()}
+
+    def of(self, agent_name: str | None) -> ScoredBy:
+        """By what the turns of an agent are scored."""
+        return self._agents.get(agent_name or "", self._common)
+
+    def known(self, agent_name: str | None) -> str | None:
+        """The name of an agent, if the settings have it: others are no labels of metrics."""
+        return agent_name if agent_name in self._agents else None
+
+    def _made(self, name: str | None, settings: ScoringOptions) -> ScoredBy:
+        budget = judge_budget(settings.judge_budget, name)
+        return ScoredBy(self._scorings.of(settings), self._store, budget)
 
 
 class _Placed(NamedTuple):

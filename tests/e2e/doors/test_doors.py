@@ -22,7 +22,7 @@ from a2a_eval_proxy.runs.run_result import RunResult, judge_turns
 from a2a_eval_proxy.runs.stored_turns import conversation_results
 from a2a_eval_proxy.runs.tables import passed
 from a2a_eval_proxy.testing import ProxyPool
-from a2a_eval_proxy.testing.session import finish_session
+from a2a_eval_proxy.testing.proxies import finish_session
 from a2a_tool_capture import CaptureClient
 from a2a_tool_capture.errors import CaptureError
 from a2a_tool_capture.json_values import read_json

@@ -30,8 +30,7 @@ from a2a_eval_proxy.settings.worker_options import WorkerOptions
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
-from a2a_eval_proxy.worker.agents import WorkerAgents
-from a2a_eval_proxy.worker.job_scorer import JobScorer
+from a2a_eval_proxy.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, ToolCall, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -63,7 +63,6 @@ def test_a_suite_has_them_and_writes_them() -> None:
     suite = parse_suite(text)
     assert suite.simulated_user.seed == 7
     assert parse_suite(suite_text(suite)).simulated_user == suite.simulated_user
-    assert suite.simulated_user.overridden({"model": "other"}).to_mapping()["seed"] == 7
 
 
 @pytest.mark.parametrize(

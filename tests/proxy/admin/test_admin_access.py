@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import tokens
-from a2a_eval_proxy.admin.tokens import FREE
+from a2a_eval_proxy.admin import guard
+from a2a_eval_proxy.admin.guard import FREE
 from support.proxied import Proxied, proxied
 
 ADMIN, METRICS = "admin-0123456789abcdef", "metrics-0123456789abcdef"
@@ -57,7 +57,7 @@ async def test_the_metrics_token_reads_the_metrics_and_nothing_else(it: Proxied)
 @pytest.fixture
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, no further attempt is due."""
-    monkeypatch.setattr(tokens, "PAUSE_S", 3_600.0)
+    monkeypatch.setattr(guard, "PAUSE_S", 3_600.0)
 
 
 @pytest.mark.usefixtures("time_stands_still")

@@ -13,7 +13,7 @@ from typing import ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin.tokens import FREE
+from a2a_eval_proxy.admin.guard import FREE
 from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.admin.tokens import FREE, MAX_PEERS, PAUSE_S, FailedLogins, network_of
+from a2a_eval_proxy.admin.guard import FREE, MAX_PEERS, PAUSE_S, FailedLogins, network_of
 from hypothesis import given
 from hypothesis import strategies as st
 

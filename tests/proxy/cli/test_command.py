@@ -161,25 +161,6 @@ def test_secrets_are_masked() -> None:
     assert repr(options) == "ProbeOptions(suite='a.yaml', report_to='postgresql:///turns?password=***', header=***)"
 
 
-@pytest.mark.parametrize(
-    ("line", "word", "expected"),
-    [
-        ("run --report", "rep", "dir,rep"),
-        ("record --out", "", "file,"),
-        ("serve --config", "p", "file,p"),
-        ("serve --suite", "s", "file,s"),
-        ("run", "sui", "file,sui"),
-        ("check http://agent --format", "j", "plain,json\nplain,junit"),
-        ("compare", "mon", ""),
-    ],
-)
-def test_a_shell_completes_paths_and_choices(line: str, word: str, expected: str) -> None:
-    variables = {"_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": f"proxy {line} {word}"}
-    variables["COMP_CWORD"] = str(len(line.split()) + 1)
-    result = CliRunner().invoke(cli, prog_name="proxy", complete_var="_PROXY_COMPLETE", env=variables)
-    assert result.output.strip() == expected
-
-
 def test_the_list_of_commands_is_not_cut() -> None:
     shown = CliRunner().invoke(cli, ["--help"], terminal_width=80).output
     assert set(cli.commands) <= set(shown.split())

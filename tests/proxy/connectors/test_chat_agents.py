@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.connectors import chat_agent
-from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.runs.drive import AgentOptions, agent_client
@@ -23,6 +22,7 @@ from a2a_tool_capture.models import CapturedTurn
 from agents.chat_server import KEY, calls, chat_server
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from support.prefork import run
+from tool_call_evaluators.suite import AgentDefaults
 
 TOOLS = '''
 """The tools of an agent."""
@@ -66,7 +66,7 @@ async def said(
 ) -> list[CapturedTurn]:
     """The turns of one conversation."""
     async with (
-        connected(f"openai:{url}", ChatOptions(**options), headers or {}, None, timeout_s) as server,
+        connected(f"openai:{url}", AgentDefaults(**options), headers or {}, None, timeout_s) as server,
         CaptureClient(server.url if server else "") as client,
     ):
         conversation = client.conversation()
@@ -100,7 +100,7 @@ async def test_conversations_have_messages_of_their_own() -> None:
     with chat_server("one", "two") as api:
         body = {"messages": [{"role": "system", "content": "You are a helpful assistant."}]}
         async with (
-            connected(f"openai:{api.url}", ChatOptions(body=body), {}, None, 30) as server,
+            connected(f"openai:{api.url}", AgentDefaults(body=body), {}, None, 30) as server,
             CaptureClient(server.url if server else "") as client,
         ):
             await asyncio.gather(*(client.conversation().send("Hi") for _ in range(2)))
@@ -352,7 +352,7 @@ async def test_an_api_that_went_away_fails_the_turn(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("a2a_eval_proxy.connectors.chat_agent.RETRIES", 0)
     with chat_server() as api:
         async with (
-            connected(f"openai:{api.url}", ChatOptions(), {}, None, 30) as server,
+            connected(f"openai:{api.url}", AgentDefaults(), {}, None, 30) as server,
             CaptureClient(server.url if server else "") as client,
         ):
             api.stop()

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.connectors import conversations
-from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.connectors.conversations import AgentConversations
 from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
@@ -22,7 +21,7 @@ from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.models import CapturedTurn
 from support.prefork import run
-from tool_call_evaluators.suite import parse_suite
+from tool_call_evaluators.suite import AgentDefaults, parse_suite
 
 HEAD = """
 from __future__ import annotations
@@ -78,7 +77,7 @@ def module_of(path: Path) -> Any:
 async def said(reference: object, *texts: str, timeout_s: float = 30.0) -> list[CapturedTurn]:
     """The turns of one conversation."""
     async with (
-        connected(f"python:{reference}", ChatOptions(), {}, None, timeout_s) as server,
+        connected(f"python:{reference}", AgentDefaults(), {}, None, timeout_s) as server,
         CaptureClient(server.url if server else "") as client,
     ):
         conversation = client.conversation()
@@ -216,7 +215,7 @@ async def test_conversations_do_not_see_each_others_calls(agent_file: Callable[[
         "        return user_query\n"
     )
     async with (
-        connected(f"python:{path}", ChatOptions(), {}, None, 30) as server,
+        connected(f"python:{path}", AgentDefaults(), {}, None, 30) as server,
         CaptureClient(server.url if server else "") as client,
     ):
         turns = await asyncio.gather(*(client.conversation().send(text) for text in ("one", "two")))
@@ -285,7 +284,7 @@ async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
     path = agent_file(BLOCKING)
     with pytest.raises(Exception, match=r"did not finish within 0\.5 s"):
         async with (
-            connected(f"python:{path}", ChatOptions(), {}, None, 30) as server,
+            connected(f"python:{path}", AgentDefaults(), {}, None, 30) as server,
             CaptureClient(server.url if server else "", timeout_s=0.5) as client,
         ):
             await client.conversation().send("go")

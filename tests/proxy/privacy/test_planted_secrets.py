@@ -21,7 +21,7 @@ from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.runs.report_files import publish_report
+from a2a_eval_proxy.runs.run_plan import publish_report
 from a2a_eval_proxy.runs.run_result import load_and_judge_run
 from a2a_eval_proxy.runs.stored_turns import write_turns
 from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase

@@ -15,7 +15,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from a2a.server.routes import create_agent_card_routes
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
@@ -548,7 +547,7 @@ def test_what_is_given_comes_before_what_the_suite_says() -> None:
     )
     says = AgentDefaults(url="openai:http://suite", model="m", system="s", tools="t.py", body={"seed": 7})
     given = AgentDefaults(model="n", tools="u.py")
-    assert AgentOptions.merged(says, given).chat == ChatOptions("n", "s", "u.py", {"seed": 7})
+    assert AgentOptions.merged(says, given).chat == AgentDefaults(model="n", system="s", tools="u.py", body={"seed": 7})
     with pytest.raises(ConfigError, match="--agent"):
         AgentOptions.merged(AgentDefaults(), AgentDefaults())
 

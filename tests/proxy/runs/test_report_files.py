@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.runs.report_files import publish_report
+from a2a_eval_proxy.runs.run_plan import publish_report
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.report import Report

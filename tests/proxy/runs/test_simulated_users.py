@@ -384,7 +384,7 @@ async def test_without_a_model_or_key_nothing_is_driven(
 ) -> None:
     monkeypatch.delenv("A2A_EVAL_PROXY_SIMULATED_USER_API_KEY")
     plain = suite(turns="turns: [{user: ask it}]")
-    wanted = replace(plain, simulated_user=plain.simulated_user.overridden(user))
+    wanted = replace(plain, simulated_user=plain.simulated_user.from_mapping(plain.simulated_user.to_mapping() | user))
     with pytest.raises(ConfigError, match=message) as caught:  # nobody is at that address, and nobody is asked
         await run_suite(wanted, AgentOptions(AGENT_URL), location, "nightly")
     assert caught.value.exit_code == 2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation
-from a2a_eval_proxy.ui import conversation, turn_page
+from a2a_eval_proxy.ui import turn_page
 from support.turn_samples import call, finding, result, turn
 
 from .conftest import Shown, shown_proxy
@@ -145,7 +145,7 @@ def test_any_id_has_a_page_and_an_unknown_one_is_named(shop):
 
 
 def test_a_long_conversation_is_cut_and_says_so(shop, monkeypatch):
-    monkeypatch.setattr(conversation, "MAX_TURNS", 1)
+    monkeypatch.setattr(turn_page, "MAX_OF_PAGE", 1)
     text = shop.admin.get("/conversations/c%2F1?run=monday").text
     assert "Only the first 1 turns" in text
     assert "Send it back." not in text.partition("Not executed")[0]

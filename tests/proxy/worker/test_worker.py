@@ -21,9 +21,8 @@ from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.work import MOST_TRIES, queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from a2a_eval_proxy.worker import job_scorer
-from a2a_eval_proxy.worker.agents import WorkerAgents
 from a2a_eval_proxy.worker.command import Engine
-from a2a_eval_proxy.worker.job_scorer import JobScorer, in_their_cases
+from a2a_eval_proxy.worker.job_scorer import JobScorer, WorkerAgents, in_their_cases
 from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S

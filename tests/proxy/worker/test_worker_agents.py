@@ -18,8 +18,7 @@ from a2a_eval_proxy.store import TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.worker.agents import WorkerAgents
-from a2a_eval_proxy.worker.job_scorer import JobScorer
+from a2a_eval_proxy.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
