@@ -87,15 +87,14 @@ def of_json(text: bytes) -> int:
 
 def measured(value: Any) -> int:
     """Bytes of memory that a JSON value takes, about: what it has twice counts twice."""
-    size, left = 0, [value]
-    while left:
-        one = left.pop()
+    size, found = 0, [value]
+    for one in found:  # which grows
         size += getsizeof(one)
         if isinstance(one, dict):
-            left += one
-            left += one.values()
-        elif isinstance(one, list | tuple):
-            left += one
+            found += one
+            found += one.values()
+        elif isinstance(one, list):
+            found += one
     return size
 
 

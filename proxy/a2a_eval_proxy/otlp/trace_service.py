@@ -18,9 +18,8 @@ from ..memory import share
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import SCOPE
 from ..telemetry.turn_listener import TurnListener
-from ..traces.merge import merge_traces
+from ..traces.merge import TraceEvidence
 from ..traces.trace_book import TraceBook
-from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .spans import logs_from_proto, spans_from_proto
 
@@ -97,12 +96,9 @@ class Tracing(TurnListener):
         evidence = self._book.evidence(turn.turn_id)
         return bool(turn.tool_calls or turn.shown_by or tool_calls(evidence.spans, evidence.logs).tool_calls)
 
-    def evidence(self, turn: Turn) -> Evidence | None:
+    def evidence(self, turn: Turn) -> TraceEvidence | None:
         evidence = self._book.evidence(turn.turn_id)
         return evidence if evidence.spans or evidence.logs or evidence.contested or evidence.lost else None
-
-    def merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-        return merge_traces(turn, evidence, late=late)
 
     def spans(self, turn_id: str) -> Sequence[Span]:
         """The spans of a turn, as long as they are in memory."""

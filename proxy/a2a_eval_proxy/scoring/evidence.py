@@ -17,7 +17,6 @@ from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import StoreUnreachableError
 from ..store.store import once_readable
-from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .scorer import MAX_EARLIER, Scorer, TurnJson
 
@@ -38,6 +37,17 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 """Pauses while turns are not over; each is twice as long as the one before."""
 
 
+class Evidence(Protocol):
+    """What a source shows of a turn at one time."""
+
+    @property
+    def size(self) -> int:
+        """How much it is, as far as it may change the calls; it only grows."""
+
+    def added_to(self, turn: Turn, *, late: bool) -> Turn:
+        """The turn, as it was captured, with what this shows. `late`: it was scored before without that."""
+
+
 class EvidenceSource(Protocol):
     """What shows calls of turns besides their exchanges: the traces of agents, see `otlp.trace_service.Tracing`."""
 
@@ -55,10 +65,7 @@ class EvidenceSource(Protocol):
         """Whether nothing is left to wait for."""
 
     def evidence(self, turn: Turn) -> Evidence | None:
-        """What there is so far."""
-
-    def merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-        """The turn, as it was captured, with what the evidence shows. `late`: it was scored before without that."""
+        """What there is so far; None where there is nothing."""
 
 
 class AwaitedEvidence:
@@ -89,10 +96,6 @@ class AwaitedEvidence:
     def of(self, turn: Turn) -> Evidence | None:
         """What there is of the turn; None where there is nothing."""
         return None if self._source is None else self._source.evidence(turn)
-
-    def merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-        """See `EvidenceSource`."""
-        return turn if self._source is None else self._source.merged(turn, evidence, late=late)
 
     def awaits(self, turn: Turn) -> bool:
         """Whether evidence of the turn has come, or may still come in time."""

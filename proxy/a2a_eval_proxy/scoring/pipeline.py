@@ -25,11 +25,10 @@ from ..store.store import once_readable
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
-from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
-from .evidence import AwaitedEvidence, EvidenceSource, awaited_tree, earlier_turns
+from .evidence import AwaitedEvidence, Evidence, EvidenceSource, awaited_tree, earlier_turns
 from .executor import ScoringExecutor, ThreadExecutor, at_once
 from .scorer import Results, Scorer, TurnJson
 
@@ -468,17 +467,9 @@ class Pipeline:
         may look the same. In the redacting thread."""
         turns = []
         for (work, turn), found in zip(part, evidence, strict=True):
-            merged = turn if found is None else self._merged(turn, found, late=work.late)
+            merged = turn if found is None else _completed(turn, found, late=work.late)
             turns.append(merged if found is None and not work.size else self._privacy.redacted(merged))
         return turns
-
-    def _merged(self, turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-        try:
-            return self._evidence.merged(turn, evidence, late=late)
-        except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
-            logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
-            problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
-            return replace(turn, findings=[*turn.findings, problem])
 
     def _scored(self, work: Work, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
         """A turn has its results, with the evidence `used`; returns what listeners get."""
@@ -579,6 +570,15 @@ def memory_of(turn: Turn) -> int:
         size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
         size += measured(call.arguments)
     return size
+
+
+def _completed(turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
+    try:
+        return evidence.added_to(turn, late=late)
+    except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
+        logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
+        problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
+        return replace(turn, findings=[*turn.findings, problem])
 
 
 def _codes(findings: Iterable[Finding]) -> Counter[str]:

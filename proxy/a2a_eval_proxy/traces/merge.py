@@ -1,67 +1,90 @@
-"""Completes a turn with the calls, the tokens and the cost in its traces. Pure."""
+"""What traces show of a turn: calls, tokens and cost, with which it is completed. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialects import DIALECT_NOT_READ
-from a2a_tool_capture.spans.conventions import shows_genai_work
+from a2a_tool_capture.spans.conventions import shows_genai_work, shows_work
 from a2a_tool_capture.spans.grouping import Lineage
-from a2a_tool_capture.spans.model import STATUS_ERROR, Span
+from a2a_tool_capture.spans.model import STATUS_ERROR, LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
 from ..turn import Turn, rfc3339_at
-from .trace_records import Evidence
 
 
-def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False) -> Turn:
-    """Returns `turn`, captured from the protocol, with trace calls merged in; `turn` itself without evidence.
+@dataclass(frozen=True, slots=True)
+class TraceEvidence:
+    """The spans and logs of a turn. `by_time` holds the ids of traces that were assigned by time alone."""
 
-    `late`: the turn was scored before without these spans.
-    """
-    if evidence.contested:
-        message = (
-            f"{evidence.contested} trace(s) with calls may be of this turn or of another, and neither ids nor times in "
-            "them say which; their calls count for none. Let the agent continue the trace context it is sent"
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogEvent] = ()
+    by_time: frozenset[str] = frozenset()
+    contested: int = 0
+    """Number of traces that may be this turn's or another's: they count for neither. 0 where other sources have shown
+    all calls in them."""
+    lost: str = ""
+    """Why spans that may have been this turn's did not arrive; "" if none are known to be missing."""
+
+    @property
+    def size(self) -> int:
+        """Number of records that show an agent's work; it only grows."""
+        return sum(map(shows_work, self.spans)) + len(self.logs) + self.contested + bool(self.lost)
+
+    def added_to(self, turn: Turn, *, late: bool = False) -> Turn:
+        """The turn, as captured from the protocol, with what traces show; the turn itself where they show nothing.
+
+        `late`: the turn was scored before without these spans.
+        """
+        if self.contested:
+            message = (
+                f"{self.contested} trace(s) with calls may be of this turn or of another, and neither ids nor times in "
+                "them say which; their calls count for none. Let the agent continue the trace context it is sent"
+            )
+            turn = replace(
+                turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")]
+            )
+        if self.lost:
+            message = f"spans did not arrive, which may have been of this turn: {self.lost}"
+            turn = replace(
+                turn, findings=[*turn.findings, Finding("calls_missed", message, Severity.WARNING, "traces")]
+            )
+        if not self.spans and not self.logs:
+            return turn
+        conversion = tool_calls(self.spans, logs=self.logs)
+        joined = reconcile(turn.tool_calls, conversion.tool_calls)
+        shows_work = not self.contested and not self.lost and shows_genai_work(self.spans)
+        answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
+        answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
+        known = [finding for finding in turn.findings if finding.code not in answered]
+        findings = [*known, *conversion.findings, *joined.findings]
+        if self.by_time and conversion.tool_calls:
+            message = (
+                f"{len(self.by_time)} trace(s) were taken to be this turn's only because no other turn was open then; "
+                "let the agent continue the trace context it is sent"
+            )
+            findings.append(Finding("correlated_by_time", message, Severity.INFO, "traces"))
+        if late:
+            message = "spans came after the turn was scored; it was merged and scored again"
+            findings.append(Finding("late_spans", message, Severity.INFO, "traces"))
+        capture = replace(
+            turn.capture,
+            matched_by_id=joined.matched_by_id,
+            matched_by_signature=joined.matched_by_signature,
+            protocol_only=joined.protocol_only,
+            trace_only=joined.trace_only,
         )
-        turn = replace(turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")])
-    if evidence.lost:
-        message = f"spans did not arrive, which may have been of this turn: {evidence.lost}"
-        turn = replace(turn, findings=[*turn.findings, Finding("calls_missed", message, Severity.WARNING, "traces")])
-    if not evidence.spans and not evidence.logs:
-        return turn
-    conversion = tool_calls(evidence.spans, logs=evidence.logs)
-    joined = reconcile(turn.tool_calls, conversion.tool_calls)
-    shows_work = not evidence.contested and not evidence.lost and shows_genai_work(evidence.spans)
-    answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
-    answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
-    known = [finding for finding in turn.findings if finding.code not in answered]
-    findings = [*known, *conversion.findings, *joined.findings]
-    if evidence.by_time and conversion.tool_calls:
-        message = (
-            f"{len(evidence.by_time)} trace(s) were taken to be this turn's only because no other turn was open then; "
-            "let the agent continue the trace context it is sent"
+        usage = _joined(usage_of(self.spans), models_of(self.spans), turn.usage)
+        spans = spans_of(self.spans) or turn.spans
+        merged = replace(
+            turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans
         )
-        findings.append(Finding("correlated_by_time", message, Severity.INFO, "traces"))
-    if late:
-        message = "spans came after the turn was scored; it was merged and scored again"
-        findings.append(Finding("late_spans", message, Severity.INFO, "traces"))
-    capture = replace(
-        turn.capture,
-        matched_by_id=joined.matched_by_id,
-        matched_by_signature=joined.matched_by_signature,
-        protocol_only=joined.protocol_only,
-        trace_only=joined.trace_only,
-    )
-    usage = _joined(usage_of(evidence.spans), models_of(evidence.spans), turn.usage)
-    spans = spans_of(evidence.spans) or turn.spans
-    merged = replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans)
-    return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))
+        return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))
 
 
 MAX_SPANS = 200  # the first spans of a turn, which it keeps

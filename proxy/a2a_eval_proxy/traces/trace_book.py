@@ -22,7 +22,8 @@ from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
 from .correlation_hints import HINTS, Key, keys_named, root_ended
-from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
+from .merge import TraceEvidence
+from .trace_records import SKEW_S, Correlation, TraceEntry, TurnEntry, latest_before, shares_of
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 """Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
@@ -30,7 +31,7 @@ _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 _MAX_CONTESTED = 100
 """Maximum number of contested traces counted for a turn, and of turns whose calls are compared with them."""
 
-_NOTHING = Evidence()
+_NOTHING = TraceEvidence()
 
 RECENT_S = 16.0
 """For this time after the end of a turn its spans are on their way: exporters send every five seconds, and again."""
@@ -120,14 +121,14 @@ class TraceBook:
             known.lost = known.lost or reason
             self._on_changed(known.turn, True)
 
-    def evidence(self, turn_id: str) -> Evidence:
+    def evidence(self, turn_id: str) -> TraceEvidence:
         """The evidence for a turn so far; empty for an unknown turn."""
         known = self._turns.get(turn_id)
         if known is None or not (known.traces or known.contested or known.lost):
             return _NOTHING
         spans, logs = self._shown(known)
         by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
-        return Evidence(spans, logs, by_time, len(known.contested) if self._misses(known) else 0, known.lost)
+        return TraceEvidence(spans, logs, by_time, len(known.contested) if self._misses(known) else 0, known.lost)
 
     @staticmethod
     def _shown(known: TurnEntry) -> tuple[list[Span], list[LogEvent]]:

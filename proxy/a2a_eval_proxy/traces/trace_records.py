@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
-from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import Conversion, tool_calls
 
@@ -28,25 +26,6 @@ class Correlation(StrEnum):
     TIME = "time"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The spans and logs of a turn. `by_time` holds the ids of traces that were assigned by time alone."""
-
-    spans: Sequence[Span] = ()
-    logs: Sequence[LogEvent] = ()
-    by_time: frozenset[str] = frozenset()
-    contested: int = 0
-    """Number of traces that may be this turn's or another's: they count for neither. 0 where other sources have shown
-    all calls in them."""
-    lost: str = ""
-    """Why spans that may have been this turn's did not arrive; "" if none are known to be missing."""
-
-    @property
-    def size(self) -> int:
-        """Number of records that show an agent's work; it only grows."""
-        return sum(map(shows_work, self.spans)) + len(self.logs) + self.contested + bool(self.lost)
-
-
 @dataclass(slots=True, eq=False)
 class TurnEntry:
     turn: Turn
@@ -57,7 +36,7 @@ class TurnEntry:
     contested: set[str] = field(default_factory=set)
     """Ids of traces that may be another turn's as well."""
     lost: str = ""
-    """See `Evidence`."""
+    """See `TraceEvidence`."""
 
     def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
         """Whether it was open at that time, give or take `skew_s`."""

@@ -6,8 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from a2a_eval_proxy.traces.merge import merge_traces
-from a2a_eval_proxy.traces.trace_records import Evidence
+from a2a_eval_proxy.traces.merge import TraceEvidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.models import ToolCall
 from golden.spans.fixtures import fixtures
@@ -25,7 +24,7 @@ def test_a_recording_shows_the_same_calls_at_both_doors() -> None:
     recordings = fixtures()
     assert len(recordings) == 73
     for recording in recordings:
-        turn = merge_traces(Turn("t", "run", "agent", "JSONRPC", "1.0", 0.0), Evidence(recording.spans, recording.logs))
+        turn = TraceEvidence(recording.spans, recording.logs).added_to(Turn("t", "run", "agent", "JSONRPC", "1.0", 0.0))
         spans, logs = list(map(sdk_span, recording.spans)), list(map(sdk_log, recording.logs))
         (own,) = read(spans, logs).turns
         assert list(own.tool_calls) == turn.tool_calls, recording.name

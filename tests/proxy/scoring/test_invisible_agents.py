@@ -13,8 +13,7 @@ from a2a_eval_proxy.otlp.spans import spans_from_proto
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.testing import assert_tool_calls
-from a2a_eval_proxy.traces.merge import merge_traces
-from a2a_eval_proxy.traces.trace_records import Evidence
+from a2a_eval_proxy.traces.merge import TraceEvidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.spans.model import Span
@@ -45,13 +44,13 @@ def closed(
 
 def traced(*attributes: dict[str, Any], scope: str = "") -> Turn:
     spans = [Span("1" * 32, f"{number:016x}", scope=scope, attributes=own) for number, own in enumerate(attributes)]
-    return merge_traces(closed(declared=False), Evidence(spans))
+    return TraceEvidence(spans).added_to(closed(declared=False))
 
 
 def recorded(name: str) -> Turn:
     request = ExportTraceServiceRequest()
     request.ParseFromString((GOLDEN / f"{name}.pb").read_bytes())
-    return merge_traces(closed(declared=False), Evidence(spans_from_proto(request)))
+    return TraceEvidence(spans_from_proto(request)).added_to(closed(declared=False))
 
 
 def warning(code: str) -> Finding:
@@ -145,8 +144,8 @@ def test_spans_of_an_agent_show_what_its_recorder_missed() -> None:
     missed = closed(warning("calls_not_recorded"))
     spans = [Span("1" * 32, "1" * 16, attributes={"gen_ai.operation.name": "invoke_agent"})]
     assert missed.to_dict()["calls_evidence"] == "calls_not_recorded"
-    assert merge_traces(missed, Evidence(spans)).to_dict()["calls"] == "none_made"
-    assert merge_traces(missed, Evidence([Span("1" * 32, "1" * 16, attributes=HTTP)])).to_dict()["calls"] == "unknown"
+    assert TraceEvidence(spans).added_to(missed).to_dict()["calls"] == "none_made"
+    assert TraceEvidence([Span("1" * 32, "1" * 16, attributes=HTTP)]).added_to(missed).to_dict()["calls"] == "unknown"
 
 
 @pytest.mark.parametrize("kind", SHOWN)

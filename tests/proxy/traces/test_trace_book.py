@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces import trace_book
-from a2a_eval_proxy.traces.merge import merge_traces
+from a2a_eval_proxy.traces.merge import TraceEvidence
 from a2a_eval_proxy.traces.trace_book import TraceBook
-from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.spans.model import KIND_SERVER, LogEvent
@@ -285,7 +284,7 @@ def test_closed_turns_are_forgotten_after_a_while_with_their_spans() -> None:
     book.close(book.open("t", trace=TRACE), at=1.0, conversation="c")
     book.take(a_tool_span(1))
     book.expire(NOW + 602.0)
-    assert book.evidence("t") == Evidence()
+    assert book.evidence("t") == TraceEvidence()
     assert len(book._traces) == 0
 
 
@@ -317,7 +316,7 @@ def test_a_trace_that_fits_two_turns_is_reported_on_both(book: Book) -> None:
     for turn in turns:
         evidence = book.evidence(turn.turn_id)
         assert (evidence.spans, evidence.contested) == ([], 1)
-        merged = merge_traces(turn, evidence)
+        merged = evidence.added_to(turn)
         assert [finding.code for finding in merged.findings] == ["trace_contested"]
         assert (merged.visibility.calls, merged.shown_by) == (Calls.UNKNOWN, "")
 
@@ -329,7 +328,7 @@ def test_a_tool_in_a_trace_of_its_own_makes_every_turn_it_fits_unknown(book: Boo
         book.take(a_span(1, RUN, trace=f"{number:032x}"))
         book.close(turn)
     book.take(a_tool_span(1, trace=OTHER_TRACE))
-    merged = [merge_traces(turn, book.evidence(turn.turn_id)) for turn in turns]
+    merged = [book.evidence(turn.turn_id).added_to(turn) for turn in turns]
     assert {(turn.visibility.calls, turn.visibility.evidence) for turn in merged} == {
         (Calls.UNKNOWN, "trace_contested")
     }
@@ -344,7 +343,7 @@ def test_calls_whose_time_fits_no_turn_may_be_of_any_that_is_not_long_over(book:
     book.close(old, at=1.0)
     book.close(ended, at=18.0)
     book.take(a_tool_span(2, trace=OTHER_TRACE, at=-100.0), at=20.0)
-    calls = [merge_traces(turn, book.evidence(turn.turn_id)).visibility.calls for turn in (old, ended, running)]
+    calls = [book.evidence(turn.turn_id).added_to(turn).visibility.calls for turn in (old, ended, running)]
     assert calls == [Calls.NONE_MADE, Calls.UNKNOWN, Calls.UNKNOWN]
 
 
@@ -375,7 +374,7 @@ def test_a_call_that_a_turn_shows_in_its_own_trace_explains_no_other(book: Book)
     book.changed.clear()
     book.take(a_tool_span(2, arguments={"city": "Paris"}, trace=one.trace_id))
     assert "two" in book.changed
-    assert merge_traces(two, book.evidence("two")).visibility.calls is Calls.UNKNOWN
+    assert book.evidence("two").added_to(two).visibility.calls is Calls.UNKNOWN
 
 
 def test_a_contested_trace_without_calls_hides_none(book: Book) -> None:
@@ -392,7 +391,7 @@ def test_spans_that_did_not_arrive_make_the_turns_that_wait_for_some_unknown(boo
     book.close(old, at=1.0)
     book.close(ended, at=18.0)
     book.lost("an export was refused: not OTLP", NOW + 20.0)
-    seen = [merge_traces(turn, book.evidence(turn.turn_id)) for turn in (old, ended, running)]
+    seen = [book.evidence(turn.turn_id).added_to(turn) for turn in (old, ended, running)]
     assert [(turn.visibility.calls, turn.visibility.evidence) for turn in seen] == [
         (Calls.NONE_MADE, "spans"),
         *[(Calls.UNKNOWN, "calls_missed")] * 2,
@@ -434,4 +433,4 @@ def test_a_dialect_is_no_hint_where_traces_tell_the_calls(book: Book, span: Any,
     turn = book.open("t", trace=TRACE)
     turn.findings.append(Finding("dialect_not_read", "parts are marked", Severity.INFO, "response"))
     book.take(span)
-    assert [finding.code for finding in merge_traces(turn, book.evidence("t")).findings] == codes
+    assert [finding.code for finding in book.evidence("t").added_to(turn).findings] == codes

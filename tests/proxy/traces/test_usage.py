@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.content_removal import without_content
-from a2a_eval_proxy.traces.merge import merge_traces, models_of, usage_of
-from a2a_eval_proxy.traces.trace_records import Evidence
+from a2a_eval_proxy.traces.merge import TraceEvidence, models_of, usage_of
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures
@@ -64,11 +63,11 @@ def test_recorded_instrumentations_count_each_call_once(name: str, tokens: tuple
 
 
 def test_a_turn_keeps_it_whatever_content_is_removed() -> None:
-    merged = merge_traces(Turn.from_dict(turn("a")), Evidence(spans=[chat("a")]))
+    merged = TraceEvidence(spans=[chat("a")]).added_to(Turn.from_dict(turn("a")))
     assert merged.usage == {"input_tokens": 100, "output_tokens": 20, "source": "spans"}
     assert Turn.from_dict(merged.to_dict()) == merged
     assert without_content(merged).usage == merged.usage
-    assert merge_traces(merged, Evidence(spans=[span("later")])).usage == merged.usage
+    assert TraceEvidence(spans=[span("later")]).added_to(merged).usage == merged.usage
     assert "usage" not in Turn.from_dict(turn("a")).to_dict()
 
 
@@ -82,7 +81,7 @@ def test_tokens_are_kept_by_model() -> None:
         "gpt-4o": {"input_tokens": 200, "output_tokens": 40},
         "gpt-5": {"input_tokens": 100, "output_tokens": 20},
     }
-    merged = merge_traces(Turn.from_dict(turn("a")), Evidence(spans=spans))
+    merged = TraceEvidence(spans=spans).added_to(Turn.from_dict(turn("a")))
     assert merged.usage is not None
     assert merged.usage["models"] == models_of(spans)
 
@@ -97,7 +96,7 @@ def test_tokens_are_kept_by_model() -> None:
 )
 def test_of_two_sources_of_tokens_one_is_used(spans: list[Span], expected: Any) -> None:
     stated = {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8, "source": "kagent_usage_total"}
-    merged = merge_traces(Turn.from_dict(turn("a", usage=stated)), Evidence(spans=spans))
+    merged = TraceEvidence(spans=spans).added_to(Turn.from_dict(turn("a", usage=stated)))
     usage = merged.usage or {}
     assert (usage["input_tokens"], usage.get("cost"), usage["source"]) == expected
 
