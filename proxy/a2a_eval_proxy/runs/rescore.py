@@ -13,10 +13,9 @@ from .. import audit
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
-from ..scoring.executor import ThreadExecutor
 from ..scoring.ray_executor import RayExecutor
 from ..scoring.rescoring import Rescoring
-from ..scoring.scorer import Scorer, TurnJson
+from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError
 from .run_plan import ALL, Selection

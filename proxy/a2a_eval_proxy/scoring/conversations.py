@@ -18,8 +18,7 @@ from ..store.store import once_readable
 from ..turn import Turn
 from .case_book import CaseBook
 from .evidence import trees_read_by
-from .executor import ExecutorLostError, ScoringExecutor
-from .scorer import Results, Scorer, TurnJson, in_its_case
+from .scorer import ExecutorLostError, Results, Scorer, ScoringExecutor, TurnJson, in_its_case
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,7 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
 from .evidence import AwaitedEvidence, Evidence, EvidenceSource, awaited_tree, earlier_turns
-from .executor import ScoringExecutor, ThreadExecutor, at_once
-from .scorer import Results, Scorer, TurnJson
+from .scorer import Results, Scorer, ScoringExecutor, ThreadExecutor, TurnJson, at_once
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
 from .case_book import CaseBook
-from .executor import Call, ExecutorLostError, gathered
-from .scorer import Scorer
+from .scorer import Call, ExecutorLostError, Scorer, gathered
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
 from .evidence import earlier_turns, trees_read_by
-from .executor import ScoringExecutor
-from .scorer import Results, Scorer, TurnJson, in_its_case
+from .scorer import Results, Scorer, ScoringExecutor, TurnJson, in_its_case
 
 _SIDE_BY_SIDE = 32
 """Conversations that are scored at once; their turns are in memory."""

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import pytest
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
-from a2a_eval_proxy.scoring.executor import ThreadExecutor
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.rescoring import Rescoring
-from a2a_eval_proxy.scoring.scorer import MAX_HISTORY, Scorer
+from a2a_eval_proxy.scoring.scorer import MAX_HISTORY, Scorer, ThreadExecutor
 from a2a_eval_proxy.store import SqliteStore, TurnQuery, every_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus

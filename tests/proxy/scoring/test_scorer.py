@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.executor import at_once
-from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.scoring.scorer import Scorer, at_once
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.models import Severity
