@@ -19,7 +19,7 @@ from .server_exchange import Application
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
-_CHECK_EVERY_S, _HURRIED_S = 1.0, 0.2
+_CHECK_EVERY_S, _HURRIED_S = 1.0, 0.1
 """How often clients are looked at, and how often where others wait for memory that they may take."""
 
 _LOOK_EVERY_S = 0.05
