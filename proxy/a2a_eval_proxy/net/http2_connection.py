@@ -30,7 +30,7 @@ class Http2Side(asyncio.Protocol):
     def feed(self, data: bytes) -> None:
         """Take received bytes. Raises Http2Error, after which `flush` writes the GOAWAY."""
         self.streams.feed(data, self.loop.time())
-        if self.streams.has_more():
+        if self.streams.gate.has_more():
             self.transport.pause_reading()
             self.loop.call_soon(self.data_received, b"")
         else:
@@ -71,5 +71,5 @@ class Http2Side(asyncio.Protocol):
 
     def _read_on(self) -> None:
         transport = self.transport
-        if not (transport.is_closing() or transport.is_reading() or self.streams.has_more() or self._is_behind()):
+        if not (transport.is_closing() or transport.is_reading() or self.streams.gate.has_more() or self._is_behind()):
             transport.resume_reading()

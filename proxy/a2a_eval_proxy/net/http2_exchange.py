@@ -65,12 +65,9 @@ def request_scope(fields: Fields) -> dict[str, Any]:
 class StreamExchange(ClientExchange):
     """A request over HTTP/2."""
 
-    def __init__(self, stream: Http2Stream, limits: ClientLimits, *, ended: bool) -> None:
-        """`ended`: the request has no body."""
+    def __init__(self, stream: Http2Stream, limits: ClientLimits) -> None:
         self._stream = stream
         self._limits = limits
-        self._ended = ended
-        """Whether the end of the request's body has arrived."""
         self._expects_continue = False
         self._bodiless = False
         self._done = asyncio.Event()
@@ -86,7 +83,7 @@ class StreamExchange(ClientExchange):
         self.work = asyncio.current_task()
         scope["extensions"] = {CLIENT: self}
         await self.run(application, scope)
-        if not (self._ended or self.gone):
+        if not (self._stream.is_read or self.gone):
             await self._discard()
 
     def disconnect(self) -> None:
@@ -120,12 +117,11 @@ class StreamExchange(ClientExchange):
         stream.on_silent = None
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S):
-                while left > 0 and not self._ended:
+                while left > 0 and not stream.is_read:
                     event = await stream.next()
                     if isinstance(event, Data):
                         stream.taken(event.size)
                         left -= event.size
-                    self._ended = event.ended
         except TimeoutError:
             pass  # the stream is reset
 
@@ -133,22 +129,19 @@ class StreamExchange(ClientExchange):
 
     async def read(self) -> bytes:
         stream = self._stream
-        parts: list[bytes] = []
+        body = b""
         if self.ended:
             await self._done.wait()
         if self._expects_continue:
             self._expects_continue = False
             stream.send_headers([(b":status", b"100")], end=False)
-        while not (self._ended or self._done.is_set()) and (stream.arrived or not parts):
-            event = await stream.next()
-            if isinstance(event, Data):
-                parts.append(event.content)
-                stream.taken(event.size)
-            self._ended = event.ended
+        if not (stream.is_read or self._done.is_set()) and isinstance(event := await stream.next(), Data):
+            body = event.content
+            stream.taken(event.size)
         if self._done.is_set():
             raise ClientLeftError("the client has left")
-        self.ended = self._ended
-        return b"".join(parts)
+        self.ended = stream.is_read
+        return body
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self.gone:
@@ -187,7 +180,7 @@ class HttpStreams:
         if is_call(head.fields):
             await self._grpc(stream, head, ends)
             return
-        exchange = StreamExchange(stream, self._limits, ended=head.ended)
+        exchange = StreamExchange(stream, self._limits)
         try:
             scope = request_scope(head.fields)
         except MalformedRequestError:

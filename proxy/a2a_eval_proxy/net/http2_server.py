@@ -124,7 +124,7 @@ class Http2Connection(Http2Side, ClientConnection):
     def check_requests(self, now: float) -> None:
         limits, streams = self.limits, self.streams
         self._count_held()
-        header_since = streams.header_since if streams.is_ready else self._began
+        header_since = streams.gate.header_since if streams.is_ready else self._began
         if header_since is not None:
             if now - header_since >= self.patience(limits.header_timeout_s, now):
                 self._refuse("header_timeout", "a header took too long")

@@ -162,6 +162,11 @@ class Http2Stream:
         self.on_silent: Callable[[], None] | None = None
         """Called when the peer has sent nothing for too long, while it is waited for."""
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all that the peer sends was taken out."""
+        return (self.peer_has_ended or self.is_over) and not self.arrived
+
     async def next(self) -> Event:
         """What arrives next. Nothing follows an event that says `ended`, nor `Reset`."""
         while not self.arrived:
@@ -249,7 +254,8 @@ class Http2Streams:
         """`on_output` is called when there may be something in `output`, and once more when the peer is going."""
         self._is_client = is_client
         self._on_output = on_output
-        self._gate = FrameGate(b"" if is_client else gate.PREFACE, max_header_bytes)
+        self.gate = FrameGate(b"" if is_client else gate.PREFACE, max_header_bytes)
+        """What has arrived, as far as `feed` has not read it."""
         self._goaway = b""
         self._queued = 0
         self._is_cut_off = False
@@ -295,18 +301,9 @@ class Http2Streams:
         self._queued = 0
         return output
 
-    @property
-    def header_since(self) -> float | None:
-        """See `FrameGate`."""
-        return self._gate.header_since
-
-    def has_more(self) -> bool:
-        """Whether something waits to be read with the next call of `feed`."""
-        return self._gate.has_more()
-
     def held(self) -> int:
         """Bytes of requests that nobody has taken: of header sections, and of bodies."""
-        return self._gate.held() + sum(stream.held for stream in self.streams.values())
+        return self.gate.held() + sum(stream.held for stream in self.streams.values())
 
     def is_full(self) -> bool:
         """Whether the peer accepts no further stream now."""
@@ -348,10 +345,13 @@ class Http2Streams:
     # ── what arrives ────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, data: bytes, now: float) -> None:
-        """Hand what arrived to its streams, or a part of it (see `has_more`). `now`: in seconds. Raises Http2Error."""
-        self._gate.feed(data, now)
+        """Hand what arrived to its streams, or a part of it: see `FrameGate.has_more`. `now`: in seconds.
+
+        Raises Http2Error.
+        """
+        self.gate.feed(data, now)
         try:
-            for kind, frame in self._gate.frames():
+            for kind, frame in self.gate.frames():
                 if kind == gate.GOAWAY:
                     self._going(frame)
                     continue
@@ -376,7 +376,7 @@ class Http2Streams:
             return frame
         followed = {code: min(value, _FOLLOWED[code]) for code, value in sent.settings.items() if code in _FOLLOWED}
         if SettingCodes.INITIAL_WINDOW_SIZE in followed:
-            self._gate.count(len(self.streams) // 4)  # h2 goes through all of them
+            self.gate.count(len(self.streams) // 4)  # h2 goes through all of them
         return SettingsFrame(0, settings=followed).serialize()
 
     def _happened(self, event: H2Event) -> None:
@@ -456,7 +456,7 @@ class Http2Streams:
     def _reset(self, stream: Http2Stream, code: int) -> None:
         """By the peer, or by h2 where the peer broke the protocol within a stream. Raises Http2Error."""
         self._over(stream, Reset(code))
-        self._gate.count(0 if stream.has_begun else gate.CUT_REQUEST)
+        self.gate.count(0 if stream.has_begun else gate.CUT_REQUEST)
 
     def _going(self, frame: bytes) -> None:
         """The peer takes no further stream: the client may repeat those that it has not taken. Raises Http2Error."""
@@ -471,7 +471,7 @@ class Http2Streams:
     # ── what streams send ───────────────────────────────────────────────────────────────────────────────
 
     def write_headers(self, stream: Http2Stream, fields: Fields, *, end: bool) -> None:
-        self._gate.idle -= gate.IDLE_PER_FRAME if stream.has_begun else gate.CUT_REQUEST
+        self.gate.idle -= gate.IDLE_PER_FRAME if stream.has_begun else gate.CUT_REQUEST
         stream.has_begun = True
         if fields:
             kept_apart = [NeverIndexedHeaderTuple(*field) if _SECRETS.search(field[0]) else field for field in fields]
@@ -510,7 +510,7 @@ class Http2Streams:
             self.streams[stream.id] = self.streams.pop(stream.id)  # others are first the next time
             stream.sent += size
             self._queued += size
-            self._gate.idle -= gate.IDLE_PER_FRAME
+            self.gate.idle -= gate.IDLE_PER_FRAME
             if unsent:
                 return True
             self._ended(stream, by_us=ends)

@@ -506,7 +506,7 @@ def fed(sent: list[Frame | bytes]) -> Http2Streams:
 def feed_all(end: Http2Streams, data: bytes, now: float = 0.0) -> None:
     """What takes several turns, too."""
     end.feed(data, now)
-    while end.has_more():
+    while end.gate.has_more():
         end.feed(b"", now)
 
 
@@ -570,20 +570,20 @@ def test_a_client_that_reads_much_may_open_windows_and_send_pings():
 def test_since_when_a_header_arrives():
     section = OPEN.serialize() + ContinuationFrame(1, flags=["END_HEADERS"]).serialize()
     server = fed([SettingsFrame(0)])
-    assert server.header_since is None
+    assert server.gate.header_since is None
     for at, byte in enumerate(section[:-1], 1):
         server.feed(bytes([byte]), float(at))
-        assert server.header_since == 1.0
+        assert server.gate.header_since == 1.0
     server.feed(section[-1:] + HeadersFrame(3, data=encoded(HEAD)).serialize(), 100.0)
-    assert server.header_since == 100.0, "another one"
+    assert server.gate.header_since == 100.0, "another one"
     server.feed(ContinuationFrame(3, flags=["END_HEADERS"]).serialize(), 101.0)
-    assert server.header_since is None
+    assert server.gate.header_since is None
 
 
 def test_a_part_of_data_is_no_header():
     server = fed([FIRST])
     server.feed(DataFrame(1, b"x" * 100).serialize()[:50], 0.0)
-    assert server.header_since is None
+    assert server.gate.header_since is None
 
 
 def test_parts_of_a_body_of_one_byte_wait_together():
@@ -618,9 +618,9 @@ def test_a_peer_that_offers_a_large_table_for_header_fields_does_not_get_it_fill
 def test_others_have_their_turn_after_some_frames(frame):
     server = fed([FIRST])
     server.feed(frame.serialize() * 10_000, 0.0)
-    assert server.has_more()
+    assert server.gate.has_more()
     turns = 1
-    while server.has_more():
+    while server.gate.has_more():
         server.feed(b"", 0.0)
         turns += 1
     assert turns > 100
