@@ -79,7 +79,7 @@ class TraceEvidence:
             protocol_only=joined.protocol_only,
             trace_only=joined.trace_only,
         )
-        usage = _joined(usage_of(self.spans), models_of(self.spans), turn.usage)
+        usage = _joined(usage_of(self.spans), turn.usage)
         spans = spans_of(self.spans) or turn.spans
         merged = replace(
             turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans
@@ -117,15 +117,13 @@ def _stated(span: Span, names: Mapping[str, Iterable[str]]) -> dict[str, int | f
     return {name: value for name, value in found if value is not None}
 
 
-def _joined(
-    stated: Mapping[str, int | float] | None, models: Mapping[str, Any], on_wire: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
+def _joined(stated: Mapping[str, Any] | None, on_wire: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What spans state, and without their tokens those on the wire: of two sources, one is used."""
     if not stated:
         return dict(on_wire) if on_wire else None
     if "input_tokens" not in stated and "output_tokens" not in stated:
         return {**(on_wire or {}), **stated}
-    return {**stated, **({"models": models} if models else {}), "source": "spans"}
+    return {**stated, "source": "spans"}
 
 
 _TOKENS: Mapping[str, tuple[str, ...]] = {
@@ -142,29 +140,25 @@ _MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _RESPONSE = "gen_ai.response.id"
 
 
-def usage_of(spans: Iterable[Span]) -> dict[str, int | float] | None:
-    """`input_tokens`, `output_tokens` and `cost` of the spans of one turn, those that are stated; None without any.
+def usage_of(spans: Iterable[Span]) -> dict[str, Any] | None:
+    """`input_tokens`, `output_tokens` and `cost` of the spans of one turn, those that are stated, and the tokens by the
+    names of `models`, as far as spans name these; None without any.
 
     A span of an agent often repeats the sum of its model calls: a span counts if no span below it states the same. Two
     libraries may report one response in spans next to each other: of those with the same id of a response, the spans of
     one library count.
     """
     known = {span.key: span for span in spans}
-    counted = {name: _counted(known, attributes) for name, attributes in _ATTRIBUTES.items()}
-    return {name: sum(value for _, value in found) for name, found in counted.items() if found} or None
-
-
-def models_of(spans: Iterable[Span]) -> dict[str, dict[str, int | float]]:
-    """The tokens in `usage_of` by the names of the models; without those of spans that name no model."""
-    known = {span.key: span for span in spans}
+    usage: dict[str, Any] = {}
     models: dict[str, dict[str, int | float]] = {}
-    for name, attributes in _TOKENS.items():
+    for name, attributes in _ATTRIBUTES.items():
         for span, value in _counted(known, attributes):
+            usage[name] = usage.get(name, 0) + value
             model = next((span.attributes[key] for key in _MODEL if isinstance(span.attributes.get(key), str)), None)
-            if model:
+            if model and name in _TOKENS:
                 of_model = models.setdefault(model, {})
                 of_model[name] = of_model.get(name, 0) + value
-    return models
+    return (usage | ({"models": models} if models else {})) or None
 
 
 _Counted: TypeAlias = list[tuple[Span, int | float]]

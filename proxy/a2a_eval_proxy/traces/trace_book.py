@@ -21,9 +21,19 @@ from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
-from .correlation_hints import HINTS, Key, keys_named, root_ended
 from .merge import TraceEvidence
-from .trace_records import SKEW_S, Correlation, TraceEntry, TurnEntry, latest_before, shares_of
+from .trace_records import (
+    HINTS,
+    SKEW_S,
+    Correlation,
+    Key,
+    TraceEntry,
+    TurnEntry,
+    keys_named,
+    latest_before,
+    root_ended,
+    shares_of,
+)
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 """Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""

@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from a2a_eval_proxy.traces.correlation_hints import keys_named, root_ended
+from a2a_eval_proxy.traces.trace_records import keys_named, root_ended
 from a2a_tool_capture.spans.grouping import Lineage, group
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.observations import read_span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.correlation_hints import HINTS, Key, keys_named, root_ended
+from a2a_eval_proxy.traces.trace_records import HINTS, Key, keys_named, root_ended
 from a2a_tool_capture.spans.model import KIND_SERVER, Span
 from golden.spans.building import OTHER_TRACE, TRACE, a_span
 from golden.spans.fixtures import fixtures
