@@ -96,8 +96,7 @@ async def run_proxy(
 
         # Traces, and the proxy's own telemetry, which may be sent to its own receiver.
         tracing, otlp_url = await receive_traces(stack, settings, metrics, files, capacity)
-        of_agents = [agent.settings.privacy() for agent in agents if agent.name]
-        telemetry = start_telemetry(together([privacy, *of_agents]))
+        telemetry = start_telemetry(together([privacy, *(agent.settings.privacy() for agent in agents if agent.name)]))
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
 
@@ -105,15 +104,7 @@ async def run_proxy(
         store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         scorings = Scorings(judges=settings.evaluate)
         common = scorings.of(settings, privacy)
-        proxy = RunningProxy(
-            settings=settings,
-            store=store,
-            common=common,
-            bus=bus,
-            trace_url=settings.trace_url,
-            tracing=tracing,
-            otlp_url=otlp_url,
-        )
+        proxy = RunningProxy(settings=settings, store=store, common=common, bus=bus, tracing=tracing, otlp_url=otlp_url)
         new_line = partial(
             AgentLine,
             parts=len(agents),
@@ -270,6 +261,7 @@ class RunningProxy(Control):
     """Where traces are received over HTTP; None where they are not."""
     lines: dict[str, AgentLine] = field(init=False, default_factory=dict)
     """By the name of the agent; that of `--upstream` has none."""
+    trace_url: str | None = field(init=False)
     serving: DataPort = field(init=False)
     admin_url: str = field(init=False)
     site: Site = field(init=False)
@@ -277,6 +269,7 @@ class RunningProxy(Control):
     _finish_by: float = 0.0
 
     def __post_init__(self) -> None:
+        self.trace_url = self.settings.trace_url
         self.live_runs = LiveRuns(self.store, self.judges_live, self.judged_by)
 
     @property
