@@ -20,7 +20,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from a2a_eval_proxy.demo.agent import served
+from a2a_eval_proxy.connectors.server import sdk_server
 from a2a_eval_proxy.demo.story import send
 from a2a_eval_proxy.demo.tools import Shop, Tool, ToolError
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
@@ -141,7 +141,7 @@ async def running_desk(database: Path) -> AsyncIterator[Desk]:
         agents: dict[str, Rules] = {ORCHESTRATOR: orchestrate, REFUNDS: refund, ORDERS: describe_order}
         for name, rules in agents.items():
             build = partial(_built, name, rules, shop.tools, desk.address)
-            urls[name] = await stack.enter_async_context(served(build, "127.0.0.1:0"))
+            urls[name] = await stack.enter_async_context(sdk_server(build, "127.0.0.1:0"))
         yield desk
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types import AgentCard
-from a2a_eval_proxy.demo.agent import agent_card, request_handler, routes
+from a2a_eval_proxy.connectors.server import sdk_routes
+from a2a_eval_proxy.demo.agent import agent_card, request_handler
 from a2a_eval_proxy.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, CapturedTurn
@@ -154,7 +155,7 @@ async def shop_agent(tmp_path: Path, change: Callable[[AgentCard], None] = lambd
         card = agent_card(url)
         handler = request_handler(shop, card)
         change(card)
-        return Starlette(routes=routes(handler, card))
+        return Starlette(routes=sdk_routes(handler, card))
 
     async with on_line(make_app) as line:
         yield line

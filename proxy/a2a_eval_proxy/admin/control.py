@@ -149,7 +149,7 @@ class Control:
 
     def bind(self, turn: TurnJson, case_id: str) -> None:
         """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates` the turn."""
-        raise NotImplementedError("nothing is scored here")
+        raise NotImplementedError  # `evaluates` is False for every turn of a store without traffic
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

@@ -12,13 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from tool_call_evaluators.report import comparison_json
+from tool_call_evaluators.runs.comparison import Comparison
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict
 from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
 from ..store import RunSummary
 from .api_operation import ApiOperation, ApiParameter, Given
-from .control import Api
+from .control import Api, Control
 
 Judge = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -85,27 +86,16 @@ class RunsApi(Api):
         return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
 
     async def compare(self, _: Request, given: Given) -> Response:
-        store, before, after = self._control.store, given["before"], given["after"]
+        before, after = given["before"], given["after"]
         for name in (before, after):
             if not name.startswith(VERSION):
                 await self._run(name)
         try:
-            earlier, later = await compared_runs(store, before, after)
+            text = await compared(self._control, before, after, given["agent"], comparison_json)
         except UnknownRunError as error:
             raise HTTPException(404, str(error)) from None
-        if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
-            raise HTTPException(
-                422, f"there are more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
-            )
-
-        async def compared() -> str:
-            comparison = await compare_stored(store, before, after, agent=given["agent"])
-            return await asyncio.to_thread(comparison_json, comparison)
-
-        try:
-            text = await self._control.work.run(("comparison", given["agent"], before, *earlier, later), compared)
-        except UnknownRunError as error:
-            raise HTTPException(404, str(error)) from None
+        except LongRunError as error:
+            raise HTTPException(422, str(error)) from None
         return Response(text, media_type="application/json")
 
     async def _run(self, name: str) -> RunSummary:
@@ -123,3 +113,28 @@ class RunsApi(Api):
             return await control.work.run((kind, run), lambda: judge(control.store, run))
         except LongRunError as error:
             raise HTTPException(422, str(error)) from None
+
+
+async def compared(
+    control: Control,
+    before: str,
+    after: str,
+    agent: str | None,
+    form: Callable[[Comparison], str],
+    within_s: float | None = None,
+) -> str | None:
+    """Two runs compared, in this form; None if that takes longer than `within_s`: then it is kept for the next time.
+
+    Raises UnknownRunError, LongRunError, StoreError.
+    """
+    earlier, later = await compared_runs(control.store, before, after)
+    if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
+        raise LongRunError(
+            f"there are more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
+        )
+
+    async def compare() -> str:
+        comparison = await compare_stored(control.store, before, after, agent=agent)
+        return await asyncio.to_thread(form, comparison)
+
+    return await control.work.run((form, agent, before, *earlier, later), compare, within_s, keep=within_s is not None)

@@ -9,7 +9,7 @@ import logging
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from a2a.helpers import new_task_from_user_message, new_text_message, new_text_p
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
+from a2a.server.request_handlers import RequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task
@@ -26,6 +27,8 @@ from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recorder import CallRecording
 from a2a_tool_capture.secret_references import resolve
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.suite import AgentDefaults
 
@@ -233,23 +236,44 @@ async def _start(
 ) -> ServedAgent:
     conversations = AgentConversations(new_agent)
     stack.push_async_callback(conversations.end_all)
-    app = Starlette()
-    server = HttpServer(BrowserGuard(app, HostNames()), "127.0.0.1:0")
-    card = _card(name, server.url)
     recorder = ToolCallRecorder(enabled=True)
     executor = ConnectedAgent(conversations, recorder, timeout_s)
-    handler = CapturingRequestHandler(executor, RecentTasks(), card, recorder=recorder)
-    stack.push_async_callback(handler.aclose)
-    app.routes.extend(
-        [
-            *create_agent_card_routes(card),
-            *create_jsonrpc_routes(handler, "/"),
-            *create_rest_routes(handler, path_prefix=REST_PREFIX),
-        ]
-    )
-    stack.push_async_callback(server.stop)
-    await server.start()
-    return ServedAgent(name, server.url, loop, conversations)
+
+    def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
+        card = _card(name, url)
+        return CapturingRequestHandler(executor, RecentTasks(), card, recorder=recorder), card
+
+    serving = sdk_server(build, "127.0.0.1:0", lambda app: BrowserGuard(app, HostNames()))
+    return ServedAgent(name, await stack.enter_async_context(serving), loop, conversations)
+
+
+@asynccontextmanager
+async def sdk_server(
+    build: Callable[[str], tuple[CapturingRequestHandler, AgentCard]],
+    address: str,
+    guarded: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+) -> AsyncIterator[str]:
+    """Serve what `build` makes for the URL of this address: JSON-RPC at `/`, HTTP+JSON under `/rest`, each also for A2A
+    0.3. Yields the URL. Raises ListenError."""
+    app = Starlette()
+    server = HttpServer(guarded(app), address)
+    handler, card = build(server.url)
+    app.routes.extend(sdk_routes(handler, card))
+    async with aclosing(handler):
+        await server.start()
+        try:
+            yield server.url
+        finally:
+            await server.stop()
+
+
+def sdk_routes(handler: RequestHandler, card: AgentCard) -> list[BaseRoute]:
+    """See `sdk_server`."""
+    return [
+        *create_agent_card_routes(card),
+        *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True),
+        *create_rest_routes(handler, path_prefix=REST_PREFIX, enable_v0_3_compat=True),
+    ]
 
 
 def _card(name: str, url: str) -> AgentCard:

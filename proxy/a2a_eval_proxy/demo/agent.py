@@ -12,25 +12,21 @@ import sqlite3
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import RequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from a2a_tool_capture.recent import Recent
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
 
 from ..children import stop_signal
+from ..connectors.server import REST_PREFIX, sdk_server
 from ..errors import UNREACHABLE, ListenError
-from ..net.http_server import HttpServer
 from .planner import Ask, Memory, Plan, make_plan, small_talk
 from .tools import Shop
 
@@ -94,9 +90,6 @@ class ShopAgent(AgentExecutor):
         return step.question
 
 
-REST_PREFIX = "/rest"
-
-
 def agent_card(url: str) -> AgentCard:
     """The card of an agent that is reached at `url` (no trailing slash)."""
     return AgentCard(
@@ -130,15 +123,6 @@ def request_handler(shop: Shop, card: AgentCard, *, weak: bool = True) -> Captur
     return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)
 
 
-def routes(handler: RequestHandler, card: AgentCard) -> list[BaseRoute]:
-    """The agent over HTTP: JSON-RPC at `/`, HTTP+JSON under `/rest`, each also for A2A 0.3."""
-    return [
-        *create_agent_card_routes(card),
-        *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True),
-        *create_rest_routes(handler, path_prefix=REST_PREFIX, enable_v0_3_compat=True),
-    ]
-
-
 @asynccontextmanager
 async def run_agent(
     database: Path, *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None, weak: bool = True
@@ -154,23 +138,8 @@ async def run_agent(
             card = agent_card((public_url or url).rstrip("/"))
             return request_handler(shop, card, weak=weak), card
 
-        async with served(build, f"{host}:{port}") as url:
+        async with sdk_server(build, f"{host}:{port}") as url:
             yield (public_url or url).rstrip("/")
-
-
-@asynccontextmanager
-async def served(build: Callable[[str], tuple[CapturingRequestHandler, AgentCard]], address: str) -> AsyncIterator[str]:
-    """Serve what `build` makes for the URL of this address; yields the URL. Raises ListenError."""
-    app = Starlette()
-    server = HttpServer(app, address)
-    handler, card = build(server.url)
-    app.routes.extend(routes(handler, card))
-    async with aclosing(handler):
-        await server.start()
-        try:
-            yield server.url
-        finally:
-            await server.stop()
 
 
 async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:

@@ -19,12 +19,12 @@ from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt
 from tool_call_evaluators.visibility import state_name
 
 from ..admin.control import scoring_for
-from ..runs.compare import compare_stored, compared_runs
-from ..runs.run_result import MAX_TURNS
+from ..admin.runs_api import compared
+from ..runs.run_result import MAX_TURNS, LongRunError
 from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
 from ..store import RunSummary
 from .judged_runs import RunView, last_rows
-from .rendering import name_in
+from .rendering import name_in, sentence
 from .screen import Screen, Values, View
 
 
@@ -127,23 +127,14 @@ async def _two_runs(view: View) -> Values:
         return values | {"problem": None}
     if before == after:
         return values | {"problem": "Choose two different runs."}
+    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
     try:
-        earlier, later = await compared_runs(store, before, after)
+        found = await compared(view.control, before, after, agent, comparison_body, waits)
     except UnknownRunError as error:
         return values | {"problem": f"There is {error}."}
-    if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
-        return values | {"problem": f"More than {MAX_TURNS:,} turns are compared by `a2a-eval-proxy compare`."}
-    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
-
-    async def compared() -> Markup:
-        comparison = await compare_stored(store, before, after, agent=agent)
-        return Markup(comparison_body(comparison))  # noqa: S704  # every text in it is escaped
-
-    key = ("comparison page", agent, before, *earlier, later)
-    try:
-        body = await view.control.work.run(key, compared, waits, keep=True)
-    except UnknownRunError as error:
-        return values | {"problem": f"{error}.".capitalize()}
+    except LongRunError as error:
+        return values | {"problem": sentence(str(error))}
+    body = None if found is None else Markup(found)  # noqa: S704  # every text in it is escaped
     return values | {"problem": None, "body": body, "waits": body is None}
 
 

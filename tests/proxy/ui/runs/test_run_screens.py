@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 import pytest
+from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.ui import judged_runs, run_pages
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.model import EvalResult
@@ -131,7 +132,7 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
     unknown = runs.get("/compare?a=shop-1&b=<script>")
     assert unknown.status_code == 404
     assert "<script>" not in unknown.text.replace('<script type="module"', "")
-    monkeypatch.setattr(run_pages, "MAX_TURNS", 1)
+    monkeypatch.setattr(runs_api, "MAX_TURNS", 1)
     assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2&wait=1").text
 
 
