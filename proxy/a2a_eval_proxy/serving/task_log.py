@@ -202,6 +202,7 @@ class TaskLog:
 
     async def folded(self) -> None:
         """Returns when all that was observed so far is folded."""
+        await asyncio.sleep(_OTHERS_S if self._store.shared else 0.0)
         while True:
             with suppress(StoreError, TimeoutError):  # `run` reports them
                 async with self._at_work:
