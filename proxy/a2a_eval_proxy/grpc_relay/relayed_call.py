@@ -34,7 +34,7 @@ from ..protocol.operations import SENDS_MESSAGE, Operation
 from ..relay.answer_readers import UnreadableAnswerError
 from ..relay.client_request import RelayContext
 from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange, parsed_request
-from ..relay.webhook_request import RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
+from ..relay.webhook_request import RefusedWebhookError, check_webhooks, sets_webhooks
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
 from .error_details import shown_error
@@ -230,18 +230,15 @@ class RelayedCall:
             raise RefusedCallError(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM) from None
         except ValueError as error:
             logger.debug("%r: %s", self._path, error)
-            if relay.settings.push_mode != "pass" and sets_webhooks(method.request({})):
-                why = f"its message cannot be read: {error}"
-                raise (webhooks_refused if relay.settings.push_mode == "refuse" else unclear_webhook)(why) from None
+            unclear = f"its message cannot be read: {error}" if sets_webhooks(method.request({})) else ""
+            check_webhooks(relay.settings.push_mode, None, sets=False, unclear=unclear)
             return message.frame  # the agent responds to it
         configs = webhooks_in(request_message)
-        if configs and relay.settings.push_mode == "refuse":
-            raise webhooks_refused()
         exchange.take_request(parsed_request(method.request(fields), body, fields), sets_webhook=bool(configs))
         request = exchange.request
-        if relay.push is not None and (configs or (request is not None and request.has_webhook)):
-            if request is None:
-                raise unclear_webhook("its message is too large to be read")
+        unclear = "its message is too large to be read" if configs and request is None else ""
+        check_webhooks(relay.settings.push_mode, request, sets=bool(configs), unclear=unclear)
+        if relay.push is not None and request is not None and request.has_webhook:
             path = self._path.decode()
             self._webhooks = WebhookCall(relay.push, method, path, request_message, request, head.forward)
             await self._webhooks.prepare(exchange)

@@ -44,7 +44,7 @@ from .answer_readers import (
 from .card_relay import CONDITIONS
 from .client_request import BODILESS, ClientRequest, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
-from .webhook_request import HttpWebhookRequest, RefusedWebhookError, sets_webhooks, unclear_webhook, webhooks_refused
+from .webhook_request import HttpWebhookRequest, RefusedWebhookError, check_webhooks
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -237,17 +237,11 @@ class HttpRelay:
             content = await exchange.decoded(client.body, client.head.content_encoding, client.held)
         found, places, unclear = await client.held.parse(partial(self._read, content), len(content or b""))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
-        if context.settings.push_mode == "refuse" and (places or unclear):
-            raise webhooks_refused(unclear)
         request, push = exchange.request, context.push
-        if push is not None:
-            if unclear:
-                raise unclear_webhook(unclear)
-            if places and not sets_webhooks(request):
-                raise unclear_webhook("it is no request of A2A that the proxy knows")
-            if request is not None and request.has_webhook:
-                self._webhooks = HttpWebhookRequest(push, client, request, places)
-                await self._webhooks.prepare(exchange)
+        check_webhooks(context.settings.push_mode, request, sets=bool(places), unclear=unclear)
+        if push is not None and request is not None and request.has_webhook:
+            self._webhooks = HttpWebhookRequest(push, client, request, places)
+            await self._webhooks.prepare(exchange)
         # A range may be part of the tool calls, without the key that names them.
         exchange.asked = not client.head.has_range and context.negotiation.asks(request)
 

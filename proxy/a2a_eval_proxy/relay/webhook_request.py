@@ -32,21 +32,22 @@ class RefusedWebhookError(Exception):
         self.problem = problem
 
 
-def webhooks_refused(why: str = "") -> RefusedWebhookError:
-    """The error for `--push refuse`. `why`: of a request that may set a webhook."""
-    reason = f"; the request may set a webhook: {why}" if why else ""
-    message = f"this proxy does not allow push notifications (--push refuse){reason}"
-    return RefusedWebhookError(PUSH_NOT_SUPPORTED, message)
-
-
-def unclear_webhook(why: str) -> RefusedWebhookError:
-    """The error for a request that may set a webhook, where the proxy relays these."""
-    return RefusedWebhookError(INVALID_PARAMS, f"the proxy cannot tell which webhook the request sets: {why}")
-
-
 def sets_webhooks(request: A2ARequest | None) -> bool:
     """Whether the request is one that sets webhooks in A2A."""
     return request is not None and (request.operation is Operation.PUSH_CONFIG or request.operation in SENDS_MESSAGE)
+
+
+def check_webhooks(push_mode: str, request: A2ARequest | None, *, sets: bool, unclear: str) -> None:
+    """Raises RefusedWebhookError where the proxy lets no webhooks pass (`--push refuse`), or is to relay those that it
+    cannot read. `sets`: the request sets some; `unclear`: why that cannot be told."""
+    if push_mode == "refuse" and (sets or unclear):
+        reason = f"; the request may set a webhook: {unclear}" if unclear else ""
+        message = f"this proxy does not allow push notifications (--push refuse){reason}"
+        raise RefusedWebhookError(PUSH_NOT_SUPPORTED, message)
+    if sets and not sets_webhooks(request):
+        unclear = unclear or "it is no request of A2A that the proxy knows"
+    if push_mode == "relay" and unclear:
+        raise RefusedWebhookError(INVALID_PARAMS, f"the proxy cannot tell which webhook the request sets: {unclear}")
 
 
 class WebhookRequest(ABC):
