@@ -469,8 +469,8 @@ def judge_budget(""",
         (
             Edit(
                 "grpc_relay.relayed_call",
-                "        fields = self._relay.upstream.with_configured(headers)\n",
-                "        fields = self._relay.upstream.with_configured(headers)\n"
+                "        fields = self._relay.upstream.headers(headers, has_host=False)\n",
+                "        fields = self._relay.upstream.headers(headers, has_host=False)\n"
                 '        fields = [item for item in fields if item[0] != b"grpc-timeout"]\n',
             ),
         ),

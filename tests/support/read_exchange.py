@@ -5,8 +5,7 @@ from __future__ import annotations
 from a2a_eval_proxy.capture.exchange import Exchange, ReadRequest, RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.answers import ReadAnswer, read_answer
-from a2a_eval_proxy.protocol.operations import A2ARequest
-from a2a_eval_proxy.relay.relayed_exchange import parsed_request
+from a2a_eval_proxy.protocol.operations import A2ARequest, parsed_request
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding
 

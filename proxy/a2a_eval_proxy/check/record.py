@@ -331,7 +331,7 @@ def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[
         message = error.get("message") if isinstance(error, dict) else error
         code = error.get("code") if isinstance(error, dict) else ""
         return [ResponseEvent(where, payload, None)], f"error {code}: {str(message)[:_MAX_AGENT_TEXT_CHARS]}"
-    if request.interface.binding.has_envelope:
+    if request.interface.binding is Binding.JSONRPC:
         payload = payload.get("result") if isinstance(payload, dict) else None
         where += "result"
     if request.operation is Operation.LIST:

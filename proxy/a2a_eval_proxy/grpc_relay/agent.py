@@ -74,7 +74,7 @@ async def _fetch_card(agent: GrpcAgent, address: str, upstream: Upstream) -> Any
         async with asyncio.timeout(CARD_TIMEOUT_S):
             for path, version in _CARD_METHODS:
                 fields = [(b"content-type", b"application/grpc"), (b"te", b"trailers"), (b"a2a-version", version)]
-                call = [(b":method", b"POST"), (b":path", path.encode()), *upstream.with_configured(fields)]
+                call = [(b":method", b"POST"), (b":path", path.encode()), *upstream.headers(fields, has_host=False)]
                 stream = await agent.begin(address, call)
                 try:
                     stream.send_data(GrpcMessage(b"").frame, end=True)

@@ -30,10 +30,10 @@ from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import for_agent, read_request
-from ..protocol.operations import SENDS_MESSAGE, Operation
+from ..protocol.operations import SENDS_MESSAGE, Operation, parsed_request
 from ..relay.answer_readers import UnreadableAnswerError
 from ..relay.client_request import RelayContext
-from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange, parsed_request
+from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange
 from ..relay.webhook_request import RefusedWebhookError, check_webhooks, sets_webhooks
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
@@ -258,7 +258,7 @@ class RelayedCall:
             sends_message = exchange.request is None or exchange.request.operation in SENDS_MESSAGE
             state = exchange.trace_state if sends_message else ""
             headers = offering_readable(for_agent(self._head, exchange.traceparent, state, asks=exchange.asked))
-        fields = self._relay.upstream.with_configured(headers)
+        fields = self._relay.upstream.headers(headers, has_host=False)
         return [(name, value.strip(b" \t")) for name, value in fields]  # agents may refuse white space around it
 
     async def _send(self, agent: Http2Stream, *, ended: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from a2a_tool_capture.wire import normalize_event, received_event, rpc_error
 
 from ..memory import of_json
-from .operations import A2ARequest, Operation, decode_json
+from .operations import A2ARequest, Binding, Operation, decode_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,8 @@ class ReadAnswer:
     """Why it is no JSON."""
     size: int = 0
     """The most memory that it takes decoded."""
-
-    @property
-    def task_ids(self) -> Iterator[str]:
-        """The tasks that it shows."""
-        for event in self.listed if self.event is None else (self.event,):
-            if task_id := task_id_of(event):
-                yield task_id
+    task_ids: tuple[str, ...] = ()
+    """The tasks that it shows."""
 
 
 def read_answer(data: bytes, request: A2ARequest, *, in_stream: bool, payload: Any = None) -> ReadAnswer:
@@ -49,11 +44,15 @@ def read_answer(data: bytes, request: A2ARequest, *, in_stream: bool, payload: A
     refusal = rpc_error(payload)
     if refusal is not None:
         return ReadAnswer(data, error=refusal)
-    in_envelope = request.binding.has_envelope
+    in_envelope = request.binding is Binding.JSONRPC
     if request.operation is Operation.LIST:
-        return ReadAnswer(data, listed=tuple(_listed(payload, in_envelope=in_envelope)), size=of_json(data))
+        listed = tuple(_listed(payload, in_envelope=in_envelope))
+        return ReadAnswer(
+            data, listed=listed, size=of_json(data), task_ids=tuple(filter(None, map(task_id_of, listed)))
+        )
     event = received_event(payload, in_envelope=in_envelope, in_stream=in_stream)
-    return ReadAnswer(data, event, size=of_json(data))
+    task_id = "" if event is None else task_id_of(event)
+    return ReadAnswer(data, event, size=of_json(data), task_ids=(task_id,) if task_id else ())
 
 
 def _listed(payload: Any, *, in_envelope: bool) -> Iterator[dict[str, Any]]:

@@ -62,7 +62,7 @@ def _beginning_of_name(data: bytes) -> int:
 
 def decoded_once(body: bytes) -> Any:
     """The decoded body for both `strip` and capture; None where only one of them, or neither, will decode it."""
-    if not names_extension(body) or may_have_too_many_values(body):
+    if may_have_too_many_values(body):
         return None
     try:
         return orjson.loads(body)
@@ -70,31 +70,24 @@ def decoded_once(body: bytes) -> Any:
         return None
 
 
-def strip(body: bytes, keep_task: KeepTask, payload: Any = None) -> bytes:
+def strip(
+    body: bytes,
+    keep_task: KeepTask,
+    payload: Any = None,
+    *,
+    withheld: set[str] | None = None,
+    exactly: bool = False,
+) -> bytes | None:
     """`body` (JSON of an A2A response) without the extension; the same object where it is not named.
 
-    `payload` is the decoded body, where the caller has it, and is not changed. Raises UnreadableError where a body
+    `payload` is the decoded body, where the caller has it, and is not changed. `withheld`: of an event of a stream, the
+    ids of the artifacts of this stream that the client has not received. It is updated: the first event of such an
+    artifact that passes begins the artifact; the result is None for an event that exists for its tool calls alone.
+    `exactly`: it is read by `json`, as it has what orjson does not read, or rounds. Raises UnreadableError where a body
     names the extension, and is not JSON or has too many values; any other that cannot be read is returned as it is.
     """
-    shown = _stripped(body, keep_task, None, payload) if names_extension(body) else body
-    return body if shown is None else shown
-
-
-def strip_event(data: bytes, keep_task: KeepTask, withheld: set[str], payload: Any = None) -> bytes | None:
-    """As `strip`, for one event of a stream; None for an event that exists for its tool calls alone.
-
-    `withheld` holds the ids of the artifacts of this stream that the client has not received, and is updated: the
-    first event of such an artifact that passes begins the artifact.
-    """
-    if not withheld and not names_extension(data):
-        return data
-    return _stripped(data, keep_task, withheld, payload)
-
-
-def _stripped(
-    body: bytes, keep_task: KeepTask, withheld: set[str] | None, payload: Any, *, exactly: bool = False
-) -> bytes | None:
-    """`exactly`: it is read by `json`, as it has what orjson does not read, or rounds."""
+    if not withheld and not names_extension(body):
+        return body
     known = set(withheld or ())
     extension = ExtensionFilter(keep_task, known)
     try:
@@ -104,13 +97,13 @@ def _stripped(
             payload = _exactly(body) if exactly else orjson.loads(body)
         shown = extension.value(payload) if withheld is None else extension.event(payload)
     except orjson.JSONDecodeError:
-        return _stripped(body, keep_task, withheld, None, exactly=True)
+        return strip(body, keep_task, withheld=withheld, exactly=True)
     except (ValueError, RecursionError) as error:
         if names_extension(body):
             raise UnreadableError(f"it names the extension, and cannot be read: {error}") from None
         return body
     if extension.may_be_rounded and not exactly:
-        return _stripped(body, keep_task, withheld, None, exactly=True)
+        return strip(body, keep_task, withheld=withheld, exactly=True)
     if withheld is not None:
         withheld.clear()
         withheld.update(known)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+from a2a_tool_capture.json_limits import has_too_many_values
 from a2a_tool_capture.json_values import read_json
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import camel_keys, generation_of
@@ -42,11 +43,6 @@ class Binding(StrEnum):
     JSONRPC = "JSONRPC"
     HTTP_JSON = "HTTP+JSON"
     GRPC = "GRPC"
-
-    @property
-    def has_envelope(self) -> bool:
-        """Whether a response carries its content as the `result` of a JSON-RPC response object."""
-        return self is Binding.JSONRPC
 
 
 HTTP_BINDINGS = frozenset({Binding.JSONRPC, Binding.HTTP_JSON})
@@ -184,28 +180,37 @@ def _task_of_push_config(params: dict[str, Any]) -> str:
     return ""
 
 
-def a2a_request(rest: A2ARequest | None, body: bytes, payload: Any = None) -> tuple[A2ARequest | None, bool]:
-    """The request, and whether a message in it asks for the extension.
+class ParsedRequest(NamedTuple):
+    """What a body of a request holds."""
 
-    `rest` is what the path shows, None where only the body does (JSON-RPC). `payload`: the decoded body, where the
-    caller has it. What cannot be read is None: it is the agent's to answer.
-    """
+    request: A2ARequest | None
+    """None also where it cannot be read: it is the agent's to answer."""
+    asks: bool = False
+    """Whether a message in it asks for the extension."""
+    is_too_large: bool = False
+
+
+def parsed_request(rest: A2ARequest | None, content: bytes | None, payload: Any = None) -> ParsedRequest:
+    """Read a body. `rest` is the request as far as its path names it, None where only the body does (JSON-RPC).
+    `content`: the body, decoded, or None where that is too much; `payload`: what it holds, where the caller has it."""
+    if content is None or has_too_many_values(content):
+        return ParsedRequest(None, is_too_large=True)
     request = rest
     if request is None or request.operation in SENDS_MESSAGE:
         try:
-            payload = decode_json(body) if body and payload is None else payload
+            payload = decode_json(content) if content and payload is None else payload
         except ValueError:
-            return None, False
+            return ParsedRequest(None)
         if request is None:
             request = rpc_request(payload)
         else:
             read_send(request, payload)
     if request is None:
-        return None, False
+        return ParsedRequest(None)
     if request.operation is Operation.BATCH:  # not captured, but one that asks gets what it asked for
         messages = [user_message(item.get("params")) for item in payload if isinstance(item, dict)]
-        return request, any(message is not None and _asks(message) for message in messages)
-    return request, request.message is not None and _asks(request.message)
+        return ParsedRequest(request, any(message is not None and _asks(message) for message in messages))
+    return ParsedRequest(request, request.message is not None and _asks(request.message))
 
 
 def _asks(message: dict[str, Any]) -> bool:

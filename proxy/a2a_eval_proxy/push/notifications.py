@@ -66,14 +66,14 @@ def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notif
 def visible_to_others(notification: Notification, withheld: set[str]) -> tuple[RawHeaders, bytes] | None:
     """Header and body for a client that did not request the extension; None for one that exists for its calls alone.
 
-    `withheld`: as in `extension_filter.strip_event`. Raises WithheldError where tool calls cannot be removed.
+    `withheld`: as in `extension_filter.strip`. Raises WithheldError where tool calls cannot be removed.
     """
     headers = strip_headers(notification.headers)
     encoded = any(name == b"content-encoding" for name, _ in headers)
     if encoded and notification.decoded is notification.body and notification.event is None:
         raise WithheldError("its content coding cannot be decoded, so that it may contain tool calls")
     try:
-        clean = extension_filter.strip_event(notification.decoded, None, withheld)
+        clean = extension_filter.strip(notification.decoded, None, withheld=withheld)
     except extension_filter.UnreadableError as error:
         raise WithheldError(str(error)) from None
     if clean is None:
@@ -135,7 +135,7 @@ class NotificationStream:
     watcher: Any  # what `TurnBook.watch` returned
     webhook_id: str
     withheld: set[str] = field(default_factory=set)
-    """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
+    """Ids of artifacts that its client has not received (`extension_filter.strip`)."""
     ended: bool = False  # whether a notification has shown the end of the task
     task_id: str = ""  # "" as long as it is not known
     shown: bytes = b""  # digest of the last body that the client has received

@@ -78,11 +78,6 @@ class Rules(NamedTuple):
     restores: Callable[[bytes], bool] | None
     """Whether a body may have addresses of the proxy in place of webhooks; None where webhooks are not relayed."""
 
-    @property
-    def changes(self) -> bool:
-        """Whether the client may get other bytes than the agent sent."""
-        return self.strips or self.restores is not None
-
 
 Change = Callable[[bytes, bytes], Awaitable[LocalResponse]]
 """What the client gets for a body, as received and decoded."""
@@ -118,6 +113,8 @@ class AnswerReader:
         self._head = head
         self._rules = rules
         self._shell = shell
+        self._changes = rules.strips or rules.restores is not None
+        """Whether the client may get other bytes than the agent sent."""
         self._check: extension_filter.UnreadBodyFilter | None = None
 
     async def feed(self, chunk: bytes, now: float) -> None:
@@ -166,9 +163,9 @@ class WholeReader(AnswerReader):
         client gets in place of the body once it is read."""
         super().__init__(exchange, head, rules, shell)
         self.change = change
-        self.holds_head = rules.changes if holds is None else holds
+        self.holds_head = self._changes if holds is None else holds
         self._copies = not self.holds_head
-        self._coding = codings(head.encoding)
+        self._coding = codings(head.encoding) if head.encoding else []
         self.shows_end = self.holds_head or rules.asked
         if self._coding is None:
             exchange.stop_reading("unknown_encoding", _unknown(head.encoding))
@@ -196,7 +193,7 @@ class WholeReader(AnswerReader):
         self._chunks.append(chunk)
         self._size += len(chunk)
         more = max(self._size, self._announced) - self._taken
-        if self._size <= exchange.max_bytes and (more == 0 or await held.room(more, waits=self._rules.asked)):
+        if self._size <= exchange.max_bytes and (held.take(more) or await held.room(more, waits=self._rules.asked)):
             self._taken += more
             return
         exchange.stop_reading("body_too_large", _TOO_LARGE)
@@ -212,14 +209,15 @@ class WholeReader(AnswerReader):
 
     async def end(self, now: float) -> None:
         exchange = self._exchange
-        await super().end(now)
+        if self._check is not None:
+            await super().end(now)
         if exchange.unreadable is not None:
             return
         self.body, self._chunks = b"".join(self._chunks), []
         self.content = await self._decoded(self._coding, self.body) if self._coding else self.body
         if self.content is None and self._rules.asked and exchange.unreadable is not None:
             raise UnreadableAnswerError(exchange.unreadable.message)
-        if self.content is not None and (self._copies or self._rules.changes):
+        if self.content is not None and (self._copies or self._changes):
             await self._show(self.content, now)
         elif not self._copies:
             await self._shell.show(self, self.body)
@@ -257,7 +255,7 @@ class WholeReader(AnswerReader):
         if self._rules.strips and not self._copies and names_extension(content):
             payload = extension_filter.decoded_once(content)
             try:
-                shown = extension_filter.strip(content, exchange.keeps, payload)
+                shown = extension_filter.strip(content, exchange.keeps, payload) or b""
             except extension_filter.UnreadableError as error:
                 if self._rules.asked:
                     raise UnreadableAnswerError(str(error)) from None
@@ -280,14 +278,14 @@ class EventsReader(AnswerReader):
         super().__init__(exchange, head, rules, shell)
         self._shows_tasks, self._keeps = exchange.shows_tasks, exchange.keeps
         self._withheld: set[str] = set()
-        """See `extension_filter.strip_event`."""
+        """See `extension_filter.strip`."""
         names = codings(head.encoding) or []
         self._decoder = Decoder(names) if names else None
         self._splitter = SseSplitter(exchange.max_bytes)
         self._held = 0
         """Bytes of the unfinished event that are counted."""
-        self.shows_end = rules.changes
-        if rules.changes:  # the length is not known in advance
+        self.shows_end = self._changes
+        if self._changes:  # the length is not known in advance
             self.leaves_out = DESCRIBE_BODY if names else _LENGTH
 
     @property
@@ -296,7 +294,7 @@ class EventsReader(AnswerReader):
 
     async def feed(self, chunk: bytes, now: float) -> None:
         exchange = self._exchange
-        if not self._rules.changes:
+        if not self._changes:
             await self._shell.show(self, chunk)
         if exchange.unreadable is not None:
             await self._pass_unread(chunk, now)
@@ -322,7 +320,7 @@ class EventsReader(AnswerReader):
 
     async def _pass_unread(self, content: bytes, now: float) -> None:
         """The stream is not read any more."""
-        if not self._rules.changes:
+        if not self._changes:
             if content:
                 self._exchange.part(content, now)
         elif self._decoder is not None:  # what cannot be decoded cannot be sent as plain text
@@ -340,10 +338,10 @@ class EventsReader(AnswerReader):
             return
         if events:
             await self._show(events, now)
-        if splitter.size and self._rules.changes and (comments := splitter.comments()):
+        if splitter.size and self._changes and (comments := splitter.comments()):
             await self._show([SseEvent(comments, b"")], now)
         more = splitter.size - self._held
-        if more > 0 and not await held.room(more, waits=self._rules.asked):
+        if more > 0 and not (held.take(more) or await held.room(more, waits=self._rules.asked)):
             exchange.stop_reading("body_too_large", _TOO_LARGE)
             return
         if more < 0:
@@ -361,7 +359,7 @@ class EventsReader(AnswerReader):
             shown = await self._shell.held.parse(partial(self._shown, event), len(event.raw))
             passed.append((event, shown))
         try:
-            if self._rules.changes and (content := b"".join([shown.content for _, shown in passed])):
+            if self._changes and (content := b"".join([shown.content for _, shown in passed])):
                 await self._shell.show(self, content)
         finally:  # the client may leave once it has the last event
             for event, shown in passed:
@@ -382,7 +380,7 @@ class EventsReader(AnswerReader):
             if len(kept) < len(raw):
                 problems.append("an event names the extension outside of its data")
             try:
-                clean = extension_filter.strip_event(data, self._keeps, self._withheld, payload)
+                clean = extension_filter.strip(data, self._keeps, payload, withheld=self._withheld)
                 if clean is None:
                     shown = comment_lines(kept)
                 elif clean is not data:
@@ -397,7 +395,7 @@ class EventsReader(AnswerReader):
     async def end(self, now: float) -> None:
         if self._exchange.unreadable is not None:
             await super().end(now)
-        elif self._rules.changes and (rest := self._splitter.rest):  # as if a blank line had ended it
+        elif self._changes and (rest := self._splitter.rest):  # as if a blank line had ended it
             await self._show([SseEvent(rest, event_data(rest))], now)
 
 
@@ -420,7 +418,7 @@ def reader_of(
         return AnswerReader(exchange, head, rules, shell)
     if head.is_stream:
         return EventsReader(exchange, head, rules, shell)
-    if head.is_whole or (is_known and (head.is_json or not rules.changes)) or (rules.asked and head.encoding):
+    if head.is_whole or (is_known and head.is_json) or (rules.asked and head.encoding):
         return WholeReader(exchange, head, rules, shell)
     if is_known:  # text, which may arrive slowly
         return WholeReader(exchange, head, rules, shell, holds=False)

@@ -37,7 +37,7 @@ Scope = MutableMapping[str, Any]
 
 BODILESS = frozenset({204, 304})
 
-_KEPT_REQUEST = 1024 * 1024
+KEPT_REQUEST = 1024 * 1024
 """Size of a request up to which it is kept as it is: its id may be needed for an error."""
 
 
@@ -165,13 +165,10 @@ class ClientRequest:
         metrics.responses["none" if self.status is None else self.status] += 1
         metrics.request_s.observe(time.perf_counter() - self._began)
 
-    def sent(self) -> None:
-        """The agent responds: of a large request, only what an error repeats is kept."""
-        if len(self.body) > _KEPT_REQUEST:
-            self.body = error_bodies.only_id(self.body, self._binding)
-            self.held.drop()
-        elif self.held.size > len(self.body):
-            self.held.give_back(self.held.size - len(self.body))
+    def forget_body(self) -> None:
+        """Of a large request, only what an error repeats is kept."""
+        self.body = error_bodies.only_id(self.body, self._binding)
+        self.held.drop()
 
     # ── the response ────────────────────────────────────────────────────────────────────────────────────
 

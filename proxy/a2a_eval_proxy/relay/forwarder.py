@@ -28,7 +28,7 @@ from ..net.http_client import (
 from ..net.server_exchange import ClientLeftError
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import for_agent, read_request, response_headers
-from ..protocol.operations import SENDS_MESSAGE, Operation
+from ..protocol.operations import SENDS_MESSAGE, Binding, Operation, ParsedRequest, parsed_request
 from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_be_json, webhooks_in
 from ..store import StoreError
 from .answer_readers import (
@@ -42,8 +42,8 @@ from .answer_readers import (
     reader_of,
 )
 from .card_relay import CONDITIONS
-from .client_request import BODILESS, ClientRequest, RelayContext, Scope
-from .relayed_exchange import CLIENT_LEFT, ParsedRequest, RelayedExchange, parsed_request
+from .client_request import BODILESS, KEPT_REQUEST, ClientRequest, RelayContext, Scope
+from .relayed_exchange import CLIENT_LEFT, RelayedExchange
 from .webhook_request import HttpWebhookRequest, RefusedWebhookError, check_webhooks
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class HttpRelay:
         self._client_gone = False
         self._webhooks: HttpWebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
-        self._sent: tuple[RequestHead | None, float] = None, 0.0
-        """The head for the agent, and when it was sent, once it is."""
+        self._head: RequestHead | None = None
+        """That for the agent, once the request is sent."""
         self._is_cut = False
         """Whether the body passes unread, and the client's request has only its beginning."""
 
@@ -161,12 +161,11 @@ class HttpRelay:
             body = await self._body_for_agent(beginning, is_read=is_read)
             if body is None:
                 return
-            head = RequestHead(
+            self._head = head = RequestHead(
                 client.method.encode(),
                 upstream.target(client.scope["raw_path"], client.scope["query_string"]),
                 self._upstream_headers(),
             )
-            self._sent = head, CLOCK.now()
             # While the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(self._report_request)
             waits = exchange.request is not None and exchange.request.is_long_poll
@@ -236,6 +235,8 @@ class HttpRelay:
         if client.head.content_encoding:
             content = await exchange.decoded(client.body, client.head.content_encoding, client.held)
         found, places, unclear = await client.held.parse(partial(self._read, content), len(content or b""))
+        if client.held.size > len(client.body):
+            client.held.give_back(client.held.size - len(client.body))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
         request, push = exchange.request, context.push
         check_webhooks(context.settings.push_mode, request, sets=bool(places), unclear=unclear)
@@ -293,9 +294,10 @@ class HttpRelay:
             yield chunk
 
     def _report_request(self) -> None:
-        """Report the request, once, which is sent, or would have been."""
-        head, sent_at = self._sent
-        self._exchange.report_request(self._client.rest, head, self._client.body, sent_at, is_cut=self._is_cut)
+        """Report the request, which is sent, or would have been."""
+        if not self._exchange.is_reported:
+            client = self._client
+            self._exchange.report_request(client.rest, self._head, client.body, CLOCK.now(), is_cut=self._is_cut)
 
     async def _report_failure(self, error: UpstreamError) -> None:
         """Report that the agent did not respond, or not completely, to the client and to capture."""
@@ -326,9 +328,9 @@ class HttpRelay:
             self._spans.answered(response.status)
         if not exchange.is_reported:
             self._report_request()
-        if self._webhooks is None:
-            client.sent()
-        elif self._webhooks.problem:
+        if self._webhooks is None and len(client.body) > KEPT_REQUEST:
+            client.forget_body()
+        elif self._webhooks is not None and self._webhooks.problem:
             exchange.finding("push_not_relayed", self._webhooks.problem)
         operation = None if exchange.request is None else exchange.request.operation
         head = AnswerHead(response.status, response.headers, response.fields, is_complete=response.complete)
@@ -395,7 +397,7 @@ class HttpRelay:
         """The agent's extended card with the proxy's URLs."""
         client, request = self._client, self._exchange.request
         received = LocalResponse(self._response.status, self._headers(), body)
-        in_envelope = request is not None and request.binding.has_envelope
+        in_envelope = request is not None and request.binding is Binding.JSONRPC
         return self._context.cards.extended(received, content, client.head, client.public_url, in_envelope=in_envelope)
 
     async def _with_own_webhooks(self, webhooks: HttpWebhookRequest, body: bytes, content: bytes) -> LocalResponse:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple, ParamSpec
+from typing import ParamSpec
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.json_limits import has_too_many_values
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..body_memory import HeldBody
@@ -18,7 +17,7 @@ from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
-from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, a2a_request, rpc_method
+from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, ParsedRequest, rpc_method
 from .opted_in_tasks import OptedInTasks
 from .wire_log import WireExchange, WireLog
 
@@ -32,24 +31,6 @@ _TOO_LARGE = (
 )
 _UNCLEAR = "undecodable_body", "the request may set a webhook, and the proxy cannot read it; it was forwarded unread"
 _SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
-
-
-class ParsedRequest(NamedTuple):
-    """What a body of a request holds."""
-
-    request: A2ARequest | None
-    """None also where it cannot be read: it is the agent's to answer."""
-    asks: bool
-    """Whether a message in it asks for the extension."""
-    is_too_large: bool = False
-
-
-def parsed_request(rest: A2ARequest | None, content: bytes | None, payload: Any = None) -> ParsedRequest:
-    """Read a body. `rest` is the request as far as its path names it. `content`: the body, decoded, or None where that
-    is too much; `payload`: what it holds, where the caller has it."""
-    if content is None or has_too_many_values(content):
-        return ParsedRequest(None, asks=False, is_too_large=True)
-    return ParsedRequest(*a2a_request(rest, content, payload))
 
 
 class RelayedExchange:
@@ -94,6 +75,8 @@ class RelayedExchange:
         """The `tracestate` that names the turn for the agent, if the request is a message; "" where it is not named."""
         self.request: A2ARequest | None = None
         """The request, once it is read; None also where it cannot be read."""
+        self.shows_tasks = False
+        """Whether the answer shows tasks, and is read for capture."""
         self.named_task = ""
         """The task that the request names; "" for none."""
         self._unread: tuple[str, str] | None = None
@@ -142,38 +125,34 @@ class RelayedExchange:
         if parsed.is_too_large:
             self._unread = _TOO_LARGE
             return
-        self.request = request = parsed.request
         self._requested = self._requested or parsed.asks
-        if request is not None:
-            self.named_task = request.named_task
-            request.has_webhook = request.has_webhook or sets_webhook or self.has_foreign_webhook
+        self._take(parsed.request)
+        if self.request is not None:
+            self.request.has_webhook = self.request.has_webhook or sets_webhook or self.has_foreign_webhook()
         elif sets_webhook:  # agents may read more than the proxy does
             self._unread = _UNCLEAR
 
-    def _take_unread(self, rest: A2ARequest | None, beginning: bytes) -> None:
-        """The request passes unread: its path or first bytes have to suffice."""
-        self.request = rest or rpc_method(beginning)
-        if self.request is not None:
-            self.named_task = self.request.named_task
-            if self.request.operation in SENDS_MESSAGE:
-                self.request.has_webhook = True  # it may have one
+    def _take(self, request: A2ARequest | None) -> None:
+        if request is not None:
+            self.request, self.named_task = request, request.named_task
+            self.shows_tasks = request.operation in CARRIES_TASKS
 
     def report_request(
         self, rest: A2ARequest | None, head: RequestHead | None, body: bytes, now: float, *, is_cut: bool = False
     ) -> None:
-        """Report the request, once, which went to the agent with this head (None: it did not). `is_cut`: `body` is
+        """Report the request, once, which goes to the agent with this head (None: it does not). `is_cut`: `body` is
         only the beginning of one that is not read."""
-        if self.is_reported:
-            return
         self.is_reported = True
         if self._unread is not None:
-            self._take_unread(rest, self._beginning or body)
+            self._take(rest or rpc_method(self._beginning or body))  # the path or the first bytes have to suffice
+            if self.request is not None and self.request.operation in SENDS_MESSAGE:
+                self.request.has_webhook = True  # it may have one
         request = self.request
         sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
         self._tell(self._capture.request, sent, now)
         if request is None:
             return
-        if self._log is not None and request.operation in CARRIES_TASKS:
+        if self._log is not None and self.shows_tasks and not self._has_failed:
             self._tell(self._begin_wire, self._log, request, head, body, is_cut)
         request.message = None  # it may be large
         if request.has_webhook:
@@ -206,7 +185,6 @@ class RelayedExchange:
             return None
         return lambda task_id: self._opted_in.has(self._caller, task_id)
 
-    @property
     def has_foreign_webhook(self) -> bool:
         """Whether the agent notifies a webhook of this task past the proxy."""
         return bool(self.named_task) and self._opted_in.has_webhook(self.named_task)
@@ -219,11 +197,6 @@ class RelayedExchange:
             self._opted_in.add_webhook([self.named_task, *self.task_ids] if self.named_task else self.task_ids)
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def shows_tasks(self) -> bool:
-        """Whether the answer shows tasks, and is read for capture."""
-        return self.request is not None and self.request.operation in CARRIES_TASKS
 
     def answered(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
         """The header of the answer has arrived. `is_stream`: events follow."""
@@ -240,12 +213,14 @@ class RelayedExchange:
         self.part(raw, now)
         if answer is not None:
             self._learn(answer)
+        if answer is not None and not self._has_failed:
             self._tell(self._capture.event, answer, now)
 
     def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
         """The answer, which is no stream, has passed."""
         self._learn(answer)
-        self._tell(self._capture.answer, status, answer, now)
+        if not self._has_failed:
+            self._tell(self._capture.answer, status, answer, now)
 
     def _learn(self, answer: ReadAnswer) -> None:
         known = len(self.task_ids)
@@ -259,11 +234,13 @@ class RelayedExchange:
 
     def refused(self, status: str, now: float, *, mismatch: bool) -> None:
         """The agent ended the exchange with an error: see `Exchange.refused`."""
-        self._tell(self._capture.refused, status, now, mismatch)
+        if not self._has_failed:
+            self._tell(self._capture.refused, status, now, mismatch)
 
     def finding(self, code: str, message: str) -> None:
         """Something did not reach the client, or was not asked for, while the rest is read."""
-        self._tell(self._capture.report, code, message)
+        if not self._has_failed:
+            self._tell(self._capture.report, code, message)
 
     def stop_reading(self, code: str, message: str) -> None:
         """The rest of the answer cannot be read."""
@@ -284,7 +261,7 @@ class RelayedExchange:
         self._ended = True
         problem, now = problem or self.unreadable, CLOCK.now()
         lost = lost or self.unreadable is not None or self._has_failed  # nothing of the agent can complete the turn
-        self._attempt(self._capture.end, now, problem, lost)
+        self._tell(self._capture.end, now, problem, lost)
         if self._wire is not None:
             self._tell(self._wire.end, now, "" if problem is None else problem.code, self.rest)
 
@@ -300,7 +277,7 @@ class RelayedExchange:
 
     def notified(self, task_id: str) -> None:
         """A webhook which the request set was notified of this task."""
-        self._attempt(self._capture.notified, task_id, CLOCK.now())
+        self._tell(self._capture.notified, task_id, CLOCK.now())
 
     @property
     def is_closed(self) -> bool:
@@ -310,10 +287,6 @@ class RelayedExchange:
     # ── capture and the log of the wire ─────────────────────────────────────────────────────────────────
 
     def _tell(self, report: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
-        if not self._has_failed:
-            self._attempt(report, *arguments, **named)
-
-    def _attempt(self, report: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         """Returns nothing, and raises nothing."""
         try:
             report(*arguments, **named)
@@ -321,4 +294,4 @@ class RelayedExchange:
             log_failure(error)
             if not self._has_failed:
                 self._has_failed, self._wire = True, None
-                self._attempt(self._capture.failed, CLOCK.now())
+                self._tell(self._capture.failed, CLOCK.now())

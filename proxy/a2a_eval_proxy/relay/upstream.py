@@ -67,16 +67,12 @@ class Upstream:
     def _load_tls(self) -> None:
         self.http.tls = self._tls.client_context()
 
-    def headers(self, forwarded: RawHeaders) -> RawHeaders:
-        """The headers of a request to the agent: `Host`, the configured ones, then `forwarded` (names in lower case)
-        without those that are configured. All names are in lower case, as HTTP/2 requires."""
-        return [self.own_headers[0], *self.with_configured(forwarded)]
-
-    def with_configured(self, forwarded: RawHeaders) -> RawHeaders:
-        """The configured headers, then `forwarded`, as `headers`, without `Host`: for gRPC metadata."""
+    def headers(self, forwarded: RawHeaders, *, has_host: bool = True) -> RawHeaders:
+        """The headers of a request to the agent: `Host` (none in gRPC metadata), the configured ones, then `forwarded`
+        (names in lower case) without those that are configured. All names are in lower case, as HTTP/2 requires."""
         if self._replaced:
             forwarded = [item for item in forwarded if item[0] not in self._replaced]
-        return [*self.own_headers[1:], *forwarded]
+        return [*(self.own_headers if has_host else self.own_headers[1:]), *forwarded]
 
     def target(self, raw_path: bytes, query: bytes) -> bytes:
         """The request target at the agent, byte for byte what the client sent."""

@@ -99,7 +99,7 @@ class WebhookRequest(ABC):
             self._replace([self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks])
             exchange.is_notified = True
             self._registry.set_by(self._webhooks, exchange)
-        self._request.has_webhook = exchange.has_foreign_webhook
+        self._request.has_webhook = exchange.has_foreign_webhook()
 
     async def learn(self, payload: Any, deleted: str | None) -> None:
         """Take over from a response which ids configurations have, or that one (its id) is deleted.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.extension_filter import UnreadableError, UnreadBodyFilter, decoded_once, strip, strip_event
+from a2a_eval_proxy.protocol.extension_filter import UnreadableError, UnreadBodyFilter, decoded_once, strip
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture import METADATA_KEY, URI, json_limits
 from a2a_tool_capture.extension_filter import names_extension
@@ -31,6 +31,7 @@ def guard(content: bytes) -> bytes:
     """What is left of `content`: the same, whether its caller has decoded it or not, and never changed there."""
     payload = decoded_once(content)
     left = strip(content, None, payload)
+    assert left is not None
     assert payload == decoded_once(content)
     assert left == strip(content, nobody)
     return left
@@ -285,16 +286,16 @@ def test_an_artifact_that_exists_for_its_calls_goes(own: dict[str, Any]) -> None
     for artifacts, left in (([own], []), ([artifact(), own], [LEFT]), ([own, artifact(), own, own], [LEFT])):
         assert stripped({**task, "artifacts": artifacts}) == task | ({"artifacts": left} if left else {})
     for holder in ("artifactUpdate", "artifact_update"):
-        assert strip_event(body({"result": {holder: {"taskId": "t", "artifact": own}}}), nobody, set()) is None
+        assert strip(body({"result": {holder: {"taskId": "t", "artifact": own}}}), nobody, withheld=set()) is None
     legacy = {"kind": "artifact-update", "taskId": "t", "artifact": own, "lastChunk": True}
-    assert strip_event(body({"jsonrpc": "2.0", "id": 1, "result": legacy}), nobody, set()) is None
+    assert strip(body({"jsonrpc": "2.0", "id": 1, "result": legacy}), nobody, withheld=set()) is None
 
 
 @pytest.mark.parametrize("kept", NOT_ONLY_CALLS)
 def test_an_artifact_that_holds_something_else_stays(kept: dict[str, Any]) -> None:
     (left,) = stripped({"artifacts": [kept]})["artifacts"]
     assert left["artifactId"] == "tool-calls-1"
-    event = strip_event(body({"artifactUpdate": {"taskId": "t", "artifact": kept}}), nobody, set())
+    event = strip(body({"artifactUpdate": {"taskId": "t", "artifact": kept}}), nobody, withheld=set())
     assert event is not None
     assert json.loads(event)["artifactUpdate"]["artifact"] == left
 
@@ -312,7 +313,7 @@ def test_it_stays_where_its_task_was_asked_for() -> None:
     content = body({"tasks": [{"id": "asked", "artifacts": [OWN]}]})
     assert strip(content, keep_task="asked".__eq__) == content
     event = body({"artifactUpdate": {"taskId": "asked", "artifact": OWN}})
-    assert strip_event(event, "asked".__eq__, set()) == event
+    assert strip(event, "asked".__eq__, withheld=set()) == event
 
 
 def chunk(text: str, *, calls: bool = False, **flags: bool) -> dict[str, Any]:
@@ -349,14 +350,14 @@ def chunk(text: str, *, calls: bool = False, **flags: bool) -> dict[str, Any]:
 )
 def test_the_chunks_that_are_left_make_whole_artifacts(sent: list[Any], left: list[Any]) -> None:
     withheld: set[str] = set()
-    got = [event for item in sent if (event := strip_event(body(item), nobody, withheld)) is not None]
+    got = [event for item in sent if (event := strip(body(item), nobody, withheld=withheld)) is not None]
     assert [json.loads(event) for event in got] == left
 
 
 def test_append_goes_together_with_its_neighbour() -> None:
     update = {"taskId": "t", "artifact": {"artifactId": "a", "parts": [{"text": "x"}]}, "append": True}
     ours = {"metadata": {METADATA_KEY: [1]}}
-    event = strip_event(body({"artifactUpdate": update | ours}), nobody, {"a"})
+    event = strip(body({"artifactUpdate": update | ours}), nobody, withheld={"a"})
     assert event is not None
     assert json.loads(event) == {"artifactUpdate": {key: value for key, value in update.items() if key != "append"}}
 

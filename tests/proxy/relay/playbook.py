@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Self
 from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
 from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
 from a2a_eval_proxy.net.http_client import UpstreamError
-from a2a_eval_proxy.protocol.operations import rest_request
+from a2a_eval_proxy.protocol.operations import parsed_request, rest_request
 from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules, reader_of
 from a2a_eval_proxy.relay.negotiation import Negotiation
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
-from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange, parsed_request
+from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
 from a2a_eval_proxy.turn import Turn
 from support.folded import Folded
 
