@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.recent import Recent
 from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, calls_of_all
 from tool_call_evaluators.evaluator import EvaluatorBase, evaluate, evaluate_sync, is_built_in
@@ -32,7 +33,7 @@ from tool_call_evaluators.visibility import (
 from ..errors import UNREACHABLE
 from ..privacy.content_removal import lacks_content
 from ..turn import Turn
-from .case_book import CaseBook
+from .case_book import MAX_REGISTERED, CaseBook
 
 T = TypeVar("T")
 
@@ -89,7 +90,7 @@ class Scorer:
         self._suite = suite or WITHOUT_SUITE
         self._judge_cache = judge_cache
         self._shared = self._in_force(None)
-        self._of_cases: dict[str, tuple[Case, Evaluators]] = {}
+        self._of_cases: Recent[str, tuple[Case, Evaluators]] = Recent(MAX_REGISTERED)
         self._without_case = Case(id="", turns=()).completed(self._suite)
 
     def evaluators(self, case_id: str | None) -> Evaluators:
