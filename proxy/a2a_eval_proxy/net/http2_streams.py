@@ -386,15 +386,10 @@ class Http2Streams:
                 self._headers(event)
             case DataReceived():
                 self._data(event)
-            case WindowUpdated(stream_id=stream_id) if not stream_id:
-                self.pump()
-            case WindowUpdated(stream_id=stream_id):
-                stream = self.streams.get(stream_id)
-                if stream is not None and stream.unsent:
-                    self.pump(stream)
+            case WindowUpdated(stream_id=stream_id):  # 0: that of the connection
+                self.pump(self.streams.get(stream_id or 0))
             case StreamReset(stream_id=stream_id, error_code=code):
-                stream = self.streams.get(stream_id)
-                if stream is not None:  # else this side has ended it
+                if (stream := self.streams.get(stream_id)) is not None:  # else this side has ended it
                     self._reset(stream, ErrorCodes.CANCEL if code is None else code)
             case RemoteSettingsChanged():
                 self.is_ready = True
