@@ -105,9 +105,11 @@ class HeldBody:
         """Hold `more` bytes: whether there is room for them. Who `waits` has it at last."""
         if self.size > LARGE_BYTES:  # others go on between the parts of a large body
             await asyncio.sleep(0)
+        if self.take(more):
+            return True
         if waits:
             await self.wait(more)
-        return waits or self.take(more)
+        return waits
 
     async def decoded(self, decoding: Generator[int, bool, bytes], *, waits: bool = False) -> bytes:
         """What a `content_coding.Decoding` decodes, each part as there is room for it. Raises what it raises."""
