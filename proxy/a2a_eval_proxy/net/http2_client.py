@@ -72,15 +72,11 @@ class Http2Client:
         if (address, tls) != self._origin:
             self.close()
             self._origin = address, tls
-        for connection in self._connections:
-            if connection.accepts():
-                break
-        else:
+        connection = next((one for one in self._connections if one.accepts()), None)
+        while connection is None or not connection.accepts():
             connection = await self._connected()
-            while not connection.accepts():
-                if connection.streams.is_full() and not connection.streams.streams:
-                    raise UpstreamUnreachableError("it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0)")
-                connection = await self._connected()
+            if connection.streams.is_full() and not connection.streams.streams:
+                raise UpstreamUnreachableError("it accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0)")
         try:
             return connection.streams.open(fields, end=end)
         except Http2Error as error:
