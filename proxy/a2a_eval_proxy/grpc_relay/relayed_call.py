@@ -1,4 +1,4 @@
-"""Passes one call to the agent and its response to the client."""
+"""Passes calls to the agent and its responses to clients."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from h2.errors import ErrorCodes
 
 from ..body_memory import SMALL_BYTES, HeldBody
 from ..clock import CLOCK
+from ..net.client_limits import ClientLimits
 from ..net.grpc_wire import (
     GrpcMessage,
     GrpcStatus,
@@ -26,7 +27,8 @@ from ..net.grpc_wire import (
     status_of,
     status_of_reset,
 )
-from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular
+from ..net.http2_server import Ends
+from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular, size_of
 from ..net.http_client import RequestHead, UpstreamError
 from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import for_agent, read_request
@@ -64,6 +66,30 @@ _NOT_SENT = "the client did not send its message in time (timeouts.client_body)"
 _NO_ROOM = "the messages that the proxy holds take too much memory; send this one again later"
 
 logger = logging.getLogger(__name__)
+
+
+class GrpcPort:
+    """What answers the calls of clients."""
+
+    def __init__(
+        self, relay: RelayContext, agent: GrpcAgent, requests: RequestTelemetry | None, limits: ClientLimits
+    ) -> None:
+        self._limits = limits
+        self._agent = agent
+        self._relay = relay
+        self._telemetry = requests
+
+    async def __call__(self, stream: Http2Stream, head: Headers, ends: Ends) -> None:
+        pseudo, most = dict(head.fields), self._limits.max_header_bytes
+        if not (pseudo.get(b":path") and pseudo.get(b":method")):
+            stream.reset(ErrorCodes.PROTOCOL_ERROR)
+        elif size_of(head.fields) > most:
+            self._limits.broken("header_too_large")
+            message = f"the header exceeds {most} bytes (limits.header_bytes)"
+            stream.send_headers(only_trailers(ending(GrpcStatus.RESOURCE_EXHAUSTED, message)), end=True)
+        else:
+            client: tuple[str, int] = ends["client"] or ("", 0)
+            await RelayedCall(self._relay, self._agent, stream, head, client, self._telemetry).run(head)
 
 
 class RefusedCallError(Exception):

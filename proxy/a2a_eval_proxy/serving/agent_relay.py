@@ -13,7 +13,7 @@ from ..capture.failures import log_failure
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..grpc_relay.agent import GrpcAgent, card_of
-from ..grpc_relay.server import GrpcPort
+from ..grpc_relay.relayed_call import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
