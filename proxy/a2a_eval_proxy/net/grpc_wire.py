@@ -111,14 +111,9 @@ class GrpcMessage:
     flags: int = 0
 
     @property
-    def prefix(self) -> bytes:
-        """What comes before it in its frame."""
-        return bytes((self.flags,)) + len(self.payload).to_bytes(4, "big")
-
-    @property
     def frame(self) -> bytes:
         """Its bytes on the wire."""
-        return self.prefix + self.payload
+        return bytes((self.flags,)) + len(self.payload).to_bytes(4, "big") + self.payload
 
     @property
     def is_compressed(self) -> bool:
