@@ -130,7 +130,7 @@ PLANTS = {
                 "            run=head.run or self.settings.run,\n",
                 "            run=head.run or planted_run.setdefault('run', self.settings.run),\n",
             ),
-            Edit("relay.client_request", "_KEPT_REQUEST = ", "planted_run: dict[str, str] = {}\n_KEPT_REQUEST = "),
+            Edit("relay.client_request", "KEPT_REQUEST = ", "planted_run: dict[str, str] = {}\nKEPT_REQUEST = "),
         ),
         kind="agents",
     ),

@@ -12,7 +12,7 @@ from a2a_tool_capture import Finding
 
 class ReadExchange:
     def __init__(self, book: TurnBook, facts: RequestFacts, turn_id: str) -> None:
-        self._exchange = Exchange(book, facts, turn_id)
+        self._exchange = Exchange(book, facts._replace(turn_id=turn_id))
         self._by_header = facts.requested_by_header
         self._request: A2ARequest | None = None
         self.task_ids: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -52,8 +51,7 @@ CLIENT_GONE = "client_gone"
 _WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
 
-@dataclass(slots=True)
-class RequestFacts:
+class RequestFacts(NamedTuple):
     """What the headers of a request contain. `version` is `A2A-Version` as sent ("" where it was not)."""
 
     run: str
@@ -70,6 +68,8 @@ class RequestFacts:
     client_span_id: str = ""
     """See `TurnLinks`, as `parent_turn_id`."""
     parent_turn_id: str = ""
+    turn_id: str = ""
+    """Of the turn that the request opens, if it opens one."""
 
 
 class ReadRequest(NamedTuple):
@@ -91,11 +91,9 @@ class Exchange:
     """Follows one exchange, of which it gets what was read: `request`, then `event` or `answer`, then `end`. It says
     nothing to whoever relays the exchange."""
 
-    def __init__(self, book: TurnBook, facts: RequestFacts, turn_id: str) -> None:
-        """`turn_id`: of the turn that the request opens, if it opens one."""
+    def __init__(self, book: TurnBook, facts: RequestFacts) -> None:
         self._book = book
         self._facts = facts
-        self._turn_id = turn_id
         self._sent = ReadRequest(None, facts.requested_by_header)
         self._watcher: ReportedExchange | None = None
         self._understood = self._final = self._message_came = False
@@ -134,7 +132,7 @@ class Exchange:
         context_id, task_id = message.get("contextId"), message.get("taskId")
         links = facts.client_span_id or not _NAMES_OTHERS.isdisjoint(message)
         turn = Turn(
-            turn_id=self._turn_id,
+            turn_id=facts.turn_id,
             run=facts.run,
             agent=facts.agent,
             agent_name=facts.agent_name,

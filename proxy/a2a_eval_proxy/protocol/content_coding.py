@@ -97,24 +97,23 @@ def in_steps(take: Callable[[], bytes], limit: int) -> Decoding:
             raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
 
 
-def granted(steps: Decoding, grants: Callable[[int], bool] = lambda size: True) -> bytes:
-    """What is decoded. `grants`: whether that many more bytes may be held."""
+def granted(steps: Decoding) -> bytes:
+    """What is decoded, where there is room for all of it."""
     try:
-        size = next(steps)
+        next(steps)
         while True:
-            size = steps.send(grants(size))
+            steps.send(True)
     except StopIteration as end:
         content: bytes = end.value
         return content
 
 
-def decoded_whole(encoding: str, body: bytes, limit: int, grants: Callable[[int], bool] = lambda size: True) -> bytes:
-    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded, or
-    there is no room for it (`granted`)."""
+def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:
+    """A whole body without the content codings that `encoding` names. Raises ValueError where it cannot be decoded."""
     names = codings(encoding)
     if names is None:
         raise ValueError(f"the content coding {encoding!r} is not supported")
-    return granted(decoding(names, body, limit), grants) if names else body
+    return granted(decoding(names, body, limit)) if names else body
 
 
 class _Stage:

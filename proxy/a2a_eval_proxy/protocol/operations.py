@@ -210,7 +210,8 @@ def parsed_request(rest: A2ARequest | None, content: bytes | None, payload: Any 
     if request.operation is Operation.BATCH:  # not captured, but one that asks gets what it asked for
         messages = [user_message(item.get("params")) for item in payload if isinstance(item, dict)]
         return ParsedRequest(request, any(message is not None and _asks(message) for message in messages))
-    return ParsedRequest(request, request.message is not None and _asks(request.message))
+    message = request.message
+    return ParsedRequest(request, message is not None and "extensions" in message and _asks(message))
 
 
 def _asks(message: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
-from ..capture.exchange import Exchange, RequestFacts
+from ..capture.exchange import RequestFacts
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
@@ -102,17 +102,10 @@ class RelayContext:
             agent_card=self.negotiation.identity,
             client_span_id=head.client_span_id,
             parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
+            turn_id=turn_id,
         )
-        exchange = RelayedExchange(
-            turn_id,
-            Exchange(self.book, facts, turn_id),
-            self.wire_log,
-            facts.started_at,
-            self.opted_in,
-            caller,
-            self.settings.limits.body_bytes,
-            requested=head.requested,
-        )
+        limit = self.settings.limits.body_bytes
+        exchange = RelayedExchange(facts, self.book, self.wire_log, self.opted_in, caller, limit)
         if head.trace_context is None:
             exchange.traceparent = f"00-{trace_id}-{span_id}-01"
         known = head.trace_state

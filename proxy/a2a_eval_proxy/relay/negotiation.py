@@ -93,7 +93,7 @@ class Negotiation:
     async def prepare(self, now: float) -> None:
         """Before a request: refresh the card if it is old; waits only for the very first one, to learn whether it
         declares the extension."""
-        if self.undecided(now):
+        if not self.known and self.undecided(now):
             _, waiting = await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
             if waiting:
                 self._first_wait_failed = True

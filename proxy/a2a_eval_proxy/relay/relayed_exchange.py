@@ -11,8 +11,9 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..body_memory import HeldBody
-from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest
+from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest, RequestFacts
 from ..capture.failures import log_failure
+from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.answers import ReadAnswer, state_of
@@ -42,31 +43,26 @@ class RelayedExchange:
 
     def __init__(
         self,
-        turn_id: str,
-        capture: Exchange,
+        facts: RequestFacts,
+        book: TurnBook,
         log: WireLog | None,
-        began: float,
         opted_in: OptedInTasks,
         caller: Callable[[], bytes | None],
         max_bytes: int,
-        *,
-        requested: bool,
     ) -> None:
-        """`turn_id`: of the turn, if its request is a message. `began`: when it did, in seconds since the epoch, as all
-        times here. `caller` returns the key of the caller (`Callers.key`). `requested`: whether the header of the
-        request asks for the extension. `max_bytes`: of a body that is read."""
-        self.turn_id = turn_id
+        """`caller` returns the key of the caller (`Callers.key`). `max_bytes`: of a body that is read. All times are in
+        seconds since the epoch."""
+        self._facts = facts
         self.max_bytes = max_bytes
-        self._capture = capture
+        self._capture = Exchange(book, facts)
         self._log = log
-        self._began = began
         self._wire: WireExchange | None = None
         """Set once the request is known to concern turns, if the log keeps it."""
         self._has_failed = False
         """Whether capture, or the log, has."""
         self._opted_in = opted_in
         self._key_of_caller = caller
-        self._requested = requested
+        self._requested = facts.requested_by_header
         self.asked = False
         """Whether the proxy asks the agent for the extension."""
         self.traceparent = ""
@@ -161,9 +157,9 @@ class RelayedExchange:
     def _begin_wire(
         self, log: WireLog, request: A2ARequest, head: RequestHead | None, body: bytes, is_cut: bool
     ) -> None:
-        self._wire = wire = log.begin(self._began, head, body, is_cut=is_cut)
+        self._wire = wire = log.begin(self._facts.started_at, head, body, is_cut=is_cut)
         if wire is not None:
-            wire.turn_id = self.turn_id if request.operation in SENDS_MESSAGE else ""
+            wire.turn_id = self._facts.turn_id if request.operation in SENDS_MESSAGE else ""
             wire.named_task, wire.task_ids = self.named_task, self.task_ids
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple, Self
 
 from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
-from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.net.http_client import UpstreamError
 from a2a_eval_proxy.protocol.operations import parsed_request, rest_request
 from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules, reader_of
@@ -105,12 +105,9 @@ class Playbook:
         self._folded = Folded()
         self.held = Held(BodyMemory(room))
         self._own_urls = own_urls
-        facts = RequestFacts("run", "agent", "1.0", None, "0af7", "", True, requested, 0.0)
-        capture = Exchange(self._folded.book, facts, "turn")
+        facts = RequestFacts("run", "agent", "1.0", None, "0af7", "", True, requested, 0.0, turn_id="turn")
         self.opted_in = OptedInTasks() if opted_in is None else opted_in
-        self.exchange = RelayedExchange(
-            "turn", capture, None, 0.0, self.opted_in, lambda: caller, limit, requested=requested
-        )
+        self.exchange = RelayedExchange(facts, self._folded.book, None, self.opted_in, lambda: caller, limit)
         self._negotiation = Negotiation(negotiate, self._no_card)
         self._reader: AnswerReader | None = None
         self._out: list[Any] = []
