@@ -118,7 +118,7 @@ PLANTS = {
                 "            agent_name=self.agent_name,\n",
                 '            agent_name="a0" if turn_id_planted.random() < 0.05 else self.agent_name,\n',
             ),
-            Edit("relay.client_request", "import logging\n", "import logging\nimport random as turn_id_planted\n"),
+            Edit("relay.client_request", "import time\n", "import time\nimport random as turn_id_planted\n"),
         ),
         kind="agents",
     ),

@@ -86,8 +86,6 @@ def comment_lines(raw: bytes | bytearray) -> bytes:
 
 def event_data(raw: bytes) -> bytes:
     """The data of an event: its `data:` lines joined by newlines; b"" where it has none."""
-    if raw.startswith(b"data: ") and (end := _only_line(raw)) is not None:
-        return raw[6:end]
     text = raw.removeprefix(_BOM)
     lines = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\n|\r", text) if line.startswith(b"data:")]
     return b"\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -31,32 +30,12 @@ from .relayed_exchange import RelayedExchange
 from .upstream import Upstream
 from .wire_log import WireLog
 
-logger = logging.getLogger(__name__)
-
 Scope = MutableMapping[str, Any]
 
 BODILESS = frozenset({204, 304})
 
 KEPT_REQUEST = 1024 * 1024
 """Size of a request up to which it is kept as it is: its id may be needed for an error."""
-
-
-class Reachability:
-    """Logs when the agent becomes unreachable, and when it can be reached again."""
-
-    def __init__(self, upstream: str) -> None:
-        self._upstream = upstream
-        self.reachable = True
-
-    def set_unreachable(self, message: str) -> None:
-        if self.reachable:
-            logger.warning("%s", message)
-        self.reachable = False
-
-    def set_reachable(self) -> None:
-        if not self.reachable:
-            logger.warning("the agent at %s answers again", self._upstream)
-        self.reachable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +53,6 @@ class RelayContext:
     opted_in: OptedInTasks
     callers: Callers
     bodies: BodyMemory
-    reachability: Reachability
     wire_log: WireLog | None
     push: WebhookRegistry | None
     """None where webhooks are not relayed."""

@@ -305,7 +305,7 @@ class HttpRelay:
         status, reason, message = _failure(error, context.settings.upstream)
         context.metrics.upstream_errors += 1
         if isinstance(error, UpstreamUnreachableError):
-            context.reachability.set_unreachable(message)
+            context.upstream.reached(message)
         if self._spans is not None:
             self._spans.failed(reason.lower())
         if client.status is not None:
@@ -425,8 +425,8 @@ class HttpRelay:
     def _headers(self, drop: frozenset[bytes] = frozenset()) -> RawHeaders:
         """The response's headers for the client, without those in `drop`."""
         response, context, head = self._response, self._context, self._client.head
-        if not context.reachability.reachable:
-            context.reachability.set_reachable()
+        if not context.upstream.is_reachable:
+            context.upstream.reached()
         if response.status in BODILESS:  # such a response has no body, whatever its length says
             drop |= _LENGTH
         headers = response_headers(response.headers, drop=drop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamErro
 from ..net.tls import TlsFiles
 from ..protocol.content_coding import decoded_whole
 from ..settings.settings import AgentSettings
+
+logger = logging.getLogger(__name__)
 
 CARD_TIMEOUT_S = 5.0
 MAX_CARD_BYTES = 4 * 1024 * 1024
@@ -41,6 +44,8 @@ class Upstream:
         self.authority = parts.netloc.rpartition("@")[2].encode()
         self._prefix = parts.path.encode()
         self.card_paths = settings.card_paths
+        self.is_reachable = True
+        """Whether the agent could be reached last."""
         self.http = HttpClient(
             parts.hostname or "",
             parts.port or (443 if secure else 80),
@@ -66,6 +71,12 @@ class Upstream:
 
     def _load_tls(self) -> None:
         self.http.tls = self._tls.client_context()
+
+    def reached(self, problem: str = "") -> None:
+        """The agent has answered, or cannot be reached, for this reason: logged when that changes."""
+        if self.is_reachable == bool(problem):
+            logger.warning("%s", problem or f"the agent at {self.base} answers again")
+        self.is_reachable = not problem
 
     def headers(self, forwarded: RawHeaders, *, has_host: bool = True) -> RawHeaders:
         """The headers of a request to the agent: `Host` (none in gRPC metadata), the configured ones, then `forwarded`

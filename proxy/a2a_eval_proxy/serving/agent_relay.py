@@ -25,7 +25,7 @@ from ..push.listener import PushListener
 from ..push.notifications import NotificationCapture
 from ..push.registry import WebhookRegistry
 from ..relay.card_relay import CardRelay
-from ..relay.client_request import Reachability, RelayContext
+from ..relay.client_request import RelayContext
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
@@ -96,7 +96,6 @@ class AgentRelay:
             opted_in=OptedInTasks(),
             callers=callers,
             bodies=bodies,
-            reachability=Reachability(settings.upstream),
             wire_log=self._wire_log,
             push=webhooks,
             loop=asyncio.get_running_loop(),
