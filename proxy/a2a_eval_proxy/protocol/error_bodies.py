@@ -53,18 +53,14 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 
     `reason` is for programs (`UPSTREAM_UNREACHABLE`), `message` for people.
     """
-    info = _info(reason, PROXY_DOMAIN)
-    if binding is Binding.JSONRPC:
-        return _rpc_response(status, _INTERNAL_ERROR, message, info, request_body)
-    return _response(status, {"error": _rest_error(status, _STATUS[status], message, info)})
+    problem = A2AProblem(_INTERNAL_ERROR, _STATUS.get(status, "UNKNOWN"), reason)
+    return _response(status, problem, PROXY_DOMAIN, message, binding, request_body)
 
 
 def a2a_error(problem: A2AProblem, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
     """As `error`, for an error of A2A, as an agent would send it."""
-    info = _info(problem.reason, A2A_DOMAIN)
-    if binding is Binding.JSONRPC:
-        return _rpc_response(200, problem.code, message, info, request_body)
-    return _response(400, {"error": _rest_error(400, problem.status, message, info)})
+    status = 200 if binding is Binding.JSONRPC else 400
+    return _response(status, problem, A2A_DOMAIN, message, binding, request_body)
 
 
 def only_id(request_body: bytes, binding: Binding) -> bytes:
@@ -72,20 +68,17 @@ def only_id(request_body: bytes, binding: Binding) -> bytes:
     return json.dumps({"id": _request_id(request_body)}).encode() if binding is Binding.JSONRPC else b""
 
 
-def _info(reason: str, domain: str) -> dict[str, object]:
-    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": domain, "metadata": {}}
-
-
-def _rest_error(code: int, status: str, message: str, info: dict[str, object]) -> dict[str, object]:
-    return {"code": code, "status": status, "message": message, "details": [info]}
-
-
-def _rpc_response(status: int, code: int, message: str, info: dict[str, object], request: bytes) -> LocalResponse:
-    problem = {"code": code, "message": message, "data": [info]}
-    return _response(status, {"jsonrpc": "2.0", "id": _request_id(request), "error": problem})
-
-
-def _response(status: int, content: dict[str, object]) -> LocalResponse:
+def _response(
+    status: int, problem: A2AProblem, domain: str, message: str, binding: Binding, request_body: bytes
+) -> LocalResponse:
+    kind = "type.googleapis.com/google.rpc.ErrorInfo"
+    info = {"@type": kind, "reason": problem.reason, "domain": domain, "metadata": {}}
+    content: dict[str, object]
+    if binding is Binding.JSONRPC:
+        error = {"code": problem.code, "message": message, "data": [info]}
+        content = {"jsonrpc": "2.0", "id": _request_id(request_body), "error": error}
+    else:
+        content = {"error": {"code": status, "status": problem.status, "message": message, "details": [info]}}
     body = json.dumps(content, separators=(",", ":")).encode()
     return LocalResponse(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], body)
 
