@@ -240,13 +240,14 @@ class TaskLog:
         """Keep and fold what is left. Open turns are left to a later process, if it is to have them; else they are
         closed, as incomplete where they have no answer."""
         try:
-            await self._work(at_once=True)
-            for task_id in [] if self._keeps_open else list(self._open):
-                await self._fold(self._key(task_id), stops=True)
-            if self._beat_at and self._store.shared:
-                await self._log.leave(self._source)
-            elif self._beat_at:  # nobody was there for what is notified from now on
-                await self._log.present(self._source, CLOCK.now(), 0.0)
+            async with self._at_work:
+                await self._work(at_once=True)
+                for task_id in [] if self._keeps_open else list(self._open):
+                    await self._fold(self._key(task_id), stops=True)
+                if self._beat_at and self._store.shared:
+                    await self._log.leave(self._source)
+                elif self._beat_at:  # nobody was there for what is notified from now on
+                    await self._log.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
             if self._unsent or self._news or self._open:
                 logger.error("what was observed last of tasks is not in their turns: %s", error)
