@@ -48,6 +48,9 @@ MAX_WAITING_BYTES = share(8)
 """Of memory, for everything that waits to be written; with more, no further turns are taken."""
 
 MAX_GROUP = 100  # batches that are written in one transaction
+_GATHER_S = 0.02
+"""Groups are at least this far apart, unless somebody waits: each commit costs what several turns do."""
+
 MAX_GROUP_BYTES = 4 * 1024 * 1024
 """After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
 
@@ -82,6 +85,9 @@ class QueuedWrites(ABC):
         self._queue: SimpleQueue[Item] = SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._awaited_now = threading.Event()
+        """Whether something is to be written at once."""
+        self._next_group_at = 0.0
         self._attempted = threading.Event()
         self._first_error: StoreError | None = None
         self._awaited = True  # whether `first_attempt` reports the first error, in place of the log
@@ -226,6 +232,8 @@ class QueuedWrites(ABC):
     def _put(self, item: Item) -> None:
         self._count(item.size, item.turns)
         self._queue.put(item)
+        if not item.rows:
+            self._awaited_now.set()
 
     def _count(self, more_bytes: int, more_turns: int) -> None:
         if more_bytes:
@@ -302,6 +310,10 @@ class QueuedWrites(ABC):
     def _next_group(self) -> list[Item]:
         group = [self._queue.get()]
         size = group[0].size
+        if (pause := self._next_group_at - time.monotonic()) > 0:
+            self._awaited_now.wait(pause)
+        self._awaited_now.clear()
+        self._next_group_at = time.monotonic() + _GATHER_S
         while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
             try:
                 group.append(self._queue.get_nowait())
