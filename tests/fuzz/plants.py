@@ -144,8 +144,8 @@ PLANTS = {
             ),
             Edit(
                 "serving.task_log",
-                "            key = task_key(self._agent.key, task_id, self._agent.name)\n",
-                "            key = task_key('', task_id)\n",
+                "        return task_key(self._agent.key, task_id, self._agent.name)\n",
+                "        return task_key('', task_id)\n",
             ),
         ),
         kind="agents",
@@ -513,8 +513,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.answer_readers",
-                "if splitter.size and self._rules.changes and (comments := splitter.comments()):",
-                'if splitter.size and self._rules.changes and (comments := b""):',
+                "if splitter.size and self._changes and (comments := splitter.comments()):",
+                'if splitter.size and self._changes and (comments := b""):',
             ),
         ),
         kind="differential",
@@ -524,8 +524,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.answer_readers",
-                "        return WholeReader(exchange, head, rules, holds=False)\n",
-                "        return WholeReader(exchange, head, rules, holds=True)\n",
+                "        return WholeReader(exchange, head, rules, shell, holds=False)\n",
+                "        return WholeReader(exchange, head, rules, shell, holds=True)\n",
             ),
         ),
         kind="differential",
@@ -535,8 +535,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.forwarder",
-                '        return client.method == "POST" and (beginning',
-                "        return True or (beginning",
+                "        return may_be_json(beginning) or ",
+                "        return True or ",
             ),
         ),
         kind="differential",
@@ -694,7 +694,7 @@ def judge_budget(""",
         "what a client answers with 503 is sent again",
         (
             Edit(
-                "push.sender",
+                "push.listener",
                 "    response = await client.request(method.encode(), target, headers, body)\n",
                 """    response = await client.request(method.encode(), target, headers, body)
     if response.status == 503:
