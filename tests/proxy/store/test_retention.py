@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 import time
 from collections import Counter
@@ -170,7 +169,7 @@ async def test_serve_prunes_by_the_limits_of_each_agent(tmp_path: Path) -> None:
     agents[0][1].update(retain_days=5)
     agents[1][1].update(retain_days=40, retain_mb=1)
     settings = Settings(
-        agents=tuple((name, json.dumps(own)) for name, own in agents),
+        agents=tuple(agents),
         listen="127.0.0.1:0",
         admin="127.0.0.1:0",
         otlp=None,
