@@ -75,6 +75,7 @@ async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> Non
             stores[number].add([turn(turn_number)], lambda: None)
             if turn_number % 10 < len(stores):
                 asyncio.run(stores[number].drained())
+        asyncio.run(stores[number].drained())
 
     adding = asyncio.gather(*(asyncio.to_thread(add, number) for number in range(len(stores))))
     seen: list[str] = []
