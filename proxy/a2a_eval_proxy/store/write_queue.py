@@ -48,7 +48,7 @@ MAX_WAITING_BYTES = share(8)
 """Of memory, for everything that waits to be written; with more, no further turns are taken."""
 
 MAX_GROUP = 100  # batches that are written in one transaction
-_GATHER_S = 0.02
+_GATHER_S = 0.004
 """Groups are at least this far apart, unless somebody waits: each commit costs what several turns do."""
 
 MAX_GROUP_BYTES = 4 * 1024 * 1024
