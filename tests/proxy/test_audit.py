@@ -40,25 +40,20 @@ def test_each_change_of_a_command_has_a_line(tmp_path: Path, monkeypatch: pytest
     for name, value in {"USER": "mallory", "LOGNAME": "mallory", "A2A_EVAL_PROXY_AUDIT_LOG": "audit.log"}.items():
         monkeypatch.setenv(name, value)
     store_turns(Path("turns.db"), [turn("one", "Hi", [call("look_up")])], "monday")
-    copied = 'x" by="admin token\n\u202ey.db'
+    suite = 'x" by="admin token\n\u202ey.yaml'
     for words in (
-        ("record", "--run", "monday", "--out", "suite.yaml"),
-        ("backup", copied),
-        ("restore", copied),
+        ("record", "--run", "monday", "--out", suite),
         ("prune", "--retain-days", "1", "--dry-run"),
         ("runs",),
         ("prune", "--retain-mb", "1"),
-        ("backup", copied),  # refused: it exists
+        ("record", "--run", "monday", "--out", suite),  # refused: it exists
     ):
         command(*words, "--store", "turns.db") if words[0] != "runs" else command("runs")
     lines = [facts(line) for line in Path("audit.log").read_text("ascii").splitlines()]
-    assert [(line["did"], line["by"]) for line in lines] == [
-        (name, "command") for name in ("record", "backup", "restore", "prune")
-    ]
+    assert [(line["did"], line["by"]) for line in lines] == [("record", "command"), ("prune", "command")]
     assert "mallory" not in str(lines)
-    assert lines[0]["file"] == str(tmp_path / "suite.yaml")
-    assert lines[1]["copied_to"] == str(tmp_path / copied)
-    assert lines[3]["deleted"] == 0
+    assert lines[0]["file"] == str(tmp_path / suite)
+    assert lines[1]["deleted"] == 0
     assert Path("audit.log").stat().st_mode & 0o777 == 0o600
 
 
@@ -66,9 +61,11 @@ def test_a_command_that_cannot_log_changes_nothing(tmp_path: Path) -> None:
     store = tmp_path / "turns.db"
     store_turns(store, [turn("one", "Hi")], "monday")
     for log in (tmp_path, tmp_path / "missing" / "audit.log"):
-        refused = command("backup", str(tmp_path / "copy.db"), "--store", str(store), "--audit-log", str(log))
+        refused = command(
+            "record", "--out", str(tmp_path / "suite.yaml"), "--store", str(store), "--audit-log", str(log)
+        )
         assert "audit_log" in str(refused.exception)
-        assert not (tmp_path / "copy.db").exists()
+        assert not (tmp_path / "suite.yaml").exists()
 
 
 def test_what_cannot_be_written_to_the_file_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from a2a_tool_capture import __version__
 from ..errors import BAD_INPUT, UNREACHABLE
 from .agents import check, doctor, init, send
 from .serve import demo, mcp, serve, ui, worker
-from .stored import accept, backup, calibrate, compare, export, prune, record, restore, runs, show
+from .stored import accept, calibrate, compare, export, prune, record, runs, show
 from .suites import convert, evaluate, evaluators, run, schema, validate
 
 _SETTINGS = {
@@ -37,7 +37,7 @@ def cli() -> None:
 
 
 _RUNNING = (init, doctor, serve, run, send, check, worker, mcp, demo)
-_STORED = (evaluate, runs, show, ui, compare, accept, calibrate, export, record, prune, backup, restore)
+_STORED = (evaluate, runs, show, ui, compare, accept, calibrate, export, record, prune)
 _SUITES = (validate, evaluators, schema, convert)
 
 for _command in (*_RUNNING, *_STORED, *_SUITES):

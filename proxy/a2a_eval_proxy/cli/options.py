@@ -322,14 +322,6 @@ class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions
             raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
 
 
-class BackupOptions(AuditOption, StoreOption):
-    file: Path = option(types.OUTPUT_FILE, "File to write; must not exist.", required=True, positional=True)
-
-
-class RestoreOptions(AuditOption, StoreOption):
-    file: str = option(types.FILE, "File that `backup` wrote.", required=True, positional=True)
-
-
 class ShowOptions(StoredAgentOption, StoreOption):
     name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", required=True, positional=True)
     output: str = _output()

@@ -15,13 +15,11 @@ from .. import audit
 from .command import command, run_async, wide_console
 from .options import (
     AcceptOptions,
-    BackupOptions,
     CalibrateOptions,
     CompareOptions,
     ExportOptions,
     PruneOptions,
     RecordOptions,
-    RestoreOptions,
     RunsOptions,
     ShowOptions,
 )
@@ -245,35 +243,6 @@ def calibrate(options: CalibrateOptions) -> None:
                 f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
             )
         click.echo(printable("\n".join(lines)) + "\n")
-
-
-@command(BackupOptions)
-def backup(options: BackupOptions) -> None:
-    """Copy a store in SQLite to a file, also while proxies write it.
-
-    The copy is the store at one moment, and is checked. For PostgreSQL use pg_dump.
-
-    \b
-    Example: a2a-eval-proxy backup --store turns.db before.db
-    """
-    from ..store.sqlite.backup import back_up
-
-    click.echo(back_up(options.store, options.file))
-
-
-@command(RestoreOptions)
-def restore(options: RestoreOptions) -> None:
-    """Put a backup in the place of a store in SQLite.
-
-    The backup is checked first. A store that is in use is refused; one that is not is kept under another name, which is
-    printed. For PostgreSQL use pg_restore.
-
-    \b
-    Example: a2a-eval-proxy restore before.db --store turns.db
-    """
-    from ..store.sqlite import backup
-
-    click.echo(backup.restore(Path(options.file), options.store))
 
 
 async def newest_run(store: str) -> str | None:

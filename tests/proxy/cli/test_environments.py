@@ -179,8 +179,6 @@ COMMANDS = {
     "export": "export --store kept.db",
     "record": "record --run done --store kept.db",
     "prune": "prune --retain-days 1000 --store kept.db",
-    "backup": "backup backup-{new}.db --store kept.db",
-    "restore": "restore kept.db --store restored-{new}.db",
     "evaluators": "evaluators",
     "evaluator": "evaluators tool_error",
     "schema": "schema",

@@ -257,7 +257,7 @@ MISTAKES = {
     "agent of a turn: Python": Mistake("run turn-agent.yaml --agent python:agent.py:A", "needs the URL of a proxy"),
     "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line
-    "option of another command": Mistake("restore before.db --agent http://x", "No such option '--agent'"),
+    "option of another command": Mistake("convert scenarios.json --agent http://x", "No such option '--agent'"),
     "no duration": Mistake(f"{RUN} --timeout 5m", "--timeout: expected a positive number of seconds, got '5m'"),
     "no repetitions": Mistake(f"{RUN} --repeat 0", "--repeat: expected a whole number from 1 to 1000, got '0'"),
     "lower case": Mistake(f"{RUN} --binding grpc", "got 'grpc' (did you mean GRPC?)"),
@@ -395,9 +395,6 @@ MISTAKES = {
     "nothing to convert": Mistake("convert nope.json", "nope.json: cannot be read: No such file or directory"),
     "converted into an existing file": Mistake("convert scenarios.json --out suite.yaml", "suite.yaml already exists"),
     "unknown evaluator": Mistake("evaluators tool_eror", "unknown evaluator 'tool_eror' (did you mean tool_error?)"),
-    "nothing to back up": Mistake("backup out.db --store no.db", "there is no such file; --store names another"),
-    "backup in no folder": Mistake("backup no/out.db", "FILE: there is no directory 'no'; create it first"),
-    "no backup": Mistake("restore suite.yaml", "store suite.yaml: file is not a database"),
     "nothing to calibrate": Mistake("calibrate suite.yaml", "no judged evaluators: there is nothing to calibrate"),
     "no labels": Mistake("calibrate judge.yaml", "give some on the page /label of `ui` or `serve`", environment=KEY),
     "labels that are missing": Mistake("calibrate judge.yaml --labels no.csv", "no.csv: No such file", environment=KEY),

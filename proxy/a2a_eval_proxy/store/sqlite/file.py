@@ -95,18 +95,6 @@ def open_file(path: str) -> tuple[sqlite3.Connection, Identity | None]:
     return connection, file
 
 
-def check_store(path: str) -> None:
-    """Raises StoreError for a missing store, for a database that is none, or one of another version."""
-    if not Path(path).is_file():
-        raise StoreError(f"store {path}: there is no such file; --store names another")
-    try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-            _check_version(connection, path)
-    except sqlite3.Error as error:
-        problem = f"is damaged: {error}" if is_damage(error) and _is_ours(path) else str(error)
-        raise StoreFileError(f"store {path}: {problem}; {_GIVE}") from error
-
-
 def _check_version(connection: sqlite3.Connection, path: str) -> None:
     """Raises StoreError for a database that is not a store, or one of another version."""
     ours, version = _number(connection, "application_id") == _APPLICATION_ID, _number(connection, "user_version")
