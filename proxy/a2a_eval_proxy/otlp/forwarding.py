@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -54,95 +55,86 @@ class OtlpForwarder:
 
         Every request carries `headers`, such as credentials. `queue_bytes` limits the size of waiting bodies.
         `first_delay_s` is the delay before the first retry; it doubles each time, up to 30 s. `counts` are the counters
-        to increment. Raises ValueError for a `url` without host.
+        to increment.
         """
-        try:
-            base = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise ValueError(f"expected a URL such as http://127.0.0.1:4318, got {url!r}: {error}") from None
-        if not base.host.encode("idna"):
-            raise ValueError(f"expected a URL such as http://127.0.0.1:4318, got {url!r}")
-        prefix = base.path.rstrip("/").removesuffix("/v1/traces")
-        self._base = base.copy_with(path=prefix or "/")
+        base = httpx.URL(url)
+        self._base = base.copy_with(path=base.path.rstrip("/").removesuffix("/v1/traces") or "/")
         self._shown = str(self._base.copy_with(userinfo=b"")).rstrip("/")
         named = {"user-agent": f"a2a-eval-proxy/{__version__}", **(headers or {})}
         sent = {name.encode("latin-1"): value.encode("latin-1") for name, value in named.items()}
         self._http = httpx.AsyncClient(headers=sent, timeout=_RESPONSE_TIMEOUT_S, trust_env=False)
         self._queue_bytes = queue_bytes
         self._first_delay_s = first_delay_s
-        self._queue: asyncio.Queue[_Export] = asyncio.Queue()
-        self._trying: _Export | None = None
+        self._queue: deque[_Export] = deque()
         self._closing = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
         self._complaints: set[str] = set()
         self.counts = ForwardCounts() if counts is None else counts
 
-    def start(self) -> None:
-        self._sending = asyncio.get_running_loop().create_task(self._send_all())
-
     def offer(self, path: str, content_type: str, content_encoding: str, body: bytes) -> None:
         """Queue a request for `path` (`/v1/traces`), to be sent with these headers (left out where "")."""
         named = {b"content-type": content_type, b"content-encoding": content_encoding}
         headers = {name: value.encode("latin-1") for name, value in named.items() if value}
-        self._queue.put_nowait(_Export(path, headers, body, asyncio.get_running_loop().time()))
+        self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
         self.counts.held_bytes += len(body)
-        while self.counts.held_bytes > self._queue_bytes and not self._queue.empty():
+        while self.counts.held_bytes > self._queue_bytes and self._queue:
             self._complain(_FULL, f"more than {self._queue_bytes} bytes are waiting; the oldest telemetry is dropped")
-            self._drop(self._queue.get_nowait())
-            self._queue.task_done()
+            self._done(self._queue.popleft(), sent=False)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send_all())
 
     async def close(self, timeout_s: float) -> None:
         """Send what is left, for at most `timeout_s`; drop the rest."""
         self._closing.set()
-        with suppress(TimeoutError):  # what is left is counted below
-            await asyncio.wait_for(self._queue.join(), timeout_s)
+        lost = 0
         if self._sending is not None:
+            await asyncio.wait({self._sending}, timeout=timeout_s)
+            lost -= self.counts.dropped
             self._sending.cancel()
             await asyncio.wait({self._sending})
-        left = [] if self._trying is None else [self._trying]
-        while not self._queue.empty():
-            left.append(self._queue.get_nowait())
-        if left:
-            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, len(left))
-        for export in left:
-            self._drop(export)
+            lost += self.counts.dropped
+        if lost:
+            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, lost)
         await self._http.aclose()
 
     # ── the sender ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _send_all(self) -> None:
-        while True:
-            self._trying = await self._queue.get()
-            await self._deliver(self._trying)
-            self._trying = None
-            self._queue.task_done()
+        """Send what waits; where this is cancelled, it is dropped."""
+        try:
+            while self._queue:
+                export, sent = self._queue.popleft(), False
+                try:
+                    sent = await self._deliver(export)
+                finally:
+                    self._done(export, sent=sent)
+        finally:
+            while self._queue:
+                self._done(self._queue.popleft(), sent=False)
 
-    async def _deliver(self, export: _Export) -> None:
-        """Send one request, with retries if the failure is temporary."""
+    async def _deliver(self, export: _Export) -> bool:
+        """Send one request, with retries if the failure is temporary. Whether the collector has it."""
         url = self._base.copy_with(path=self._base.path.rstrip("/") + export.path)
         for attempt in count():
-            retry_after = ""
+            asked_s = None
             try:
                 response = await self._http.post(url, content=export.body, headers=export.headers)
             except httpx.HTTPError as error:
                 problem = str(error) or type(error).__name__
             else:
                 if response.is_success:
-                    self._sent(export)
-                    return
+                    return True
                 problem = f"status {response.status_code} at {export.path}"
                 if response.status_code not in _RETRIED:
                     self._complain(problem, f"{problem}; requests refused this way are dropped")
-                    self._drop(export)
-                    return
-                retry_after = response.headers.get("retry-after", "")
+                    return False
+                asked_s = asked_wait(response.headers, datetime.now(UTC))
             if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
-                self._drop(export)
-                return
+                break
             self._complain(_RETRYING, f"{problem}; telemetry is kept and sent again")
             self.counts.retried += 1
-            asked_s = asked_wait({"retry-after": retry_after}, datetime.now(UTC))
             await self._pause(retry_delay(attempt, self._first_delay_s, asked_s))
+        return False
 
     async def _pause(self, delay_s: float) -> None:
         """Wait for the delay, or until `close`, so that the rest of the queue is tried again."""
@@ -152,16 +144,13 @@ class OtlpForwarder:
         with suppress(TimeoutError):  # the usual end of a wait
             await asyncio.wait_for(self._closing.wait(), delay_s)
 
-    def _sent(self, export: _Export) -> None:
+    def _done(self, export: _Export, *, sent: bool) -> None:
         self.counts.held_bytes -= len(export.body)
-        self.counts.sent += 1
-        if self._complaints & {_FULL, _RETRYING}:
+        self.counts.sent += sent
+        self.counts.dropped += not sent
+        if sent and self._complaints & {_FULL, _RETRYING}:
             self._complaints -= {_FULL, _RETRYING}
             logger.info("%s accepts telemetry again; %d request(s) lost so far", self._shown, self.counts.dropped)
-
-    def _drop(self, export: _Export) -> None:
-        self.counts.held_bytes -= len(export.body)
-        self.counts.dropped += 1
 
     def _complain(self, kind: str, problem: str) -> None:
         """Log each kind of problem once until it ends."""

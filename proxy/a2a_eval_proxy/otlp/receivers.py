@@ -70,7 +70,6 @@ async def receive_traces(
     if settings.otlp_forward:
         headers = {name: resolve_header(name, value) for name, value in settings.otlp_forward_headers}
         forward = OtlpForwarder(settings.otlp_forward, headers, counts=metrics.forward)
-        forward.start()
         stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
     intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     files_of_tls, setting = settings.tls_of("otlp")

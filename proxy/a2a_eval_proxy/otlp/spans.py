@@ -13,11 +13,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import SpanFlags
 
-MAX_ITEMS = 20_000  # maximum number of values in one attribute; a larger or deeper one is discarded
 
-
-class _TooLargeError(Exception):
-    """The value exceeds ATTRIBUTE or MAX_ITEMS."""
+class _TooDeepError(Exception):
+    """The value is nested deeper than ATTRIBUTE."""
 
 
 def attributes_from_proto(pairs: Iterable[KeyValue]) -> dict[str, Any]:
@@ -26,30 +24,25 @@ def attributes_from_proto(pairs: Iterable[KeyValue]) -> dict[str, Any]:
 
 
 def value_from_proto(value: AnyValue) -> Any:
-    """One protobuf value; never raises."""
+    """One protobuf value; never raises. One that is nested too deep is discarded."""
     try:
-        return _Reader().read(value, 0)
-    except _TooLargeError:
+        return _read(value, 0)
+    except _TooDeepError:
         return CutText("")
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self._items = 0
-
-    def read(self, value: AnyValue, depth: int) -> Any:
-        self._items += 1
-        if self._items > MAX_ITEMS or depth > ATTRIBUTE:
-            raise _TooLargeError
-        kind = value.WhichOneof("value")
-        if kind is None:
-            return None
-        if kind == "array_value":
-            return [self.read(item, depth + 1) for item in value.array_value.values]
-        if kind == "kvlist_value":
-            return {pair.key: self.read(pair.value, depth + 1) for pair in value.kvlist_value.values}
-        content = getattr(value, kind)
-        return bounded(content) if kind == "string_value" else content
+def _read(value: AnyValue, depth: int) -> Any:
+    if depth > ATTRIBUTE:
+        raise _TooDeepError
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "array_value":
+        return [_read(item, depth + 1) for item in value.array_value.values]
+    if kind == "kvlist_value":
+        return {pair.key: _read(pair.value, depth + 1) for pair in value.kvlist_value.values}
+    content = getattr(value, kind)
+    return bounded(content) if kind == "string_value" else content
 
 
 TRACE_ID_BYTES, SPAN_ID_BYTES = 16, 8

@@ -100,7 +100,7 @@ def _split_url(text: str) -> SplitResult | None:
     """The parts of an http or https URL; None for any other text."""
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises ValueError for what is no number
+        _ = parts.port, (parts.hostname or "").encode("idna")  # raises ValueError for what is no number, or no name
     except ValueError:
         return None
     return parts if parts.scheme in ("http", "https") and parts.hostname else None

@@ -119,7 +119,6 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
     far = CollectingSink()
     async with receiver(far) as url:
         forward = OtlpForwarder(url)
-        forward.start()
         async with receiving(sink, forward=forward) as address:
             assert (await export(address, BODY, compression=grpc.Compression.Gzip))[0] == grpc.StatusCode.OK
         await forward.close(5.0)

@@ -135,6 +135,7 @@ MISTAKES = [
     ("upstream", "http://agent:99999", "expected a URL such as"),
     ("upstream", "http://agent:0", "expected a URL such as"),
     ("upstream", "http://[::1", "expected a URL such as"),
+    ("otlp_forward", f"http://{'a' * 64}.example:4318", "expected a URL such as"),
     ("upstream", "http://agent/?tenant=1", "without query"),
     ("upstream", "http://agent/?", "without query"),
     ("upstream", "http://agent/#x", "without query"),
