@@ -8,7 +8,6 @@ traces every request for its card. Spans may arrive before the turn is known, in
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -72,9 +71,8 @@ class TraceBook:
         self._turns: OrderedDict[str, TurnEntry] = OrderedDict()
         self._by_key: dict[Key, list[TurnEntry]] = {}
         self._open: dict[str, TurnEntry] = {}
-        self._ended: list[tuple[float, str]] = []
-        """Start and id of every turn that has ended, by start."""
-        self._longest_s = 0.0
+        self._ended: OrderedDict[str, TurnEntry] = OrderedDict()
+        """In the order in which they ended."""
         self._traces: OrderedDict[str, TraceEntry] = OrderedDict()
         self._unknown: OrderedDict[str, TraceEntry] = OrderedDict()
         self._naming: dict[Key, dict[str, TraceEntry]] = {}
@@ -106,12 +104,9 @@ class TraceBook:
             return
         known.closed_at = now
         calls = [replace(call, result=None, error=None) for call in turn.tool_calls]
-        known.turn = turn = replace(
-            turn, user_text="", response_text="", tool_calls=calls, findings=[]
-        )  # kept for long
+        known.turn = replace(turn, user_text="", response_text="", tool_calls=calls, findings=[])  # kept for long
         self._open.pop(turn.turn_id, None)
-        insort(self._ended, (turn.started_at, turn.turn_id))
-        self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)
+        self._ended[turn.turn_id] = known
         self._index(known)
         named = [trace for key in known.keys for trace in self._naming.get(key, {}).values()]
         waiting, self._waiting = self._waiting, {}
@@ -166,13 +161,14 @@ class TraceBook:
         if reconcile(reported, calls).trace_only:
             return True
         own = list({trace.trace_id: trace for other in candidates for trace in other.traces}.values())
-        shown = [call for trace in own for call in trace.converted.tool_calls]
-        if not shown:
-            return False
-        together = [*own, *traces]  # a server may show in its own trace a call that the agent shows, too
-        spans = [span for trace in together for span in trace.spans.values()]
-        every = tool_calls(spans, [log for trace in together for log in trace.logs]).tool_calls
-        return reconcile(reported, every).trace_only > reconcile(reported, shown).trace_only
+
+        def beside_reported(members: Iterable[TraceEntry]) -> int:
+            spans = [span for trace in members for span in trace.spans.values()]
+            read = tool_calls(spans, [log for trace in members for log in trace.logs])
+            return reconcile(reported, read.tool_calls).trace_only
+
+        # A server may show in its own trace a call that the agent shows, too.
+        return beside_reported([*own, *traces]) > beside_reported(own)
 
     def complete(self, turn_id: str) -> bool:
         """Whether the agent's root span of the turn has arrived, so that no more spans are expected."""
@@ -187,7 +183,11 @@ class TraceBook:
 
     def add(self, records: Sequence[Span | LogEvent], size_bytes: int, now: float) -> None:
         """Take records of one trace, in any order, perhaps repeated. `size_bytes` is what they took on the wire."""
-        trace = self._trace(records[0].trace_id, now)
+        trace_id = records[0].trace_id
+        trace = self._traces.get(trace_id)
+        if trace is None:
+            trace = self._traces[trace_id] = self._unknown[trace_id] = TraceEntry(trace_id, now)
+            self._grow(trace, _TRACE_BYTES)
         held = len(trace.spans) + len(trace.logs)
         shows = self._take(trace, records)
         new = len(trace.spans) + len(trace.logs) - held
@@ -212,9 +212,9 @@ class TraceBook:
             if now - trace.first_seen <= UNKNOWN_S:
                 break
             self._drop(trace)
-        while self._turns:
-            known = next(iter(self._turns.values()))
-            if known.closed_at is None or now - known.closed_at <= KEEP_S:
+        while self._ended:
+            known = next(iter(self._ended.values()))
+            if now - known.closed_at <= KEEP_S:
                 break
             self._forget(known)
 
@@ -230,13 +230,6 @@ class TraceBook:
             if key[1] and key not in known.keys:
                 self._by_key.setdefault(key, []).append(known)
                 known.keys.add(key)
-
-    def _trace(self, trace_id: str, now: float) -> TraceEntry:
-        trace = self._traces.get(trace_id)
-        if trace is None:
-            trace = self._traces[trace_id] = self._unknown[trace_id] = TraceEntry(trace_id, now)
-            self._grow(trace, _TRACE_BYTES)
-        return trace
 
     def _grow(self, trace: TraceEntry, size: int) -> None:
         trace.size += size
@@ -270,10 +263,10 @@ class TraceBook:
 
     def _recent(self, now: float) -> list[TurnEntry]:
         """The turns that are open, or ended a moment ago."""
-        since = now - RECENT_S
-        begun = takewhile(lambda ended: ended[0] >= since - self._longest_s, reversed(self._ended))
-        ended = (self._turns[turn_id] for _, turn_id in begun)
-        return [*self._open.values(), *(known for known in ended if (known.closed_at or 0.0) >= since)]
+        return [*self._open.values(), *self._ended_since(now - RECENT_S)]
+
+    def _ended_since(self, moment_s: float) -> Iterator[TurnEntry]:
+        return takewhile(lambda known: known.closed_at >= moment_s, reversed(self._ended.values()))
 
     def _take(self, trace: TraceEntry, records: Sequence[Span | LogEvent]) -> bool:
         """Add new spans and logs to the trace, and the ids they name. Returns whether they show an agent's work."""
@@ -325,22 +318,12 @@ class TraceBook:
 
     def _open_at(self, moment_s: float) -> list[TurnEntry]:
         """The turns that were open at that time; of two that follow each other closely, the one within which it is."""
-        nearly: list[TurnEntry] = []
-        exactly: list[TurnEntry] = []
-        for known in self._begun_by(moment_s):
-            if known.was_on(moment_s):
-                exactly.append(known)
-            elif known.was_on(moment_s, SKEW_S):
-                nearly.append(known)
-        return exactly or nearly
-
-    def _begun_by(self, moment_s: float) -> Iterator[TurnEntry]:
-        """Turns that may have been open at that time: not those that ended too long before."""
-        yield from self._open.values()
-        place = bisect_left(self._ended, (moment_s + SKEW_S, "~"))
-        while place and self._ended[place - 1][0] >= moment_s - self._longest_s - SKEW_S:
-            place -= 1
-            yield self._turns[self._ended[place][1]]
+        nearly = [
+            known
+            for known in (*self._open.values(), *self._ended_since(moment_s - SKEW_S))
+            if known.was_on(moment_s, SKEW_S)
+        ]
+        return [known for known in nearly if known.was_on(moment_s)] or nearly
 
     def _attach(self, trace: TraceEntry, turns: list[TurnEntry], by: Correlation) -> None:
         for known in trace.turns:
@@ -364,7 +347,7 @@ class TraceBook:
 
     def _drop_oldest(self) -> bool:
         """Make room: unknown traces first, then turns that are closed. False if nothing can be dropped."""
-        closed = (known for known in self._turns.values() if known.closed_at is not None and known.traces)
+        closed = (known for known in self._ended.values() if known.traces)
         if not self._unknown and (known := next(closed, None)):
             self._dropped += sum(len(trace.spans) for trace in known.traces)
             self._forget(known)
@@ -391,10 +374,8 @@ class TraceBook:
             known.traces.remove(trace)
 
     def _forget(self, known: TurnEntry) -> None:
-        turn = known.turn
-        self._turns.pop(turn.turn_id, None)
-        if self._open.pop(turn.turn_id, None) is None:
-            del self._ended[bisect_left(self._ended, (turn.started_at, turn.turn_id))]
+        for turns in (self._turns, self._open, self._ended):
+            turns.pop(known.turn.turn_id, None)
         for key in known.keys:
             self._by_key[key].remove(known)
             if not self._by_key[key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,7 @@ class Correlation(StrEnum):
 @dataclass(slots=True, eq=False)
 class TurnEntry:
     turn: Turn
-    closed_at: float | None = None
+    closed_at: float = math.inf
     traces: list[TraceEntry] = field(default_factory=list)
     keys: set[Key] = field(default_factory=set)
     """By which traces find it."""
