@@ -11,7 +11,6 @@ import base64
 import binascii
 import json
 import re
-import zlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 
 from ..net.grpc_wire import GrpcStatus
-from ..protocol.content_coding import STEP_BYTES, WINDOWS, Decoding, wbits
+from ..protocol.content_coding import DecodedTooLargeError, Decoder, Decoding, NoRoomError, codings, in_steps
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -111,32 +110,26 @@ def media_type(content_type: str) -> str:
 def decoding(body: bytes, content_encoding: str, max_bytes: int) -> Decoding:
     """Decompress a body to at most `max_bytes`. `content_encoding` is the value of that header, "" without one. Raises
     BodyError."""
-    coding = content_encoding.strip().lower()
-    if coding in ("", "identity"):
+    names = codings(content_encoding)
+    if names is None:
+        raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
+    if not names:
         if len(body) > max_bytes:
             raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes")
         return body
-    if coding not in WINDOWS:
-        raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
-    inflater, content, read = zlib.decompressobj(wbits(coding, body)), bytearray(), 0
+    decoder = Decoder(names)
+    decoder.feed(body)
     try:
-        while read < len(body) and not inflater.eof:
-            part = body[read : read + STEP_BYTES]
-            read += len(part)
-            while part and not inflater.eof:
-                if not (yield STEP_BYTES):
-                    raise BusyError(TOO_MUCH)
-                content += inflater.decompress(part, STEP_BYTES)
-                if len(content) > max_bytes:
-                    raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
-                part = inflater.unconsumed_tail
-    except zlib.error as error:
-        raise MalformedError(f"the body is not {coding}: {error}") from None
-    if not inflater.eof:
-        raise MalformedError(f"the {coding} body is truncated")
-    if following := len(inflater.unused_data) + len(body) - read:
-        raise MalformedError(f"{following} bytes follow the {coding} stream")
-    return bytes(content)
+        content = yield from in_steps(decoder.take, max_bytes)
+    except NoRoomError:
+        raise BusyError(TOO_MUCH) from None
+    except DecodedTooLargeError:
+        raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed") from None
+    except ValueError as error:
+        raise MalformedError(f"the body is not {content_encoding.strip()}: {error}") from None
+    if not decoder.is_complete:
+        raise MalformedError(f"the {content_encoding.strip()} body is truncated")
+    return content
 
 
 def read_request(content: bytes, request_type: type[Any], content_type: str) -> Any:

@@ -53,6 +53,11 @@ class Decoder:
         """More of the coded body; what it got before is decoded."""
         self._stages[0].feed(chunk)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether what was taken so far ends where its codings say so."""
+        return all(stage.is_complete for stage in self._stages)
+
     def take(self, size: int = STEP_BYTES) -> bytes:
         """At most `size` bytes that are decoded; b"" where nothing is left. Raises ValueError for what is not so
         coded."""
@@ -129,6 +134,10 @@ class _Stage:
 
     def feed(self, chunk: bytes) -> None:
         self._coded, self._at = self._coded[self._at :] + chunk, 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._unpack.eof
 
     def take(self, size: int) -> bytes:
         if self._is_beginning:
