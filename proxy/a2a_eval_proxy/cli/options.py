@@ -213,13 +213,13 @@ class RunOptions(
 ):
     suite: tuple[str, ...] = _suites()
     concurrency: int | None = _agent(
-        types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4."
+        types.UP_TO_1000, "Conversations to run concurrently. Default: from the suite, or 4."
     )
     run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.")
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
     repeat: int | None = _run(
-        types.REPETITIONS, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
+        types.UP_TO_1000, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
     )
     repeat_all: bool = _run(types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided.")
     replay_user: str | None = _user(types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.")
@@ -297,7 +297,9 @@ class ExportOptions(StoredAgentOption, StoredRunOptions):
 
 
 class EvaluatorsOptions(Options):
-    name: str | None = option(types.EVALUATOR, "Name of the evaluator to explain.", positional=True)
+    name: str | None = option(
+        replace(types.NAME, metavar="[NAME]"), "Name of the evaluator to explain.", positional=True
+    )
 
 
 class SchemaOptions(Options):
@@ -323,7 +325,9 @@ class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions
 
 
 class ShowOptions(StoredAgentOption, StoreOption):
-    name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", required=True, positional=True)
+    name: str = option(
+        replace(types.NAME, metavar="RUN|TURN"), "Name of a run, or id of a turn.", required=True, positional=True
+    )
     output: str = _output()
 
 
@@ -335,12 +339,12 @@ class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
 
 class CompareOptions(StoredAgentOption, StoreOption):
     run_a: str = option(
-        types.RUN_A,
+        replace(types.NAME, metavar="RUN_A"),
         "The earlier run, or version:NAME for all of an agent version.",
         required=True,
         positional=True,
     )
-    run_b: str = option(types.RUN_B, "The later run.", required=True, positional=True)
+    run_b: str = option(replace(types.NAME, metavar="RUN_B"), "The later run.", required=True, positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
     fail_on: tuple[FailOn, ...] = _FAIL_ON
     margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)

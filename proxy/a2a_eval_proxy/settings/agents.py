@@ -11,7 +11,7 @@ from a2a_tool_capture.secret_references import unset_variables
 
 from ..errors import ConfigError
 from .options import Option, Options
-from .parsing import NAMES
+from .parsing import NAMES, ValueType
 
 OWN = frozenset(
     {
@@ -40,7 +40,7 @@ def own_settings(
     for key, value in own.items():
         place = f"agents.{name}.{key}"
         if key == _HOSTS:
-            hosts = tuple(host.lower().rstrip(".") for host in _hosts(place, value))
+            hosts = _HOST_NAMES.parse(place, value)
         elif key not in OWN:
             raise ConfigError(f"{place}: {_unknown(key, key in options)}")
         elif value is not None and key in read:
@@ -56,14 +56,14 @@ def own_settings(
     return values, hosts
 
 
-def _hosts(place: str, value: Any) -> tuple[str, ...]:
-    try:
-        hosts: tuple[str, ...] = NAMES.parse(value)
-        if not all(map(_HOST.fullmatch, hosts)):
-            raise ValueError("expected host names such as orders.example.com, without port")
-    except ValueError as error:
-        raise ConfigError(f"{place}: {error}, got {value!r}") from None
-    return hosts
+def _hosts(value: Any) -> tuple[str, ...]:
+    hosts: tuple[str, ...] = NAMES.parse(value)
+    if not all(map(_HOST.fullmatch, hosts)):
+        raise ValueError("expected host names such as orders.example.com, without port")
+    return tuple(host.lower().rstrip(".") for host in hosts)
+
+
+_HOST_NAMES = Option(type=ValueType(_hosts, "NAME,..."), help="Names in `Host` of requests for an agent.")
 
 
 def _unknown(key: str, of_proxy: bool) -> str:

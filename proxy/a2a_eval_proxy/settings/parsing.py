@@ -125,12 +125,8 @@ def parse_upstream(value: Any) -> str:
     address = address.rstrip("/")
     if not mark or scheme.lower() not in ("grpc", "grpcs"):
         return parse_agent_url(text)
-    try:
-        parts = urlsplit(f"//{address}")
-        valid = parts.netloc == address and bool(parts.hostname) and bool(parts.port) and "@" not in address
-    except ValueError:
-        valid = False
-    if not valid:
+    parts = _split_url(f"http://{address}")
+    if parts is None or parts.netloc != address or not parts.port or "@" in address:
         raise ValueError("expected grpc://HOST:PORT or grpcs://HOST:PORT, without path and user name")
     return f"{scheme.lower()}://{address}"
 
@@ -338,9 +334,6 @@ TEXT = ValueType(parse_text, "TEXT")
 TOKEN = ValueType(parse_token, "TOKEN")
 TEXTS = ValueType(_texts, "TEXT", unset=())
 NAME = ValueType(parse_text, "NAME")
-EVALUATOR = ValueType(parse_text, "[NAME]")
-STORED_NAME = ValueType(parse_text, "RUN|TURN")
-RUN_A, RUN_B = ValueType(parse_text, "RUN_A"), ValueType(parse_text, "RUN_B")
 FILE = ValueType(parse_text, "FILE")
 SUITE_FILES = ValueType(_texts, "SUITE...", unset=())
 STORE = ValueType(parse_text, "URL_OR_PATH")
@@ -359,14 +352,11 @@ SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda 
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
 SHARE = _number_type("SHARE", "a number from 0 to 1, or 0% to 100%", lambda number: 0 <= number <= 1, _share)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
-NUMBER = _number_type("NUMBER", "a number, 0 or more", lambda number: 0 <= number < math.inf)
 WHOLE_NUMBER = _number_type("N", "a whole number", lambda number: not math.isnan(number), _whole)
 COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1, _whole)
 PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <= number <= 65_535, _whole)
-MEGABYTES = ValueType(COUNT.parse, "MB")
-REPETITIONS = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
+UP_TO_1000 = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 RATE = ValueType(_rate, "N/PERIOD")
-CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...", unset=())
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
 DIALECT_NAMES = some_of("NAME,...", tuple(DIALECTS))

@@ -257,7 +257,7 @@ class RetentionOptions(Options):
 
     retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
     retain_mb: int | None = _privacy(
-        types.MEGABYTES,
+        replace(types.COUNT, metavar="MB"),
         "Delete the oldest turns when the store, or what an agent has in it, is larger than this. Default: never.",
     )
 

@@ -19,7 +19,7 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOpt
         replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
     )
     concurrency: int = option(
-        types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
+        types.UP_TO_1000, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
     )
     stalled_after: float = option(
         types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
