@@ -31,10 +31,6 @@ ACCEPTED_CODINGS = "gzip, deflate"
 MAX_FIELDS = 500_000
 """Of all messages in a body together; as JSON, values. An empty span takes 184 bytes."""
 
-_WINDOW, _FEWEST_BYTES = 4_096, 3
-"""So many fields have three bytes each or more, on average: most of them hold something. A flood of empty ones, which a
-few bytes of gzip can be, is so refused at once."""
-
 _MAX_DEPTH = 100
 """Of messages in messages: the default limit of protobuf implementations."""
 
@@ -211,7 +207,6 @@ class _FieldCount:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._fields = 0
-        self._window_began = 0
 
     def read(self, at: int, end: int, messages: Mapping[int, Any], depth: int) -> None:
         """Count the fields of a message from `at` to `end`, in which fields with these numbers are `messages`."""
@@ -219,10 +214,8 @@ class _FieldCount:
             raise MalformedError(f"messages are nested more than {_MAX_DEPTH} deep")
         while at < end:
             self._fields += 1
-            if self._fields % _WINDOW == 0:
-                if self._fields > MAX_FIELDS or at - self._window_began < _WINDOW * _FEWEST_BYTES:
-                    raise _too_many_values()
-                self._window_began = at
+            if self._fields > MAX_FIELDS:
+                raise _too_many_values()
             tag, at = self._number(at)
             wire_type = tag & 7
             if wire_type == 0:
@@ -255,6 +248,4 @@ class _FieldCount:
 
 
 def _too_many_values() -> PayloadTooLargeError:
-    return PayloadTooLargeError(
-        f"the body has too many values (more than {MAX_FIELDS}, or most are empty); export smaller batches"
-    )
+    return PayloadTooLargeError(f"the body has too many values (more than {MAX_FIELDS}); export smaller batches")

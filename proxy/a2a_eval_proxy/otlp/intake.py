@@ -51,14 +51,12 @@ class Signal(NamedTuple):
     """Of OTLP/gRPC; its method is Export."""
     request: type[Any]
     response: type[Any]
-    rejected: str
-    """The field of a partial success that says how many records were rejected."""
 
     def answer(self, rejected: int) -> Any:
-        """Returns the response: empty, or a partial success."""
+        """Returns the response: empty, or a partial success, which only spans have."""
         response = self.response()
         if rejected:
-            setattr(response.partial_success, self.rejected, rejected)
+            response.partial_success.rejected_spans = rejected
             response.partial_success.error_message = _NAMELESS
         return response
 
@@ -70,21 +68,18 @@ TRACES = Signal(
     f"{_COLLECTOR}.trace.v1.TraceService",
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
-    "rejected_spans",
 )
 LOGS = Signal(
     "/v1/logs",
     f"{_COLLECTOR}.logs.v1.LogsService",
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
-    "rejected_log_records",
 )
 METRICS = Signal(
     "/v1/metrics",
     f"{_COLLECTOR}.metrics.v1.MetricsService",
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
-    "rejected_data_points",
 )
 SIGNALS = (TRACES, LOGS, METRICS)
 

@@ -30,7 +30,7 @@ BODY = export_request(["a", "b"]).SerializeToString()
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of values that a body may have, lowered."""
-    monkeypatch.setattr(decoding, "MAX_FIELDS", 5_000)
+    monkeypatch.setattr(decoding, "MAX_FIELDS", 10_000)
     return decoding.MAX_FIELDS
 
 
