@@ -88,9 +88,7 @@ def take(fold: TaskFold, one: Observation) -> None:
     exchange, at = one["exchange"], one["at"]
     match one["kind"]:
         case "sent":
-            turn = one["turn"]
-            if not isinstance(turn, Turn):
-                turn = turn_from_json(turn)
+            turn = turn_from_json(one["turn"])
             more = {"returns_at_once": one["returns_at_once"], "if_generation": one["if_generation"]}
             fold.sent(exchange, turn, at, **more)
         case "event":

@@ -327,11 +327,6 @@ class TaskFold:
         """Whether the task has ended."""
         return self.merger.state in TERMINAL_STATES
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether no turn is open."""
-        return self.open is None
-
     def open_turns(self) -> list[Turn]:
         """Copies of the open turns, as far as they are known."""
         opens = [one.opens for one in self._watchers.values() if one.opens is not None]

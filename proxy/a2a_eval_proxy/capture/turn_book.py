@@ -53,7 +53,7 @@ class OwnTask:
     @property
     def is_complete(self) -> bool:
         """Whether its turn is closed, and nothing can continue it."""
-        return self.fold.is_closed and (self.fold.is_over or not self.fold.task_id)
+        return self.fold.open is None and (self.fold.is_over or not self.fold.task_id)
 
 
 @dataclass(slots=True, eq=False)
@@ -150,13 +150,16 @@ class TurnBook:
         """
         self._on_opened(turn)
         exchange = ReportedExchange(self._new_id(), turn.task_id, turn, touched_at=now, shown_at=now)
-        sent = self._observation(exchange, "sent", now, returns_at_once=returns_at_once, if_generation=if_generation)
+        how = {"returns_at_once": returns_at_once, "if_generation": if_generation}
+        sent = {"kind": "sent", "exchange": exchange.exchange_id, "at": now, **how}
         if turn.task_id:
             self._follow(exchange)
             self._put(exchange, {**sent, "turn": turn_to_json(turn)}, 0)
             return exchange
-        own = self._own[turn.turn_id] = OwnTask(TaskFold(self.rules), turn, now)
-        self._take(own, exchange, {**sent, "turn": turn}, 0)
+        exchange.own = own = self._own[turn.turn_id] = OwnTask(TaskFold(self.rules), turn, now)
+        own.exchanges[exchange.exchange_id] = exchange
+        own.held.append((sent, 0))
+        own.fold.sent(exchange.exchange_id, turn, now, returns_at_once=returns_at_once, if_generation=if_generation)
         return exchange
 
     def watch(self, *, notified: str = "") -> ReportedExchange:
@@ -178,14 +181,19 @@ class TurnBook:
         exchange.touched_at = now
         own = exchange.own or (None if exchange.follows else self._named.get(task_id))
         notified = exchange.notified
-        observation = self._observation(exchange, "event", now, event=event, live=live, notified=notified)
+        observation = {"kind": "event", "exchange": exchange.exchange_id, "at": now, "event": event}
+        observation |= {"live": live, "notified": notified}
         if own is None:
             if exchange.task_id and (exchange.turn is not None or not self._is_no_news(exchange, observation)):
                 if live and not notified:
                     self._follow(exchange)
                 self._put(exchange, observation, size)
             return task_id
-        self._take(own, exchange, observation, size)
+        exchange.own, own.exchanges[exchange.exchange_id] = own, exchange
+        own.held.append((observation, size))
+        own.held_bytes += size
+        self._held_bytes += size
+        own.fold.event(exchange.exchange_id, event, now, live=live, notified=notified)
         turn_id = own.turn.turn_id
         if task_id and exchange.turn is own.turn:
             if messages_in(event) > 1 or (self._named.get(task_id, own) is not own) or self._is_known(own, task_id):
@@ -212,11 +220,13 @@ class TurnBook:
         """The exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
         own, is_opener = exchange.own, exchange.turn is not None
         why = None if problem is None else problem.to_dict()
-        findings = [finding.to_dict() for finding in exchange.findings]
-        ended = self._observation(exchange, "ended", now, problem=why, final=final, findings=findings)
+        findings = list(map(Finding.to_dict, exchange.findings))
+        ended = {"kind": "ended", "exchange": exchange.exchange_id, "at": now, "problem": why}
+        ended |= {"final": final, "findings": findings}
         exchange.turn = None
         if own is not None:
-            self._take(own, exchange, ended, 0)
+            own.held.append((ended, 0))
+            own.fold.ended(exchange.exchange_id, now, problem=problem, final=final, findings=exchange.findings)
             del own.exchanges[exchange.exchange_id]
             if own.is_complete:
                 self._close(own)
@@ -255,7 +265,8 @@ class TurnBook:
                 self._hand_over(own, own.fold.task_id)
         for exchange in self._following.values():
             if exchange.touched_at - exchange.shown_at > self.rules.timeout_s / 4:
-                self._put(exchange, self._observation(exchange, "alive", exchange.touched_at), 0)
+                alive = {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at}
+                self._put(exchange, alive, 0)
 
     def close_all(self, now: float) -> None:
         """The proxy stops. What is known of tasks is observed; turns without a task are closed as incomplete."""
@@ -270,9 +281,6 @@ class TurnBook:
 
     def _new_id(self) -> str:
         return f"{self.source} {next(self._numbers)}"
-
-    def _observation(self, exchange: ReportedExchange, kind: str, now: float, **content: Any) -> Observation:
-        return {"kind": kind, "exchange": exchange.exchange_id, "at": now, **content}
 
     def _is_known(self, own: OwnTask, task_id: str) -> bool:
         """Whether a task that the agent has just named for an exchange goes on; else it is new, if its id is not."""
@@ -311,13 +319,6 @@ class TurnBook:
         self._known.add(task_id)
         self._observe(task_id, observation, size)
 
-    def _take(self, own: OwnTask, exchange: ReportedExchange, observation: Observation, size: int) -> None:
-        exchange.own, own.exchanges[exchange.exchange_id] = own, exchange
-        own.held.append((observation, size))
-        own.held_bytes += size
-        self._held_bytes += size
-        take(own.fold, observation)
-
     def _leave(self, own: OwnTask) -> list[ReportedExchange]:
         """It is not folded here any more; returns the exchanges that go on."""
         self._own.pop(own.turn.turn_id, None)
@@ -336,18 +337,15 @@ class TurnBook:
         closed, own.fold.closed = own.fold.closed, []
         if task_id := own.fold.task_id:
             self._known.add(task_id)
-            self._forget_ended(self._ended.pop(task_id, None))
+            if (before := self._ended.pop(task_id, None)) is not None:
+                self._held_bytes -= before.held_bytes
             self._ended[task_id] = own
             if len(self._ended) > _MAX_ENDED:
-                self._forget_ended(self._ended.popitem(last=False)[1])
+                self._held_bytes -= self._ended.popitem(last=False)[1].held_bytes
         else:
             self._held_bytes -= own.held_bytes
         for turn in closed:
             self._on_closed(turn)
-
-    def _forget_ended(self, own: OwnTask | None) -> None:
-        if own is not None:
-            self._held_bytes -= own.held_bytes
 
     def _hand_over(self, own: OwnTask, task_id: str) -> None:
         """All that was seen of the task is observed, and folded with what else is known of it."""
@@ -361,7 +359,7 @@ class TurnBook:
             self._hand_over(other, task_id)
         self._known.add(task_id)
         for observation, size in own.held:
-            if observation["kind"] == "sent":  # as the turn began: the fold has added to it
+            if observation["kind"] == "sent":  # with the turn as it began: the fold has added to it
                 began = replace(own.turn, task_id="", findings=[], first_event_at=None, status="open")
                 observation = {**observation, "turn": turn_to_json(began)}
             self._observe(task_id, observation, size)
@@ -370,7 +368,7 @@ class TurnBook:
     def _make_room(self, now: float) -> None:
         """Give up the largest tasks where too much is held: first those that are over."""
         while self._ended and self._held_bytes > self.max_bytes // 2:
-            self._forget_ended(self._ended.popitem(last=False)[1])
+            self._held_bytes -= self._ended.popitem(last=False)[1].held_bytes
         evicted = 0
         for own in sorted(self._own.values(), key=lambda own: own.held_bytes, reverse=True):
             if self._held_bytes <= self.max_bytes // 2:

@@ -80,20 +80,20 @@ def strip(
 ) -> bytes | None:
     """`body` (JSON of an A2A response) without the extension; the same object where it is not named.
 
-    `payload` is the decoded body, where the caller has it, and is not changed. `withheld`: of an event of a stream, the
+    `payload` is what `decoded_once` has made of the body, and is not changed. `withheld`: of an event of a stream, the
     ids of the artifacts of this stream that the client has not received. It is updated: the first event of such an
     artifact that passes begins the artifact; the result is None for an event that exists for its tool calls alone.
     `exactly`: it is read by `json`, as it has what orjson does not read, or rounds. Raises UnreadableError where a body
     names the extension, and is not JSON or has too many values; any other that cannot be read is returned as it is.
     """
-    if not withheld and not names_extension(body):
+    if payload is None and not withheld and not names_extension(body):
         return body
     known = set(withheld or ())
     extension = ExtensionFilter(keep_task, known)
     try:
-        if has_too_many_values(body):
-            raise ValueError("it has too many values")
         if payload is None:
+            if has_too_many_values(body):
+                raise ValueError("it has too many values")
             payload = _exactly(body) if exactly else orjson.loads(body)
         shown = extension.value(payload) if withheld is None else extension.event(payload)
     except orjson.JSONDecodeError:

@@ -350,7 +350,7 @@ class TaskLog:
             if Turn.from_dict(before).visibility != turn.visibility:
                 await self._withdraw_verdict(turn.run)
         late = await self._add_late(fold.late, stored, history) if fold.late else True
-        if fold.is_closed:
+        if fold.open is None:
             self._open.pop(task_id, None)
             waits = fold.merger.state is not None and fold.merger.state not in TERMINAL_STATES
             seen_at = max((one["at"] for one in observations), default=now)
