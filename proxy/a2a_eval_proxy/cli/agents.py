@@ -286,7 +286,7 @@ async def receiving(options: ReceivedTracesOptions, *, silent: bool = False) -> 
     from ..otlp.receivers import tracing_at
 
     async with tracing_at(options.otlp, options.trace_wait) as (tracing, url):
-        if not silent:
+        if url and not silent:
             click.echo(f"receiving traces; the agent needs {variables(url)}", err=True)
         yield tracing
 

@@ -25,26 +25,19 @@ _FORWARD_CLOSE_S = 5.0
 
 
 @asynccontextmanager
-async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing, str]]:
-    """Receive traces over HTTP at HOST:PORT for the time of the block: their sink, and the URL for exporters.
-
-    A turn waits `wait_s` for its spans. Raises ListenError for an address that is in use.
-    """
-    from .http_receiver import HttpReceiver
-    from .intake import Intake
-
+async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing | None, str | None]]:
+    """As `receive_traces`, over HTTP at HOST:PORT for the time of the block; a turn waits `wait_s` for its spans."""
     async with AsyncExitStack() as stack:
-        metrics = Metrics()
-        tracing = Tracing(metrics, wait_s=wait_s, expected=True)
-        stack.callback(tracing.close)
-        intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=None, counts=metrics.otlp_requests)
-        server = HttpServer(HttpReceiver(intake), address, setting="--otlp", limits=operator_limits())
-        await server.open(stack)
-        yield tracing, server.url
+        settings = TraceSettings(otlp=address, trace_wait=wait_s, expect_traces=True)
+        yield await receive_traces(stack, settings, Metrics(), FileWatch())
 
 
 async def receive_traces(
-    stack: AsyncExitStack, settings: TraceSettings, metrics: Metrics, files: FileWatch, capacity: Capacity
+    stack: AsyncExitStack,
+    settings: TraceSettings,
+    metrics: Metrics,
+    files: FileWatch,
+    capacity: Capacity | None = None,
 ) -> tuple[Tracing | None, str | None]:
     """Start the OTLP receivers that the settings ask for, until `stack` ends: what turns get from them, None where
     there is none, and the URL for exporters that speak HTTP. `files` watches those of TLS.
@@ -81,7 +74,7 @@ async def receive_traces(
     if not settings.otlp:
         return tracing, None
     tls = server_tls(TlsFiles.of(files_of_tls, setting), files, "TLS for traces")
-    option = "--otlp (or receive no traces: --no-otlp)"
+    option = "--otlp" if settings.expect_traces else "--otlp (or receive no traces: --no-otlp)"
     try:
         server = new_server(HttpReceiver(intake), settings.otlp, setting=option, tls=tls)
     except ListenError as error:
