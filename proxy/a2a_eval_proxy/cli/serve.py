@@ -14,8 +14,8 @@ import click
 from ..children import stop_signal
 from ..memory import return_large_blocks
 from ..settings import Settings
+from ..settings.settings import WorkerOptions
 from ..settings.store_url import masked_url
-from ..settings.worker_options import WorkerOptions
 from .command import command, run_async, wide_console
 from .options import DemoOptions, McpOptions, UiOptions
 from .output import guarded, unguarded

@@ -1,4 +1,4 @@
-"""`Settings`: what `serve` accepts, and what must hold between the settings."""
+"""`Settings`: what `serve` accepts, and what must hold between the settings. `WorkerOptions`: those of `worker`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..privacy.detectors import DETECTORS
 from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
-from .agents import own_settings
+from .agents import OWN, own_settings
 from .options import OptionGroup, Options, missing, object_option, object_type, option, options_of
 from .parsing import ValueType, is_loopback, split_address
-from .store_url import is_postgres
+from .store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -592,6 +592,39 @@ def agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
         return Agent(name, replace(shared, **(values | given)), hosts)
     except ConfigError as error:
         raise ConfigError(f"agents.{name}.{error}") from None
+
+
+class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOption):
+    """The options of `worker`, and what holds for the turns of each agent."""
+
+    store: str = option(
+        replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
+    )
+    concurrency: int = option(
+        types.UP_TO_1000, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
+    )
+    stalled_after: float = option(
+        types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
+    )
+    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
+
+    def __post_init__(self) -> None:
+        if not is_postgres(self.store):
+            given = masked_url(self.store)
+            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
+        if self.admin and not is_loopback(self.admin) and not self.admin_token:
+            raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
+        self.check_admin()
+        _ = self.each_agent  # raises ConfigError
+
+    @cached_property
+    def each_agent(self) -> dict[str, WorkerOptions]:
+        """What holds for the turns of each agent, by name: of its settings, those that concern scoring."""
+        read = OWN & options_of(WorkerOptions).keys()
+        return {
+            name: replace(self, **{"agents": (), **own_settings(name, own, options_of(Settings), self, read)[0]})
+            for name, own in self.agents
+        }
 
 
 def _leads_to(url: str, address: str) -> bool:

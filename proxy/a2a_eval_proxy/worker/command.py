@@ -23,9 +23,8 @@ from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.tls import TlsFiles, server_tls
 from ..privacy.policy import together
-from ..settings.settings import AdminPortOptions
+from ..settings.settings import AdminPortOptions, WorkerOptions
 from ..settings.store_url import masked_url
-from ..settings.worker_options import WorkerOptions
 from ..store import StoreError
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import MOST_TRIES, Job, WorkStore

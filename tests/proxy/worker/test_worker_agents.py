@@ -13,7 +13,7 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.settings.worker_options import WorkerOptions
+from a2a_eval_proxy.settings.settings import WorkerOptions
 from a2a_eval_proxy.store import TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.counters import Metrics
