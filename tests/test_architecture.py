@@ -127,7 +127,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "audit | body_memory | children | clock | errors | files | ids | long_computations | memory | threads | turn",
+        "body_memory | clock | errors | ids | memory | signals | threads | turn",
     ],
     f"{PROXY}.check": [
         "report",

@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.suite import Case, SuiteError, parse_case
 from tool_call_evaluators.suite.writing import case_dict, suite_dict
 
-from ..long_computations import LongComputations
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_operation import ApiOperation, ApiParameter, Given, json_object, json_response
 from .control import Api, Control, scoring_for
+from .long_computations import LongComputations
 
 _MAX_CASE_BYTES = 1024 * 1024
 _AGENT = ApiParameter(

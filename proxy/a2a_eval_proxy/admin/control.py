@@ -10,7 +10,6 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.options import did_you_mean
 
-from ..long_computations import LongComputations
 from ..relay.wire_log import WireExchange
 from ..runs.run_result import JudgedBy
 from ..scoring.agent_scoring import Scoring
@@ -20,6 +19,7 @@ from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 from ..turn import Turn
 from .agent_report import AgentReport, AgentWatch
+from .long_computations import LongComputations
 
 _MOST_NAMES = 20
 MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones

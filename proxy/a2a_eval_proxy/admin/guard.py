@@ -21,8 +21,8 @@ from a2a_tool_capture.recent import Recent
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .. import audit
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
+from ..runs import audit
 
 FREE = 10
 PAUSE_S = 1.0

@@ -18,13 +18,13 @@ from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
 
-from .. import audit
 from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
+from ..runs import audit
 from ..runs.stored_turns import compact
+from ..runs.suite_file import SuiteFileError, add_to_suite
 from ..scoring.agent_scoring import Scoring
-from ..scoring.suite_file import SuiteFileError, add_to_suite
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of
-from ..long_computations import LongComputations
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
@@ -22,6 +21,7 @@ from ..store.turn_filter import TurnFilter, Verdict
 from ..telemetry.event_bus import shortened
 from .api_operation import ApiOperation, ApiParameter, Given, json_response
 from .control import Api, Control
+from .long_computations import LongComputations
 
 _NAME = Annotated[str, Field(max_length=1000)]
 

@@ -33,9 +33,9 @@ def main() -> None:
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback
     _fill_closed_streams()
-    from ..children import leave_process_one
     from .group import run_command
     from .output import guarded_output
+    from .process_one import leave_process_one
 
     leave_process_one()
     try:

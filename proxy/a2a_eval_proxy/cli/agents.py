@@ -79,7 +79,7 @@ async def _write(options: CheckOptions, report: CheckReport) -> None:
     from rich.console import Console
 
     from ..check import print_report, report_json, report_junit
-    from ..files import write_out
+    from ..runs.files import write_out
 
     console = Console(highlight=False)
     if options.format == "text" and options.out is None and console.is_terminal:
@@ -115,8 +115,8 @@ def init(options: InitOptions) -> None:
     """
     from tool_call_evaluators.texts import printable
 
-    from ..files import write_out
     from ..privacy.policy import NO_PRIVACY
+    from ..runs.files import write_out
     from ..runs.init import CI, CONFIG, SUITE, files
     from ..runs.run_plan import PAGE
     from ..telemetry.logs import start_logging

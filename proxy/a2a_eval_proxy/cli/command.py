@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .. import audit
 from ..errors import GATE_FAILED, ConfigError
+from ..runs import audit
 from ..settings.options import (
     ENV_PREFIX,
     Option,

@@ -22,16 +22,16 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.texts import counted
 from tool_call_evaluators.visibility import calls_in
 
-from .. import audit
 from ..errors import ConfigError
 from ..ids import new_run_name
+from ..runs import audit
 from ..runs.accept import accept, changed_text, difference, proposed
 from ..runs.run_plan import Selection
 from ..runs.run_result import run_json
 from ..runs.stored_turns import open_existing_store
+from ..runs.suite_file import SuiteFileError
 from ..runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
 from ..scoring.case_book import CaseBook
-from ..scoring.suite_file import SuiteFileError
 from ..scoring.turn_in_case import turn_in_case
 from ..settings.store_url import masked_url
 from ..store import StoreError

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import click
 
 from ..errors import UNREACHABLE
-from ..files import write_out
+from ..runs.files import write_out
 
 _ASCII_SIGNS = {
     "→": "->", "–": "-", "−": "-", "—": "-", "…": "...", "✓": "+", "✕": "x", "·": "-", "•": "*", "▲": "+", "▼": "-",

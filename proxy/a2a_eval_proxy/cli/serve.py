@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..children import stop_signal
 from ..memory import return_large_blocks
 from ..settings import Settings
 from ..settings.settings import WorkerOptions
 from ..settings.store_url import masked_url
+from ..signals import stop_signal
 from .command import command, run_async, wide_console
 from .options import DemoOptions, McpOptions, UiOptions
 from .output import guarded, unguarded

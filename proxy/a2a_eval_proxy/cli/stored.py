@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .. import audit
+from ..runs import audit
 from .command import command, run_async, wide_console
 from .options import (
     AcceptOptions,

@@ -34,12 +34,12 @@ from tool_call_evaluators.suite import AgentDefaults
 
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.http_server import HttpServer
-from ..threads import LoopThread
 from ..turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
 from .chat_agent import ChatAgent, ChatApi, ToolModule
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
 from .loading import ChatReference, failure, python_agents, read_reference
+from .loop_thread import LoopThread
 
 logger = logging.getLogger(__name__)
 

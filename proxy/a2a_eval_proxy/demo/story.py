@@ -26,13 +26,13 @@ from tool_call_evaluators.suite import Case, Suite, load_suite
 from tool_call_evaluators.texts import score_text
 
 from ..app import run_proxy
-from ..children import stop_signal
 from ..runs.run_plan import publish_report
 from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
 from ..runs.tables import passed, turn_table
 from ..settings import Settings
 from ..settings.options import load
+from ..signals import stop_signal
 from .agent import run_agent
 
 CASE_HEADER = "A2A-Eval-Case"

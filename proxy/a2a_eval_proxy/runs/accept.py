@@ -17,16 +17,16 @@ from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.texts import counted
 
-from .. import audit
 from ..errors import ConfigError
-from ..files import write_file
 from ..ids import prefix_of
 from ..privacy.content_removal import lacks_content
-from ..scoring.suite_file import change_suite_file
 from ..settings.store_url import masked_url
 from ..store import StoreError
+from . import audit
+from .files import write_file
 from .run_plan import Selection
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
+from .suite_file import change_suite_file
 
 
 async def proposed(

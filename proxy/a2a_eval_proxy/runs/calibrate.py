@@ -32,7 +32,6 @@ from tool_call_evaluators.runs.calibration import (
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import counted
 
-from .. import audit
 from ..errors import UNREACHABLE, ConfigError
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -44,6 +43,7 @@ from ..store import Store, TurnQuery
 from ..store.base import TurnJson
 from ..store.store import every_turn
 from ..turn import Turn
+from . import audit
 from .stored_turns import UnknownRunError, open_existing_store, unknown_run
 
 MAX_ASKED_TWICE = 100

@@ -13,9 +13,9 @@ from tool_call_evaluators.report.compared import Tone
 from tool_call_evaluators.runs.comparison import Comparison, compare
 from tool_call_evaluators.runs.regression import MARGIN
 
-from ..files import write_file
 from ..store import RunSummary, Store
 from ..store.base import Evaluations, TurnJson
+from .files import write_file
 from .stored_turns import (
     UnknownRunError,
     compact,

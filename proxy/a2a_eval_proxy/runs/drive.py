@@ -31,7 +31,6 @@ from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
-from .. import audit
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
@@ -45,6 +44,7 @@ from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
+from . import audit
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run, scoring
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts

@@ -17,8 +17,8 @@ from tool_call_evaluators.texts import call_text, counted, state_text
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, visibility_in
 
 from ..connectors.loading import read_reference
-from ..files import ScratchFolder
 from ..otlp.trace_service import Tracing
+from ..store.sqlite.scratch_folder import ScratchFolder
 from ..turn import Turn
 from .drive import AgentOptions, run_suite
 from .run_result import RunWatch

@@ -9,7 +9,6 @@ from typing import Literal
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 
-from .. import audit
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
@@ -18,6 +17,7 @@ from ..scoring.rescoring import Rescoring
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError
+from . import audit
 from .run_plan import ALL, Selection
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
 from .stored_turns import open_existing_store, turns_of

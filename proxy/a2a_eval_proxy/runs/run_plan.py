@@ -31,16 +31,16 @@ from tool_call_evaluators.suite import Case, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
-from .. import audit
 from ..errors import ConfigError
-from ..files import refuse_link, write_file
 from ..ids import new_turn_id
 from ..privacy.policy import Privacy
 from ..scoring.scorer import TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..turn import Turn
+from . import audit
 from .compare import write_page
+from .files import refuse_link, write_file
 from .stored_turns import open_existing_store
 
 _LISTED = 20

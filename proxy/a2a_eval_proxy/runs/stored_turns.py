@@ -17,10 +17,10 @@ from tool_call_evaluators.report.model import OUTCOMES
 from tool_call_evaluators.runs.comparison import Baseline
 from tool_call_evaluators.texts import counted
 
-from .. import audit
 from ..settings.store_url import masked_url
 from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Limits, Prunable, TurnJson
+from . import audit
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from ..admin.api_operation import form_of
 from ..admin.control import Control
 from ..admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
-from ..long_computations import seen
+from ..admin.long_computations import seen
 from ..net.browser_guard import Headers
 from ..store import StoreError
 from . import label_page, run_pages, turn_list, turn_page

@@ -17,7 +17,6 @@ from tool_call_evaluators.texts import counted, one_line
 
 from ..admin.api import worker_app
 from ..admin.guard import AdminTokens
-from ..children import stop_signal
 from ..net.client_limits import operator_limits
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
@@ -25,6 +24,7 @@ from ..net.tls import TlsFiles, server_tls
 from ..privacy.policy import together
 from ..settings.settings import AdminPortOptions, WorkerOptions
 from ..settings.store_url import masked_url
+from ..signals import stop_signal
 from ..store import StoreError
 from ..store.postgres.store import PostgresStore
 from ..store.postgres.work import MOST_TRIES, Job, WorkStore

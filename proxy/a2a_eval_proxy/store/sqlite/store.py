@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
-from ...files import ScratchFolder
 from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..base import KeptVerdict, Scored, StoreFileError, StoreUnreachableError
 from ..dialects import SQLITE
@@ -31,6 +30,7 @@ from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
 from ..writes import Statement, group_statements
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, transaction
+from .scratch_folder import ScratchFolder
 
 logger = logging.getLogger(__name__)
 

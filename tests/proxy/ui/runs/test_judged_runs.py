@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.long_computations import LongComputations
+from a2a_eval_proxy.admin.long_computations import LongComputations
 from a2a_eval_proxy.runs import run_result as run_summary
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store

@@ -11,7 +11,7 @@ import pytest
 
 HOLDING = """
 import pathlib, sys, time
-from a2a_eval_proxy.files import ScratchFolder
+from a2a_eval_proxy.store.sqlite.scratch_folder import ScratchFolder
 folder = ScratchFolder()
 pathlib.Path(folder.name, "turns.db").write_text("turns")
 print(folder.name, flush=True)

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.files import write_file, write_out
+from a2a_eval_proxy.runs.files import write_file, write_out
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])

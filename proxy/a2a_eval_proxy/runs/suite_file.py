@@ -16,8 +16,8 @@ from tool_call_evaluators.suite.editing import with_case
 from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.model import CombinedSuite
 
-from .. import audit
-from .case_book import CaseBook
+from ..scoring.case_book import CaseBook
+from . import audit
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.children import stop_signal
+from a2a_eval_proxy.signals import stop_signal
 from support.patience import PATIENCE_S
 
 

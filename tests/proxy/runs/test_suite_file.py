@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.scoring import suite_file
-from a2a_eval_proxy.scoring.suite_file import SuiteFileError, append_case
+from a2a_eval_proxy.runs import suite_file
+from a2a_eval_proxy.runs.suite_file import SuiteFileError, append_case
 from tool_call_evaluators.suite import Case, CaseTurn, SuiteError, load_suite
 
 CASE = Case(id="new", turns=(CaseTurn("hi"),))

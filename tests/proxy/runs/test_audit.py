@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy import audit
 from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.runs import audit
 from click.testing import CliRunner, Result
 from support.stored_runs import store_turns
 from support.turn_samples import call, turn

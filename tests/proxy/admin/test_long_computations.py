@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.long_computations import LongComputations
+from a2a_eval_proxy.admin.long_computations import LongComputations
 
 
 async def test_equal_keys_share_a_computation_and_others_wait_their_turn():

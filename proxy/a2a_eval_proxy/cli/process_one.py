@@ -1,26 +1,13 @@
-"""Signals that stop a process; child processes that ended; process 1 of a container, which inherits orphans."""
+"""Process 1 of a container, which inherits orphans."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 from contextlib import suppress
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-def stop_signal() -> asyncio.Event:
-    """What SIGTERM and SIGINT set from now on, on the running event loop.
-
-    On Windows, whose loops have no such handlers, Ctrl-C cancels what awaits it.
-    """
-    stop = asyncio.Event()
-    with suppress(NotImplementedError):
-        for number in _SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 def leave_process_one() -> None:
