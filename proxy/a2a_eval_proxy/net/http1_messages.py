@@ -191,7 +191,7 @@ class RequestParser:
                 self._left = int(value)
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":  # RFC 9112, section 6.1
                 message = "The request has a transfer coding other than chunked, which is not supported."
-                raise RequestError(501, "transfer_coding_not_supported", message)
+                raise RequestError(501, "bad_request", message)
             elif name == b"expect" and value.lower() == b"100-continue":
                 self.expects_continue = True
         if hosts > 1:  # RFC 9112, section 3.2

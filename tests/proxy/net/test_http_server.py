@@ -211,6 +211,17 @@ async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(
     assert "TypeError" in caplog.text
 
 
+async def test_a_request_in_another_transfer_coding_is_refused_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    limits = ClientLimits()
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=limits)
+    await server.start()
+    coded = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: gzip, chunked\r\n\r\n"
+    assert await status_of(server, coded) == 501
+    await server.stop()
+    assert limits.broken_limits == {"bad_request": 1}
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
