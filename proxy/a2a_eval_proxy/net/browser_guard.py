@@ -116,15 +116,14 @@ def _host(url: str) -> str | None:
 
 
 class BrowserGuard:
-    """An ASGI application that refuses requests of other sites' pages, except to `open_paths`."""
+    """An ASGI application that refuses requests of other sites' pages."""
 
-    def __init__(self, app: ASGIApp, names: HostNames, *, open_paths: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: HostNames) -> None:
         self._app = app
         self._names = names
-        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+        if scope["type"] == "http":
             refused = refusal(scope["headers"], self._names)
             if refused is not None:
                 await JSONResponse({"error": refused.message}, refused.status)(scope, receive, send)

@@ -97,10 +97,6 @@ class ClientConnection(asyncio.Protocol):
         self.held = size
         return True
 
-    def patience(self, limit_s: float, now: float) -> float:
-        """See `Capacity.patience`."""
-        return self.clients.capacity.patience(limit_s, now)
-
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:

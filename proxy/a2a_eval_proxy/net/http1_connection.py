@@ -190,7 +190,7 @@ class Http1Connection(ClientConnection):
     def check_requests(self, now: float) -> None:
         limits, exchange = self.limits, self._exchange
         if self._head_since is not None:
-            if now - self._head_since >= self.patience(limits.header_timeout_s, now):
+            if now - self._head_since >= self.clients.capacity.patience(limits.header_timeout_s, now):
                 self.refuse(408, "header_timeout", "The header of the request took too long.")
         elif exchange is None:
             if now - self._received_at >= self.clients.capacity.idle_s(limits.keep_alive_s, now):
@@ -198,7 +198,7 @@ class Http1Connection(ClientConnection):
         elif not self._parser.complete:
             if self.read_paused or exchange.expects_continue:
                 self._received_at = now  # it is the client that waits
-            elif now - self._received_at >= self.patience(limits.body_timeout_s, now):
+            elif now - self._received_at >= self.clients.capacity.patience(limits.body_timeout_s, now):
                 self.refuse(408, "body_timeout", "The body of the request took too long.")
 
     def may_be_receiving(self) -> bool:

@@ -126,13 +126,13 @@ class Http2Connection(Http2Side, ClientConnection):
         self._count_held()
         header_since = streams.gate.header_since if streams.is_ready else self._began
         if header_since is not None:
-            if now - header_since >= self.patience(limits.header_timeout_s, now):
+            if now - header_since >= self.clients.capacity.patience(limits.header_timeout_s, now):
                 self._refuse("header_timeout", "a header took too long")
                 return
         elif not streams.streams and now - self._received_at >= self.clients.capacity.idle_s(limits.keep_alive_s, now):
             streams.go_away()
         to_read_s = self.clients.capacity.taking_s(limits.send_timeout_s, now)
-        to_send_s = self.patience(limits.body_timeout_s, now)
+        to_send_s = self.clients.capacity.patience(limits.body_timeout_s, now)
         unread = [stream for stream in streams.streams.values() if stream.unsent]
         if unread and to_read_s < limits.send_timeout_s and all(one.idle_s(now) >= to_read_s for one in unread):
             streams.go_away(ErrorCodes.ENHANCE_YOUR_CALM)  # its next requests would have others wait as long again

@@ -302,7 +302,8 @@ class HttpExchange:
             self._reusable = False
             if not self.complete:  # else it is data after the end of the response, which is whole
                 cause = error.__context__
-                self._break(cause if isinstance(cause, UpstreamError) else _not_http(error))
+                no_http = UpstreamError(f"the answer is not HTTP/1.1: {error}")
+                self._break(cause if isinstance(cause, UpstreamError) else no_http)
         if self._unread > 2 * self._max_header_bytes + _READ_AT_ONCE:
             self._break(self._too_large())
         if self._buffered > _HIGH_WATER and not connection.paused:
@@ -400,10 +401,6 @@ class HttpExchange:
     def _too_large(self) -> UpstreamError:
         section = "trailer" if self.status else "header"
         return UpstreamError(f"the response's {section} exceeds {self._max_header_bytes} bytes")
-
-
-def _not_http(error: Exception) -> UpstreamError:
-    return UpstreamError(f"the answer is not HTTP/1.1: {error}")
 
 
 def tls_problem(error: ssl.SSLError) -> str:

@@ -69,7 +69,8 @@ class WebhookTargets:
         try:
             address = ip_address(host)
         except ValueError:
-            if self._has_name(host) or self._networks or (self._public and not _is_local(host)):
+            is_local = f".{host.removesuffix('.')}".endswith(".localhost")  # RFC 6761, section 6.3
+            if self._has_name(host) or self._networks or (self._public and not is_local):
                 return  # the address is checked when it is known
         else:
             if self.allows(host, address):
@@ -83,7 +84,7 @@ class WebhookTargets:
         judged = _without_embedding(address)
         if any(one in network for network in self._networks for one in (address, judged)):
             return True
-        return self._public and is_public(judged)
+        return self._public and not any(judged in network for network in _NOT_PUBLIC)
 
     def _has_name(self, host: str) -> bool:
         host = host.removesuffix(".")
@@ -100,17 +101,6 @@ def parsed(url: str) -> SplitResult:
     if not valid or not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("expected a webhook's URL such as https://client.example/notifications")
     return parts
-
-
-def is_public(address: _Address) -> bool:
-    """Whether an address is reachable from the whole internet; one of IPv6 that embeds one of IPv4 is if that is."""
-    judged = _without_embedding(address)
-    return not any(judged in network for network in _NOT_PUBLIC)
-
-
-def _is_local(host: str) -> bool:
-    """Whether this name means this machine (RFC 6761, section 6.3)."""
-    return f".{host.removesuffix('.')}".endswith(".localhost")
 
 
 def _without_embedding(address: _Address) -> _Address:
