@@ -111,7 +111,7 @@ def imports_of(graph: grimp.ImportGraph, module: str) -> set[str]:
 LAYERS = {
     PROXY: [  # the highest first; those in one line do not import each other
         "__main__",
-        "cli | pytest_plugin",
+        "cli",
         "demo | testing",
         "app | worker",
         "ui",

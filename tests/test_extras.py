@@ -10,7 +10,7 @@ OF_EXTRAS = ("agents", "any_llm", "grpc", "mcp", "psycopg", "pytest", "ray")
 
 NEEDS_AN_EXTRA = (
     "a2a_eval_proxy.cli.mcp_tools",
-    "a2a_eval_proxy.pytest_plugin",
+    "a2a_eval_proxy.testing.pytest_plugin",
     "a2a_eval_proxy.store.postgres",
     "a2a_eval_proxy.worker",
     "a2a_tool_capture.agent.grpc_gate",

@@ -22,7 +22,7 @@ from support.proxy import Proxy
 
 TRY = REPOSITORY / ".ci/try_wheel.py"
 EXTRAS = "grpc", "postgres", "pytest"
-IMPORTED = "psycopg", "a2a_eval_proxy.pytest_plugin"
+IMPORTED = "psycopg", "a2a_eval_proxy.testing.pytest_plugin"
 
 pytestmark = [
     pytest.mark.installs,

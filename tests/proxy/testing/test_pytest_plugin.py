@@ -12,15 +12,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy import pytest_plugin
 from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.testing import pytest_plugin
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.prefork import PYTEST, run
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
-PAGE = Path(pytest_plugin.__file__).parents[1] / "docs" / "testing.md"
+PAGE = Path(pytest_plugin.__file__).parents[2] / "docs" / "testing.md"
 TALK = """
 import asyncio
 
@@ -60,7 +60,7 @@ def agent() -> Iterator[str]:
         yield agent.url
 
 
-PLUGINS = ("-p", "a2a_eval_proxy.pytest_plugin", "-p", "pytest_asyncio.plugin")
+PLUGINS = ("-p", "a2a_eval_proxy.testing.pytest_plugin", "-p", "pytest_asyncio.plugin")
 
 
 class Session:
@@ -396,12 +396,12 @@ def test_crash():
 
 def test_importing_the_plugin_costs_nothing_but_itself() -> None:
     script = (
-        "import sys, pytest; before = set(sys.modules); import a2a_eval_proxy.pytest_plugin;"
+        "import sys, pytest; before = set(sys.modules); import a2a_eval_proxy.testing.pytest_plugin;"
         "print(*sorted(set(sys.modules) - before))"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert {name for name in result.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names} == {
-        "a2a_eval_proxy", "a2a_eval_proxy.pytest_plugin"
+        "a2a_eval_proxy", "a2a_eval_proxy.testing", "a2a_eval_proxy.testing.pytest_plugin"
     }  # fmt: skip
 
 

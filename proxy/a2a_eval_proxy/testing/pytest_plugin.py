@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import Suite
 
-    from .testing.proxies import EvalProxy, Export, ProxyPool, SessionResult
+    from .proxies import EvalProxy, Export, ProxyPool, SessionResult
 
 MARKER = "a2a_case"
 _NODE = "a2a-eval-proxy"  # what the short summary calls a reason for which the session failed
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(id): the turns of this test belong to this case")
-    from .ids import new_run_name
+    from ..ids import new_run_name
 
     stash = config.stash
     stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or new_run_name("pytest")
@@ -112,7 +112,7 @@ def a2a_proxy_factory(_a2a_proxies: ProxyPool) -> Callable[..., EvalProxy]:
 
 @pytest.fixture(scope="session")
 def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
-    from .testing.proxies import ProxyPool
+    from .proxies import ProxyPool
 
     stash = pytestconfig.stash
     suite, folder = _path(pytestconfig, "a2a_suite"), _path(pytestconfig, "a2a_report")
@@ -127,7 +127,7 @@ def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
 
 
 def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalProxy:
-    from .errors import ConfigError, ListenError
+    from ..errors import ConfigError, ListenError
 
     try:
         return pool.acquire(agent_url, settings)
@@ -194,7 +194,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     suite, folder = config.stash[_suite], _path(config, "a2a_report")
     if (suite is None and folder is None) or config.option.collectonly:
         return
-    from .testing.proxies import finish_session
+    from .proxies import finish_session
 
     config.stash[_result] = result = finish_session(config.stash[_run], config.stash[_exported], suite, folder)
     if result.failed and session.exitstatus == pytest.ExitCode.OK:
