@@ -146,8 +146,9 @@ class TaskLog:
         """The proxies that were killed, and when they were there last."""
         self._open: dict[str, OpenTask] = {}
         """By task id."""
-        self._at_work = asyncio.Lock()
-        self._came = asyncio.Event()
+        self._swept_at = 0.0
+        self._at_work, self._sending = asyncio.Lock(), asyncio.Lock()
+        self._came, self._sent = asyncio.Event(), asyncio.Event()
         self._trouble = ProblemLog(logger, "the store could not be asked about tasks {count} time(s)")
         self.live = False
         """Whether somebody looks at open turns."""
@@ -206,42 +207,61 @@ class TaskLog:
         while True:
             with suppress(StoreError, TimeoutError):  # `run` reports them
                 async with self._at_work:
-                    return await self._work(at_once=True)
+                    return await self._fold_news()
             await asyncio.sleep(_RETRY_S)
 
     # ── work ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
         """Keep and fold what comes. Ends by being cancelled."""
-        swept_at = 0.0
+        await asyncio.gather(self._send_always(), self._fold_always())
+
+    async def _send_always(self) -> None:
+        """Folding may take long: what comes meanwhile is kept at once."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            await asyncio.sleep(await self._tried(self._send))
+
+    async def _fold_always(self) -> None:
         while True:
             due = min(self._due.values(), default=float("inf")) - CLOCK.now()
-            if not self._unsent and due > 0:
-                self._came.clear()
+            if due > 0:
+                self._sent.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._came.wait(), min(due, BEAT_S))
-            pause = _RETRY_S
-            try:
-                async with self._at_work:
-                    await self._beat()
-                    await self._work()
-                    if CLOCK.now() - swept_at > SWEEP_S:
-                        await self._sweep(CLOCK.now() - (SILENT_S if swept_at else 0.0))
-                        swept_at = CLOCK.now()
-                pause = _PAUSE_S
-            except (StoreError, TimeoutError) as error:
-                logger.debug("observations could not be kept or folded: %r", error)
-                self._trouble.seen()
-            except Exception:
-                logger.exception("observations could not be folded; they stay in the store")
-            await asyncio.sleep(pause)
+                    await asyncio.wait_for(self._sent.wait(), min(due, BEAT_S))
+            await asyncio.sleep(await self._tried(self._see_to_tasks))
+
+    async def _tried(self, work: Callable[[], Awaitable[None]]) -> float:
+        """Returns how long to pause after this work, which is repeated where the store fails it."""
+        try:
+            await work()
+        except (StoreError, TimeoutError) as error:
+            logger.debug("observations could not be kept or folded: %r", error)
+            self._trouble.seen()
+        except Exception:
+            logger.exception("observations could not be kept or folded; they stay where they are")
+        else:
+            return _PAUSE_S
+        self._came.set()
+        return _RETRY_S
+
+    async def _see_to_tasks(self) -> None:
+        async with self._at_work:
+            await self._beat()
+            now = CLOCK.now()
+            for key in [key for key, at in self._due.items() if at <= now]:
+                await self._fold(key)
+            if now - self._swept_at > SWEEP_S:
+                await self._sweep(now - (SILENT_S if self._swept_at else 0.0))
+                self._swept_at = now
 
     async def close(self) -> None:
         """Keep and fold what is left. Open turns are left to a later process, if it is to have them; else they are
         closed, as incomplete where they have no answer."""
         try:
             async with self._at_work:
-                await self._work(at_once=True)
+                await self._fold_news()
                 for task_id in [] if self._keeps_open else list(self._open):
                     await self._fold(self._key(task_id), stops=True)
                 if self._beat_at and self._store.shared:
@@ -270,13 +290,18 @@ class TaskLog:
             self._due.setdefault(key, 0.0)
         await self._log.expire(CLOCK.now())
 
-    async def _work(self, *, at_once: bool = False) -> None:
+    async def _fold_news(self) -> None:
+        """Keep and fold what has come so far."""
         await self._send()
-        now = CLOCK.now()
-        for key in [*self._news] if at_once else [key for key, at in self._due.items() if at <= now]:
+        for key in [*self._news]:
             await self._fold(key)
 
     async def _send(self) -> None:
+        async with self._sending:
+            await self._send_unsent()
+            self._sent.set()
+
+    async def _send_unsent(self) -> None:
         unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
         rows = []
         for task_id, observations in unsent.items():
