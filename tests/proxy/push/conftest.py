@@ -20,6 +20,7 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture import task_fold
 from a2a_eval_proxy.settings import Settings
+from a2a_tool_capture import URI
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
 from starlette.applications import Starlette
@@ -114,6 +115,11 @@ class Relay:
 
     async def send(self, text: str, configuration: dict[str, Any], **headers: str) -> Any:
         return await self.rpc("SendMessage", {"message": message(text), "configuration": configuration}, **headers)
+
+    async def until_reported(self, task_id: str) -> None:
+        """Returns once the agent has made its calls, and so has notified of all that comes before them."""
+        while not (await self.rpc("GetTask", {"id": task_id}, a2a_extensions=URI))["result"].get("artifacts"):
+            await asyncio.sleep(0.01)
 
     async def turn(self, text: str) -> dict[str, Any]:
         """The one turn of this text, once it is done."""

@@ -225,8 +225,7 @@ async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, p
         text = f"silent {uuid.uuid4()}"
         task_id = (await one.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
         (address,) = one.addresses()
-        while b"TASK_STATE_WORKING" not in (await endpoint.next()).body:  # the last status that the agent itself tells
-            pass
+        await one.until_reported(task_id)
         end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
         assert (await other.notify(one.address_at(other, address), end)).status_code == 200
         await other.proxy.flush(PATIENCE_S)

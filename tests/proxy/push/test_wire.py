@@ -49,6 +49,7 @@ async def test_a_notification_without_an_answer_says_why(relay: Relay) -> None:
     with held_ports(1) as (port,):
         task_id = (await relay.send(text, with_hook(f"http://127.0.0.1:{port}")))["result"]["task"]["id"]
         (address,) = relay.addresses()
+        await relay.until_reported(task_id)
         end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
         assert (await relay.notify(address, end)).status_code == 502
     turn = await relay.turn(text)
