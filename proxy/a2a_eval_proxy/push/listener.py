@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from ipaddress import ip_address
 from ssl import SSLContext
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -24,6 +24,7 @@ from ..clock import CLOCK
 from ..net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError
 from ..net.tls import TlsFiles
 from ..protocol.answers import state_of, task_id_of
+from ..protocol.extension_filter import UnreadableError
 from ..protocol.headers import read_request, response_headers
 from ..protocol.webhook_targets import WebhookTargets
 from ..store import StoreError
@@ -34,7 +35,6 @@ from .notifications import (
     Notification,
     NotificationCapture,
     NotificationStream,
-    WithheldError,
     audience_finding,
     digest_of,
     is_signed,
@@ -51,13 +51,12 @@ _MAX_ANSWER_BYTES = 64 * 1024
 _LOCATION = frozenset({b"location"})
 
 
-class WebhookAnswer:
+class WebhookAnswer(NamedTuple):
     """What a client answered to a notification."""
 
-    def __init__(self, status: int, headers: RawHeaders = (), body: bytes = b"") -> None:  # type: ignore[assignment]
-        self.status = status
-        self.headers = list(headers)
-        self.body = body
+    status: int
+    headers: RawHeaders = []  # noqa: RUF012  # nobody changes it
+    body: bytes = b""
 
     @property
     def taken(self) -> bool:
@@ -378,7 +377,7 @@ def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -
         return notification.headers, notification.body
     try:
         return visible_to_others(notification, withheld)
-    except WithheldError as error:
+    except UnreadableError as error:
         raise UnsentError(422, f"a notification was not passed on: {error}", "push_withheld") from None
 
 

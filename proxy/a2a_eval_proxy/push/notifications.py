@@ -37,10 +37,6 @@ _BODY_DIGEST = re.compile("(body|payload).{0,9}(sha|hash|digest)", re.IGNORECASE
 _BODY_FIELDS = frozenset({b"content-encoding", b"content-length"})
 
 
-class WithheldError(ValueError):
-    """The notification contains tool calls, and cannot be passed on without them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Notification:
     """One notification of an agent, read. Header names are in lower case."""
@@ -66,22 +62,19 @@ def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notif
 def visible_to_others(notification: Notification, withheld: set[str]) -> tuple[RawHeaders, bytes] | None:
     """Header and body for a client that did not request the extension; None for one that exists for its calls alone.
 
-    `withheld`: as in `extension_filter.strip`. Raises WithheldError where tool calls cannot be removed.
+    `withheld`: as in `extension_filter.strip`. Raises UnreadableError where tool calls cannot be removed.
     """
     headers = strip_headers(notification.headers)
     encoded = any(name == b"content-encoding" for name, _ in headers)
     if encoded and notification.decoded is notification.body and notification.event is None:
-        raise WithheldError("its content coding cannot be decoded, so that it may contain tool calls")
-    try:
-        clean = extension_filter.strip(notification.decoded, None, withheld=withheld)
-    except extension_filter.UnreadableError as error:
-        raise WithheldError(str(error)) from None
+        raise extension_filter.UnreadableError("its content coding cannot be decoded: it may contain tool calls")
+    clean = extension_filter.strip(notification.decoded, None, withheld=withheld)
     if clean is None:
         return None
     if clean is notification.decoded:
         return headers, notification.body
     if is_signed(headers):
-        raise WithheldError("it contains tool calls, and its signature does not allow to remove them")
+        raise extension_filter.UnreadableError("it contains tool calls, and is signed: they cannot be removed")
     return without_body_fields(headers), clean
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,10 +19,11 @@ from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.http2_server import StreamHandler
+from ..net.http_client import RequestHead
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
-from ..push.listener import PushListener
+from ..push.listener import NotificationRecord, PushListener
 from ..push.notifications import NotificationCapture
 from ..push.registry import WebhookRegistry
 from ..relay.card_relay import CardRelay
@@ -33,7 +35,6 @@ from ..relay.upstream import Upstream
 from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
-from .notification_wire import NotificationWire
 from .refusals import BelowPath, HttpRefusal
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class AgentRelay:
         self.notifications: PushListener | None = None
         """Takes the agent's notifications, where webhooks are relayed."""
         if webhooks is not None:
-            keep = NotificationWire(self._wire_log, webhooks.push_url).keep if self._wire_log else lambda record: None
+            path = f"{urlsplit(webhooks.push_url).path}/***".encode()  # the rest is a secret
+            keep = partial(_keep, self._wire_log, path) if self._wire_log else lambda record: None
             capture = NotificationCapture(book, CLOCK.now)
             self.notifications = PushListener(webhooks, capture, bodies, settings.limits.body_bytes, keep)
         upstream = Upstream(settings, files)
@@ -160,3 +162,19 @@ class AgentRelay:
                 self._wire_log.expire(now)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
+
+
+def _keep(log: WireLog, path: bytes, record: NotificationRecord) -> None:
+    """Keep a notification for the wire of its turn; never raises."""
+    try:
+        head = RequestHead(record.method.encode(), path, record.headers)
+        wire = log.begin(record.arrived_at, head, record.body) if record.task_id else None
+        if wire is None:
+            return
+        wire.is_notification, wire.named_task = True, record.task_id
+        if record.answer is not None:
+            wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
+            wire.part(record.answer.body, CLOCK.now())
+        wire.end(CLOCK.now(), record.problem, b"")
+    except Exception as error:  # noqa: BLE001  # capture's errors end here
+        log_failure(error)

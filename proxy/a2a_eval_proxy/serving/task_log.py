@@ -298,27 +298,24 @@ class TaskLog:
 
     async def _send(self) -> None:
         async with self._sending:
-            await self._send_unsent()
+            unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
+            rows = []
+            for task_id, observations in unsent.items():
+                key = self._key(task_id)
+                self._task_ids[key] = task_id
+                texts = [encoded({**one, "task": task_id}) for one in observations]
+                rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
+            if rows:
+                await self._log.add(rows)
+            for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
+                del self._unsent[task_id][: len(observations)]
+                if not self._unsent[task_id]:
+                    del self._unsent[task_id]
+                self._unsent_bytes -= sum(one["size"] for one in observations)
+                if any(map(self._is_news, observations)):
+                    self._news[row.task] = None
+                    self._due[row.task] = CLOCK.now() + (_OTHERS_S if self._store.shared else _SOON_S)
             self._sent.set()
-
-    async def _send_unsent(self) -> None:
-        unsent = {task_id: list(observations) for task_id, observations in self._unsent.items()}
-        rows = []
-        for task_id, observations in unsent.items():
-            key = self._key(task_id)
-            self._task_ids[key] = task_id
-            texts = [encoded({**one, "task": task_id}) for one in observations]
-            rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
-        if rows:
-            await self._log.add(rows)
-        for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
-            del self._unsent[task_id][: len(observations)]
-            if not self._unsent[task_id]:
-                del self._unsent[task_id]
-            self._unsent_bytes -= sum(one["size"] for one in observations)
-            if any(map(self._is_news, observations)):
-                self._news[row.task] = None
-                self._due[row.task] = CLOCK.now() + (_OTHERS_S if self._store.shared else _SOON_S)
 
     def _key(self, task_id: str) -> str:
         return task_key(self._agent.key, task_id, self._agent.name)

@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.protocol.extension_filter import UnreadableError
 from a2a_eval_proxy.push.notifications import (
-    WithheldError,
     audience_finding,
     is_signed,
     read_notification,
@@ -78,7 +78,7 @@ def test_compressed_notifications_are_read() -> None:
     ],
 )
 def test_what_cannot_be_cleaned_is_withheld(body: bytes, header: tuple[bytes, bytes]) -> None:
-    with pytest.raises(WithheldError):
+    with pytest.raises(UnreadableError):
         seen(body, header)
 
 
