@@ -109,7 +109,7 @@ class TurnBook:
         """Those that the agent has named, by task id."""
         self._ended: OrderedDict[str, OwnTask] = OrderedDict()
         """The latest tasks that were folded here and are over: what others still show of them is rarely news."""
-        self._held_bytes = 0
+        self.held_bytes = 0
         self._known: RecentKeys[str] = RecentKeys(_MAX_KNOWN)
         """Ids of tasks that were folded here or observed: a new one has another id."""
         self._following: dict[str, ReportedExchange] = {}
@@ -128,10 +128,6 @@ class TurnBook:
     def answered(self) -> int:
         """Number of those that have their answer: they close when their streams end or have lingered."""
         return sum(own.fold.answered for own in self._own.values())
-
-    @property
-    def held_bytes(self) -> int:
-        return self._held_bytes
 
     def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the open turns that are folded here and began last, or of the one with this id, as far as known."""
@@ -154,7 +150,7 @@ class TurnBook:
         sent = {"kind": "sent", "exchange": exchange.exchange_id, "at": now, **how}
         if turn.task_id:
             self._follow(exchange)
-            self._put(exchange, {**sent, "turn": turn_to_json(turn)}, 0)
+            self._put(exchange, {**sent, "turn": turn_to_json(turn)}, len(turn.user_text))
             return exchange
         exchange.own = own = self._own[turn.turn_id] = OwnTask(TaskFold(self.rules), turn, now)
         own.exchanges[exchange.exchange_id] = exchange
@@ -192,7 +188,7 @@ class TurnBook:
         exchange.own, own.exchanges[exchange.exchange_id] = own, exchange
         own.held.append((observation, size))
         own.held_bytes += size
-        self._held_bytes += size
+        self.held_bytes += size
         own.fold.event(exchange.exchange_id, event, now, live=live, notified=notified)
         turn_id = own.turn.turn_id
         if task_id and exchange.turn is own.turn:
@@ -200,7 +196,7 @@ class TurnBook:
                 self._hand_over(own, task_id)
             else:
                 self._named[task_id] = own
-        if self._held_bytes > self.max_bytes:
+        if self.held_bytes > self.max_bytes:
             self._make_room(now)
         elif own.held_bytes > MAX_OWN_BYTES and own.fold.task_id and turn_id in self._own:
             self._hand_over(own, own.fold.task_id)
@@ -338,12 +334,12 @@ class TurnBook:
         if task_id := own.fold.task_id:
             self._known.add(task_id)
             if (before := self._ended.pop(task_id, None)) is not None:
-                self._held_bytes -= before.held_bytes
+                self.held_bytes -= before.held_bytes
             self._ended[task_id] = own
             if len(self._ended) > _MAX_ENDED:
-                self._held_bytes -= self._ended.popitem(last=False)[1].held_bytes
+                self.held_bytes -= self._ended.popitem(last=False)[1].held_bytes
         else:
-            self._held_bytes -= own.held_bytes
+            self.held_bytes -= own.held_bytes
         for turn in closed:
             self._on_closed(turn)
 
@@ -353,7 +349,7 @@ class TurnBook:
             exchange.task_id = task_id
             if not exchange.notified:
                 self._follow(exchange)
-        self._held_bytes -= own.held_bytes
+        self.held_bytes -= own.held_bytes
         other = self._named.get(task_id) or self._ended.pop(task_id, None)
         if other is not None:
             self._hand_over(other, task_id)
@@ -367,11 +363,11 @@ class TurnBook:
 
     def _make_room(self, now: float) -> None:
         """Give up the largest tasks where too much is held: first those that are over."""
-        while self._ended and self._held_bytes > self.max_bytes // 2:
-            self._held_bytes -= self._ended.popitem(last=False)[1].held_bytes
+        while self._ended and self.held_bytes > self.max_bytes // 2:
+            self.held_bytes -= self._ended.popitem(last=False)[1].held_bytes
         evicted = 0
         for own in sorted(self._own.values(), key=lambda own: own.held_bytes, reverse=True):
-            if self._held_bytes <= self.max_bytes // 2:
+            if self.held_bytes <= self.max_bytes // 2:
                 break
             if own.fold.task_id:
                 self._hand_over(own, own.fold.task_id)

@@ -350,6 +350,10 @@ class TaskLog:
         observations = await asyncio.to_thread(_read, rows)
         task_id = next((one["task"] for one in observations if one.get("task")), self._task_ids.get(key, ""))
         if not task_id:
+            logger.error(
+                "what was observed of a task cannot be read: its calls are in no turn; its rows: %s", key
+            )
+            await self._log.keep_until(key, rows[-1][0], CLOCK.now() + _KEEP_S)
             return False
         stored = await self._stored(task_id)
         sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}

@@ -20,6 +20,7 @@ from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
 from a2a_eval_proxy.serving import task_log
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
+from a2a_eval_proxy.store.observations import Observed
 from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
@@ -385,3 +386,14 @@ async def test_a_silent_agent_does_not_keep_a_turn_open(agent: str, store: str) 
         assert (await sent)["status"]["state"] == "TASK_STATE_COMPLETED"
         await proxy.flush(PATIENCE_S)
         assert len(await proxy.turns()) == 1
+
+
+async def test_what_cannot_be_read_of_an_unknown_task_is_not_read_again(
+    agent: str, store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with run_proxy(settings(agent, store)) as proxy:
+        observed = proxy.store.observations(agent)
+        await observed.add([Observed("a key", CLOCK.now() - 1, "[torn")])
+        while await observed.open_tasks(CLOCK.now()):
+            await asyncio.sleep(0.05)
+    assert "a key" in caplog.text
