@@ -97,7 +97,7 @@ class Http1Connection(ClientConnection):
             self.taken()
         except RequestError as error:
             self.refuse(error.status, error.problem, str(error))
-        except Exception:
+        except Exception:  # no bytes of a peer end a listener
             logger.exception("a request could not be read; the client gets a 500")
             self.refuse(500, "internal_error", "The proxy failed to read the request.")
 

@@ -61,7 +61,7 @@ class Http2Connection(Http2Side, ClientConnection):
             self._count_held()
         except Http2Error as error:
             self._refuse("bad_request", str(error))
-        except Exception:
+        except Exception:  # no bytes of a peer end a listener
             logger.exception("a request could not be read; its connection ends")
             self._refuse("internal_error", "")
 
@@ -88,7 +88,7 @@ class Http2Connection(Http2Side, ClientConnection):
     async def _answer(self, stream: Http2Stream, head: Headers) -> None:
         try:
             await self._handler(stream, head, self._ends)
-        except Exception:
+        except Exception:  # one request ends no connection
             logger.exception("a request failed; its stream is reset")
             stream.reset(ErrorCodes.INTERNAL_ERROR)
         finally:

@@ -138,7 +138,7 @@ class HttpServer:
             for connection in [*self.clients.connections, *capacity.leaving]:
                 try:
                     connection.check(now)
-                except Exception:
+                except Exception:  # one client ends no listener
                     logger.exception("the connection of a client could not be checked, and is cut off")
                     connection.abort()
 

@@ -48,7 +48,7 @@ class ClientExchange(ABC):
             await application(scope, self.receive, self.send)
         except asyncio.CancelledError:
             refusal = 503, "", "The proxy stops."
-        except Exception:
+        except Exception:  # one request ends no connection
             logger.exception("a request failed; the client gets a 500, or its response is cut")
         else:
             if self.gone or self.complete:

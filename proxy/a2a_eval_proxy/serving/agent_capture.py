@@ -200,5 +200,5 @@ class AgentCapture:
     def _changed(self, new: TurnChanges) -> None:
         try:
             self._listeners.changed(new)
-        except Exception:
+        except Exception:  # who watches is not part of capture
             logger.exception("a live event could not be published; the turn itself is captured")

@@ -239,7 +239,7 @@ class TaskLog:
         except (StoreError, TimeoutError) as error:
             logger.debug("observations could not be kept or folded: %r", error)
             self._trouble.seen()
-        except Exception:
+        except Exception:  # the work is repeated
             logger.exception("observations could not be kept or folded; they stay where they are")
         else:
             return _PAUSE_S

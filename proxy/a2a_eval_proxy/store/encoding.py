@@ -105,14 +105,14 @@ def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> En
     where that fails as well."""
     try:
         return encoded_turn(turn, evaluations)
-    except Exception as error:
+    except Exception as error:  # the turn is kept without what may have failed
         logger.exception("turn %s could not be encoded; it is stored without its content", turn.turn_id)
         problem = Finding("capture_error", f"the turn could not be stored whole: {error!r}", Severity.ERROR, "store")
     content: dict[str, Any] = {"user_text": "", "response_text": "", "tool_calls": [], "findings": [problem]}
     content |= dict.fromkeys(("usage", "spans", "simulated_user", "links"))
     try:
         return encoded_turn(replace(turn, **content))
-    except Exception:
+    except Exception:  # the caller counts it as lost
         logger.exception("turn %s could not be encoded at all; it is lost", turn.turn_id)
         return None
 

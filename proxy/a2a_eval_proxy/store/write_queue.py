@@ -337,7 +337,7 @@ class QueuedWrites(ABC):
                     self._prune(item)
                 else:
                     item.committed()
-            except Exception:
+            except Exception:  # a callback does not end the writer
                 logger.exception("store %s: who waits for it could not be told", self._name)
         return True
 
