@@ -16,6 +16,7 @@ from typing import Any
 from a2a_tool_capture import Finding, Severity, TaskMerger, ToolCall
 from a2a_tool_capture.dialects import DIALECT_MARKS, DialectMark
 from a2a_tool_capture.merge import MISSED_EVENTS
+from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import (
     INTERRUPTED_STATES,
     SETTLED_STATES,
@@ -487,6 +488,10 @@ class TaskFold:
     def _notice(self, watcher: Watcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Take a notification. It decides nothing as long as a stream of a client does."""
         view = watcher.view if watcher in self._notified else self.merger
+        if self.open is None and self._rested is not None:
+            (shown := self._rules.new_merger()).feed(event, now)
+            if late := new_calls(shown.tool_calls, self.merger.tool_calls):
+                self._add_late(SHOWN_LATE, late)
         if self.open is None or view.has_seen(event):
             return
         if self._is_past(event, mark):

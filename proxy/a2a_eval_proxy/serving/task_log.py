@@ -136,8 +136,8 @@ class TaskLog:
         """By key."""
         self._due: dict[str, float] = {}
         """The tasks that are to be folded, and when, by key."""
-        self._news: dict[str, None] = {}
-        """Keys of tasks of which something was observed that is not folded yet, in that order."""
+        self._news: dict[str, int] = {}
+        """Keys of tasks of which something was observed that is not folded yet, in that order; how often."""
         self._tasks: Recent[str, str] = Recent(10_000)
         """The last task of which something was observed, by conversation."""
         self._beat_at = 0.0
@@ -313,7 +313,7 @@ class TaskLog:
                     del self._unsent[task_id]
                 self._unsent_bytes -= sum(one["size"] for one in observations)
                 if any(map(self._is_news, observations)):
-                    self._news[row.task] = None
+                    self._news[row.task] = self._news.get(row.task, 0) + 1
                     self._due[row.task] = CLOCK.now() + (_OTHERS_S if self._store.shared else _SOON_S)
             self._sent.set()
 
@@ -322,7 +322,7 @@ class TaskLog:
 
     def _is_news(self, observation: Observation) -> bool:
         """Whether an observation may change a turn otherwise than by making its open one longer."""
-        if observation["kind"] == "event" and observation["live"] and not self.live:
+        if observation["kind"] == "event" and observation["live"] and not (observation["notified"] or self.live):
             event: dict[str, Any] = observation["event"]
             return "message" in event or state_of(event) in SETTLED_STATES
         return bool(observation["kind"] != "alive")
@@ -332,10 +332,11 @@ class TaskLog:
     async def _fold(self, key: str, *, stops: bool = False) -> None:
         """Fold a task, and pass on what is new, until nothing came meanwhile."""
         rows: list[tuple[int, str]] = []
-        is_new = True
+        is_new, known = True, None
         try:
             while is_new and (not rows or await self._log.count(key) > len(rows)):
                 self._due.pop(key, None)
+                known = self._news.get(key)
                 rows = await self._log.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
@@ -343,16 +344,15 @@ class TaskLog:
         except BaseException:
             self._due[key] = 0.0  # it is tried again
             raise
-        self._news.pop(key, None)
+        if self._news.get(key) == known:  # else more has come since it was read
+            self._news.pop(key, None)
 
     async def _fold_rows(self, key: str, rows: Sequence[tuple[int, str]], *, stops: bool) -> bool:
         """Returns whether turns were passed on."""
         observations = await asyncio.to_thread(_read, rows)
         task_id = next((one["task"] for one in observations if one.get("task")), self._task_ids.get(key, ""))
         if not task_id:
-            logger.error(
-                "what was observed of a task cannot be read: its calls are in no turn; its rows: %s", key
-            )
+            logger.error("what was observed of a task cannot be read: its calls are in no turn; its rows: %s", key)
             await self._log.keep_until(key, rows[-1][0], CLOCK.now() + _KEEP_S)
             return False
         stored = await self._stored(task_id)

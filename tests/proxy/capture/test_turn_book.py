@@ -311,6 +311,7 @@ def test_calls_that_a_task_shows_first_after_its_end_are_noticed(wire: Wire, bef
     assert [calls for _, calls, _ in wire.turns] == [[], before]
     wire.passes(passed)
     wire.answers(wire.watches(), task("COMPLETED", shared))
+    wire.streams(wire.book.watch(notified="h"), gives(shared))
     assert wire.findings == [[], []]
     for _ in range(2):
         wire.answers(wire.watches(), task("COMPLETED", shared, artifact("b", "two")))
@@ -328,7 +329,7 @@ def test_events_of_another_task_neither_end_a_turn_nor_are_its_calls(wire: Wire)
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "restart", "restart, much later"])
-@pytest.mark.parametrize("shown_to", ["poll", "subscription", "nobody"])
+@pytest.mark.parametrize("shown_to", ["poll", "subscription", "webhook", "nobody"])
 def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown_to: str, meanwhile: str) -> None:
     wire.answers(wire.sends(), at(task("COMPLETED", text="done"), 1))
     if meanwhile != "nothing":
@@ -338,6 +339,8 @@ def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown
         if shown_to == "subscription":
             wire.streams(watch := wire.watches(), at(shown, 1))
             wire.ends(watch)
+        elif shown_to == "webhook":
+            wire.streams(wire.book.watch(notified="h"), gives(artifact("a", "one")))
         else:
             wire.answers(wire.watches(), at(shown, 1))
         if "later" in meanwhile:
