@@ -158,7 +158,8 @@ class AdminGuard:
         answer, by = self._admitted(scope, peer)
         if by:
             audit.enter(entry := _entry(scope, by, peer))
-            if _is_change(scope) or self._is_login(scope):
+            is_change = scope["method"] not in READS and scope["path"] != _WAITS
+            if is_change or self._is_login(scope):
                 send = _audited(entry, send)
         await answer(scope, receive, send)
 
@@ -228,10 +229,6 @@ def _bearer(headers: Headers) -> str | None:
     given = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, token = given.partition(b" ")
     return token.strip().decode("utf-8", "surrogateescape") if scheme.lower() == b"bearer" else None
-
-
-def _is_change(scope: Scope) -> bool:
-    return scope["method"] not in READS and scope["path"] != _WAITS
 
 
 def _is_page(path: str) -> bool:

@@ -176,15 +176,13 @@ class _Finder:
         asking = [one for one in others if self._was_at_work(one[0], child)]
         if len(asking) == 1:
             return asking[0][0], AskedBy(EdgeEvidence.REFERENCE, True, asking[0][1])
-        began = [one for one in others if self._began_before(one[0], child)]
+        latest = child.started_at + self._skew_s
+        began = [one for one in others if one[0].started_at <= latest and not self._is_below(one[0], child)]
         if not began:
             return None
         turn, what = max(began, key=lambda one: _order(one[0]))
         why = "which several turns could have asked for" if asking else "which had its answer before"
         return turn, AskedBy(EdgeEvidence.REFERENCE, False, f"{what}, {why}")
-
-    def _began_before(self, turn: TurnFacts, child: TurnFacts) -> bool:
-        return turn.started_at <= child.started_at + self._skew_s and not self._is_below(turn, child)
 
 
 class _SpanTree:

@@ -58,8 +58,11 @@ def spans_from_proto(request: ExportTraceServiceRequest) -> list[Span]:
         resource = attributes_from_proto(resource_spans.resource.attributes)
         for scope_spans in resource_spans.scope_spans:
             scope = scope_spans.scope.name
-            named = filter(_is_named, scope_spans.spans)
-            spans += [_span_from_proto(record, scope, resource) for record in named]
+            spans += [
+                _span_from_proto(record, scope, resource)
+                for record in scope_spans.spans
+                if _valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES)
+            ]
     return spans
 
 
@@ -115,10 +118,6 @@ def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Spa
         trace_state=record.trace_state,
         dropped=record.dropped_attributes_count + record.dropped_events_count,
     )
-
-
-def _is_named(record: ProtoSpan) -> bool:
-    return _valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES)
 
 
 def _proto_id(raw: bytes, size: int) -> str:

@@ -121,7 +121,8 @@ class HttpRelay:
             await context.negotiation.prepare(time.monotonic())
             self._exchange = context.begin(client.head, client.caller)
             body = await client.exchange.read()
-            is_read = client.exchange.ended or self._may_be_read(body)
+            # What may be an A2A request is read before it goes to the agent.
+            is_read = client.exchange.ended or may_be_json(body) or bool(client.head.content_encoding)
             if is_read and not client.exchange.ended:
                 body = await self._collect_body(body)
             await self._relay(body, is_read=is_read)
@@ -193,10 +194,6 @@ class HttpRelay:
                 self._webhooks.finish(exchange, complete=complete)
 
     # ── the request ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _may_be_read(self, beginning: bytes) -> bool:
-        """Whether a body with this beginning may be an A2A request, which is read before it goes to the agent."""
-        return may_be_json(beginning) or bool(self._client.head.content_encoding)
 
     async def _collect_body(self, beginning: bytes) -> bytes:
         """The body, or what comes up to `limits.body_bytes`: the proxy can ask only in a request that it has read."""
