@@ -535,8 +535,8 @@ def judge_budget(""",
         (
             Edit(
                 "relay.forwarder",
-                "        return may_be_json(beginning) or ",
-                "        return True or ",
+                "client.exchange.ended or may_be_json(body) or ",
+                "client.exchange.ended or True or ",
             ),
         ),
         kind="differential",
