@@ -72,7 +72,7 @@ class CapturingExecutor(AgentExecutor):
             self._running[task_id] = queue
             try:
                 await self._agent.execute(context, queue)
-            except Exception:
+            except Exception:  # the calls that led to it are sent all the same
                 await queue.finish()
                 raise
             else:

@@ -170,7 +170,7 @@ class Intake:
         if signal is not METRICS:
             try:
                 rejected = await self._sink.take(request, size_bytes)
-            except Exception as error:
+            except Exception as error:  # the sender gets an error; one request ends no receiver
                 log_once(logger, f"taking a request at {signal.path} failed; it is not logged again", error)
                 raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
         if rejected:

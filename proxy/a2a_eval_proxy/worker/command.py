@@ -104,7 +104,7 @@ class Engine:
             await self._work.done(job)
         except StoreError as error:  # the job is due again later
             self._lost(error)
-        except Exception:
+        except Exception:  # one job ends no worker: it is due again later
             last = job.tries >= MOST_TRIES
             later = f"after {MOST_TRIES} tries, they stay pending" if last else "they are tried again later"
             logger.exception("%d turn(s) could not be scored; %s", len(job.turn_ids), later)
