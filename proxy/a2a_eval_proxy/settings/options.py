@@ -15,7 +15,7 @@ from typing import Any, TypeVar, dataclass_transform
 from a2a_tool_capture.secret_references import unset_variables
 
 from ..errors import ConfigError
-from .parsing import ValueType
+from .parsing import ValueType, named_texts
 from .store_url import is_postgres, masked_url
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
@@ -163,13 +163,11 @@ def object_type(parts: type[Options]) -> ValueType:
 def _pairs(value: Any) -> list[tuple[str, Any]]:
     """Raises ValueError for what is neither a mapping nor text."""
     if isinstance(value, Mapping):
-        pairs = [(str(key), one) for key, one in value.items() if one is not None]
-    else:
-        texts = ",".join(value) if isinstance(value, list | tuple) and all(isinstance(o, str) for o in value) else value
-        split = [one.partition("=") for one in texts.split(",") if one.strip()] if isinstance(texts, str) else []
-        pairs = [(name.strip(), text.strip()) for name, mark, text in split if mark]
-        if not split or len(pairs) < len(split):
-            raise ValueError("expected NAME=VALUE,NAME=VALUE, or in a config file a mapping")
+        return [(str(key), one) for key, one in value.items() if one is not None]
+    texts = value if isinstance(value, list | tuple) else [value]
+    pairs = named_texts(",".join(texts)) if all(isinstance(one, str) for one in texts) else []
+    if not pairs or not all(text for _, text in pairs):
+        raise ValueError("expected NAME=VALUE,NAME=VALUE, or in a config file a mapping")
     return pairs
 
 

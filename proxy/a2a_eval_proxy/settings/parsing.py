@@ -255,12 +255,17 @@ def _valid_headers(headers: Iterable[tuple[Any, Any]], expected: str) -> tuple[t
     return headers
 
 
+def named_texts(text: str) -> list[tuple[str, str]]:
+    """The pairs of NAME=VALUE,NAME=VALUE, in their order; the value of a name that has none is ""."""
+    pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
+    return [(name.strip(), value.strip()) for name, _, value in pairs]
+
+
 def _header_pairs(value: Any) -> tuple[tuple[str, str], ...]:
     """A string as in OTEL_EXPORTER_OTLP_HEADERS, with percent-encoded values; or a mapping."""
     headers: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else ()
     if isinstance(value, str):
-        pairs = (pair.partition("=") for pair in value.split(",") if pair.strip())
-        headers = ((name.strip(), unquote(text.strip())) for name, _, text in pairs)
+        headers = ((name, unquote(text)) for name, text in named_texts(value))
     return _valid_headers(headers, "NAME=VALUE,NAME=VALUE, such as x-api-key=${COLLECTOR_KEY}")
 
 
@@ -285,8 +290,8 @@ def _agents(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The agents by name, each with its settings: text as in `--agents`, or a mapping with their settings or URLs.
     Their settings are parsed where they are laid over those of the proxy."""
     if isinstance(value, str):
-        pairs = [pair.strip().partition("=") for pair in value.split(",") if pair.strip()]
-        value = {name.strip(): url for name, _, url in pairs} if len({name for name, *_ in pairs}) == len(pairs) else 0
+        pairs = named_texts(value)
+        value = dict(pairs) if len(dict(pairs)) == len(pairs) else None
     if not isinstance(value, dict) or not value:
         raise ValueError("expected NAME=URL,NAME=URL, or in a config file a mapping of names to settings or URLs")
     found = []
