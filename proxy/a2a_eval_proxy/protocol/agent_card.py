@@ -49,28 +49,23 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A base URL to compare with: scheme, host (all loopback names are equal), port, path without a final slash."""
+    """A base URL of HTTP to compare with."""
 
-    host: str
-    port: int | None
+    authority: tuple[str, int | None]
     path: str
+    """Without a final slash."""
 
     @classmethod
     def of(cls, url: str) -> _Base | None:
-        try:
-            parts = urlsplit(url)
-            port = parts.port or _PORTS.get(parts.scheme)
-        except ValueError:
+        authority = _authority(url)
+        if not authority[0] or "://" not in url or (parts := urlsplit(url)).scheme not in _PORTS:
             return None
-        if parts.scheme not in _PORTS or not parts.hostname:
-            return None
-        host = "localhost" if parts.hostname in _LOOPBACK else parts.hostname
-        return cls(host, port, parts.path.rstrip("/"))
+        return cls(authority, parts.path.rstrip("/"))
 
     def rest_of(self, url: str) -> str | None:
         """The part of `url` after this base (path, query, fragment); None where it is not under the base."""
         other = _Base.of(url)
-        if other is None or (other.host, other.port) != (self.host, self.port):
+        if other is None or other.authority != self.authority:
             return None
         tail = url.split("://", 1)[1]
         cut = next((index for index, char in enumerate(tail) if char in "/?#"), len(tail))
@@ -157,7 +152,8 @@ def grpc_address(card: Any, upstream: str, own: str | None = None) -> str | None
 
 
 def _authority(url: str) -> tuple[str, int | None]:
-    """Host and port of a gRPC interface, which has no scheme; some agents write one. All loopback names are equal."""
+    """Host and port of an interface, "" where it has none; those for gRPC need no scheme. All loopback names are
+    equal."""
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
         host, port = parts.hostname or "", parts.port
