@@ -186,7 +186,10 @@ class NotificationCapture:
         stream.task_id = stream.task_id or task_id
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id
-        if _safely(self._book.feed, stream.watcher, event, self._now(), live=True, size=of_json(body)) is None:
+        try:
+            self._book.feed(stream.watcher, event, self._now(), live=True, size=of_json(body))
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
             self.report(stream, CAPTURE_FAILED)
         if final:
             stream.ended = True
