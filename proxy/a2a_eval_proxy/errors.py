@@ -6,9 +6,11 @@ Every exception that a user may see has the attribute `exit_code`: that of a com
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 
 _MOST_LOGGED = 100
-_logged: set[tuple[str, str]] = set()
+_logged: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+"""By the name of the logger: where traffic can cause many of one kind, those of others are logged all the same."""
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -35,9 +37,9 @@ class ListenError(OSError):
         return self.strerror or ""
 
 
-def log_once(logger: logging.Logger, text: str, error: Exception) -> None:
-    """Log an error that nobody handles, with its traceback, once: the same traffic fails repeatedly."""
-    key = text, repr(error)
-    if key not in _logged and len(_logged) < _MOST_LOGGED:
-        _logged.add(key)
-        logger.error("%s", text, exc_info=error)
+def log_once(logger: logging.Logger, text: str, error: Exception | None = None, *, level: int = logging.ERROR) -> None:
+    """Log a problem, with the traceback of its error, once: the same traffic causes it repeatedly."""
+    logged, key = _logged[logger.name], (text, repr(error))
+    if key not in logged and len(logged) < _MOST_LOGGED:
+        logged.add(key)
+        logger.log(level, "%s", text, exc_info=error)

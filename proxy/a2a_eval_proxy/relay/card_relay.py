@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.json_limits import has_too_many_values
 
+from ..errors import log_once
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, ClientRequestHeaders, public_url, response_headers
@@ -52,7 +53,6 @@ class CardRelay:
         self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
         self._negotiation = negotiation
-        self._warned: set[str] = set()
         self.grpc_port: int | None = None
         """Where clients of the proxy speak gRPC, on the host of its public URL; None: nowhere."""
         self.url = ""
@@ -75,7 +75,8 @@ class CardRelay:
         try:
             card = _decoded(decoded_card(response, body))
         except (ValueError, RecursionError) as error:
-            self._warn(f"the agent card could not be read; its URLs may lead past the proxy: {error}")
+            text = f"the agent card could not be read; its URLs may lead past the proxy: {error}"
+            log_once(logger, text, level=logging.WARNING)
             card = None
         if isinstance(card, dict):
             if scope["path"] in upstream.card_paths or not self._negotiation.known:  # one elsewhere may be another's
@@ -144,7 +145,7 @@ class CardRelay:
         """The card with the proxy's URLs; each finding is logged once."""
         rewritten = rewrite(card, self._upstream.base, public, self._grpc(public), refuses_push=self._refuses_push)
         for finding in rewritten.findings:
-            self._warn(finding.message)
+            log_once(logger, finding.message, level=logging.WARNING)
         return rewritten
 
     def _grpc(self, public: str) -> str | None:
@@ -155,11 +156,6 @@ class CardRelay:
         if self.grpc_port is None or not host:
             return None
         return f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
-
-    def _warn(self, message: str) -> None:
-        if message not in self._warned and len(self._warned) < 100:
-            self._warned.add(message)
-            logger.warning("%s", message)
 
 
 def _without_recomputed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
