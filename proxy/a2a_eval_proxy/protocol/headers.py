@@ -30,7 +30,6 @@ _OURS = _HOP_BY_HOP | {b"host", b"expect", b"content-length", CASE_HEADER, RUN_H
 """Not forwarded: the agent gets its own `Host`, the server answers `Expect: 100-continue`, and the HTTP client writes
 the fields that frame the body."""
 
-_URI = URI.encode()
 _EXTENSIONS = EXTENSIONS_HEADER.lower().encode()
 _LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.lower().encode()
 # Version 00 ends with the flags; a later one may continue after a dash; ff is not a version.
@@ -177,41 +176,43 @@ def for_agent(
     headers: ClientRequestHeaders, traceparent: str, trace_state: str, *, asks: bool
 ) -> list[tuple[bytes, bytes]]:
     """The headers that go to the agent. `asks`: with the extension activated. `traceparent` starts a trace, in place of
-    one that is not valid (W3C Trace Context, section 4.3), `trace_state` takes the place of another: "" for neither."""
-    out = negotiated(headers) if asks else headers.forward
+    one that is not valid (W3C Trace Context, section 4.3), `trace_state` takes the place of another: "" for neither.
+
+    A request that asks has no content codings in `Accept-Encoding` that capture cannot decode.
+    """
+    added = _activation(headers) if asks else []
     if traceparent:
-        if headers.traceparent:
-            out = [item for item in out if item[0] not in _TRACE_CONTEXT]
-        out = [*out, (b"traceparent", traceparent.encode())]
+        added.append((b"traceparent", traceparent.encode()))
     if trace_state:
-        if headers.trace_state:
-            out = [item for item in out if item[0] != b"tracestate"]
-        out = [*out, (b"tracestate", trace_state.encode("latin-1"))]
-    return out
+        added.append((b"tracestate", trace_state.encode("latin-1")))
+    replaced = {name for name, _ in added}
+    if traceparent and headers.traceparent:
+        replaced.add(b"tracestate")
+    kept = [
+        _decodable(item) if asks and item[0] == b"accept-encoding" else item
+        for item in headers.forward
+        if item[0] not in replaced
+    ]
+    return kept + added
 
 
-def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
-    """`headers.forward` with the extension activated: the client's own URIs kept, ours added once.
+def _activation(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
+    """The fields that activate the extension, in place of the client's own, whose URIs they keep.
 
     0.3 servers read `X-A2A-Extensions` only, so requests of 0.3, which may state no version (A2A 1.0, section 3.6),
-    carry both names. Where a client asks for other
-    versions of the extension only, the proxy adds nothing. Content codings that capture cannot decode are removed from
-    `Accept-Encoding`.
+    carry both names. Where a client asks for other versions of the extension only, the proxy adds nothing.
     """
     wanted = [(_EXTENSIONS, headers.extensions)]
     if not headers.version or headers.version.startswith("0.") or headers.legacy_extensions:
         wanted.append((_LEGACY_EXTENSIONS, headers.legacy_extensions))
     if headers.requested and URI not in requested_uris(headers.extensions + headers.legacy_extensions):
-        wanted = []
-    out = headers.forward
+        return []
+    added = []
     for name, values in wanted:
-        uris = requested_uris(values) if values else []
-        if URI in uris:
-            continue
-        if values:
-            out = [item for item in out if item[0] != name]
-        out = [*out, (name, ",".join([*uris, URI]).encode("latin-1") if uris else _URI)]
-    return [_decodable(item) if item[0] == b"accept-encoding" else item for item in out]
+        uris = requested_uris(values)
+        if URI not in uris:
+            added.append((name, ",".join([*uris, URI]).encode("latin-1")))
+    return added
 
 
 def _decodable(item: tuple[bytes, bytes]) -> tuple[bytes, bytes]:

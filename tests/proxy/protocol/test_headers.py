@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.headers import ClientRequestHeaders, negotiated, public_url, read_request, response_headers
+from a2a_eval_proxy.protocol.headers import ClientRequestHeaders, for_agent, public_url, read_request, response_headers
 from a2a_tool_capture import URI
 from a2a_tool_capture.spec import requested_uris
 from hypothesis import given
@@ -26,7 +26,7 @@ def forwarded(*lines: tuple[str, str]) -> list[tuple[str, str]]:
 
 def asked(*lines: tuple[str, str]) -> list[tuple[str, str]]:
     """What goes upstream when the agent declares the extension."""
-    return shown(negotiated(read(*lines)))
+    return shown(for_agent(read(*lines), "", "", asks=True))
 
 
 def shown(headers: list[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
@@ -90,8 +90,8 @@ def test_facts_of_a_request() -> None:
 @pytest.mark.parametrize(("version", "legacy"), [(None, True), ("", True), ("0.3", True), ("1.0", False), ("1", False)])
 def test_a_request_without_version_is_of_0_3(version: str | None, legacy: bool) -> None:
     headers = read(("a2a-version", version)) if version is not None else read()
-    assert (b"x-a2a-extensions", URI.encode()) in negotiated(headers) or not legacy
-    assert len(negotiated(headers)) - len(headers.forward) == 1 + legacy
+    assert (b"x-a2a-extensions", URI.encode()) in for_agent(headers, "", "", asks=True) or not legacy
+    assert len(for_agent(headers, "", "", asks=True)) - len(headers.forward) == 1 + legacy
 
 
 @pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])
@@ -217,7 +217,7 @@ def test_any_headers_can_be_read(lines: list[tuple[bytes, bytes]]) -> None:
 def test_negotiation_adds_the_uri_once_and_takes_nothing(lines: list[tuple[bytes, bytes]]) -> None:
     headers = read_request(lines)
     before = list(headers.forward)
-    out = negotiated(headers)
+    out = for_agent(headers, "", "", asks=True)
     assert headers.forward == before
     ours = b",".join(value for name, value in out if name == b"a2a-extensions")
     asked_uris = [uri.strip() for uri in ours.decode("latin-1").split(",")]
