@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 SMALL_BYTES = 64 * 1024
 """A quarter of the memory is kept free for bodies up to this size."""
@@ -94,12 +95,12 @@ class HeldBody:
         self.size += more
         self._memory.total += more
 
-    async def parse(self, work: Callable[[], T], size: int) -> T:
-        """Do work that takes memory and time in proportion to the `size` of a body. Raises what it raises."""
+    async def parse(self, size: int, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """Do work that takes memory and time in proportion to the `size` of a body, in bytes. Raises what it raises."""
         if size <= LARGE_BYTES:
-            return work()
+            return work(*arguments)
         async with self._memory.one_large:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(work, *arguments)
 
     async def room(self, more: int, *, waits: bool) -> bool:
         """Hold `more` bytes: whether there is room for them. Who `waits` has it at last."""

@@ -79,5 +79,5 @@ async def test_large_bodies_are_parsed_one_at_a_time() -> None:
         most = max(most, at_work)
         at_work -= 1
 
-    await asyncio.gather(*(body.parse(work, MB) for _ in range(10)), body.parse(work, 10))
+    await asyncio.gather(*(body.parse(MB, work) for _ in range(10)), body.parse(10, work))
     assert most == 1

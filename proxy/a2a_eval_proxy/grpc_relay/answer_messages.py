@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import orjson
 from a2a_tool_capture.wire import unknown_fields
@@ -73,7 +72,7 @@ class AnswerMessages:
         content = await self._changed(received)
         shown: bytes | None = content
         if request is not None and exchange.shows_tasks:
-            shown, answer = await self._held.parse(partial(self._read, content, request), len(content))
+            shown, answer = await self._held.parse(len(content), self._read, content, request)
             if answer is not None and exchange.unreadable is None:
                 if self._method.streams:
                     exchange.event(answer.data, answer, CLOCK.now())

@@ -250,8 +250,7 @@ class RelayedCall:
         relay, head, exchange, held = self._relay, self._head, self._exchange, self._request_bytes
         try:
             content = await held.decoded(message.decoding(head.forward, exchange.max_bytes))
-            read = partial(_read_request, method, content)
-            request_message, fields, body = await held.parse(read, len(content))
+            request_message, fields, body = await held.parse(len(content), _read_request, method, content)
         except NoRoomError:
             raise RefusedCallError(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM) from None
         except ValueError as error:

@@ -9,7 +9,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Any, NamedTuple
@@ -346,9 +346,9 @@ class PushListener:
     async def _read(self, scope: Scope, body: bytes, held: HeldBody) -> Notification:
         """Raises UnsentError where there is no room for what a body is without its coding."""
         headers = read_request(scope["headers"]).forward
-        read = partial(read_notification, headers, body, self._max_body_bytes)
-        is_coded = any(name == b"content-encoding" for name, _ in headers)
-        notification = await held.parse(read, self._max_body_bytes if is_coded else len(body))
+        most = self._max_body_bytes
+        size = most if any(name == b"content-encoding" for name, _ in headers) else len(body)
+        notification = await held.parse(size, read_notification, headers, body, most)
         if notification.decoded is not body and not held.take(len(notification.decoded)):
             raise UnsentError(503, _TOO_MANY)
         return notification

@@ -7,7 +7,6 @@ what it may have of it. What the client may have as the agent sent it goes first
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from a2a_tool_capture.extension_filter import names_extension
@@ -236,7 +235,7 @@ class WholeReader(AnswerReader):
         content, exchange = received, self._exchange
         if self._rules.restores is not None and self._rules.restores(content):
             content = await self._shell.restored(content)
-        shown, answer = await self._shell.held.parse(partial(self._shown, content), len(content))
+        shown, answer = await self._shell.held.parse(len(content), self._shown, content)
         try:
             if not self._copies:
                 if shown is not received:
@@ -263,11 +262,13 @@ class WholeReader(AnswerReader):
 
 
 class _ShownEvent(NamedTuple):
+    raw: bytes
+    """What the agent sent."""
     content: bytes
     """What the client gets."""
     answer: ReadAnswer | None
     """What capture gets."""
-    problems: tuple[str, ...] = ()
+    problems: list[str]
     """Why the client does not get all of it."""
 
 
@@ -350,30 +351,30 @@ class EventsReader(AnswerReader):
 
     async def _show(self, events: list[SseEvent], now: float) -> None:
         exchange, restores = self._exchange, self._rules.restores
-        passed: list[tuple[SseEvent, _ShownEvent]] = []
+        passed: list[_ShownEvent] = []
         for event in events:
             if restores is not None and restores(event.data):
                 data = await self._shell.restored(event.data)
                 if data is not event.data:
                     event = SseEvent(with_data(event.raw, data), data)
-            shown = await self._shell.held.parse(partial(self._shown, event), len(event.raw))
-            passed.append((event, shown))
+            passed.append(await self._shell.held.parse(len(event.raw), self._shown, event))
         try:
-            if self._changes and (content := b"".join([shown.content for _, shown in passed])):
+            if self._changes and (content := b"".join([shown.content for shown in passed])):
                 await self._shell.show(self, content)
         finally:  # the client may leave once it has the last event
-            for event, shown in passed:
+            for shown in passed:
                 for problem in shown.problems:
                     exchange.finding("unreadable_event", problem)
                 if shown.answer is None and self._shows_tasks:
                     message = "an event has too many values; the rest of the stream was not read"
                     exchange.stop_reading("event_too_large", message)
                     break
-                exchange.event(event.raw, shown.answer, now)
+                exchange.event(shown.raw, shown.answer, now)
 
     def _shown(self, event: SseEvent) -> _ShownEvent:
         raw, data = event
-        shown, payload, problems = raw, None, []
+        shown, payload = raw, None
+        problems: list[str] = []
         if self._rules.strips and (self._withheld or names_extension(raw)):
             payload = extension_filter.decoded_once(data)
             shown = kept = without_lines(raw, names_extension)
@@ -390,7 +391,7 @@ class EventsReader(AnswerReader):
                     shown = b""
                     problems.append(f"an event was not passed on: {error}")
         answer = self._read(data, payload, in_stream=True) if self._shows_tasks else None
-        return _ShownEvent(shown, answer, tuple(problems))
+        return _ShownEvent(raw, shown, answer, problems)
 
     async def end(self, now: float) -> None:
         if self._exchange.unreadable is not None:

@@ -231,7 +231,7 @@ class HttpRelay:
         content: bytes | None = client.body
         if client.head.content_encoding:
             content = await exchange.decoded(client.body, client.head.content_encoding, client.held)
-        found, places, unclear = await client.held.parse(partial(self._read, content), len(content or b""))
+        found, places, unclear = await client.held.parse(len(content or b""), self._read, content)
         if client.held.size > len(client.body):
             client.held.give_back(client.held.size - len(client.body))
         exchange.take_request(found, sets_webhook=bool(places or unclear))

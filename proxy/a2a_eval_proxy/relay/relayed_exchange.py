@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import ParamSpec
+from typing import TypeVarTuple
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
@@ -22,7 +22,7 @@ from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Oper
 from .opted_in_tasks import OptedInTasks
 from .wire_log import WireExchange, WireLog
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 CLIENT_LEFT = "the client left before the answer was complete"
 
@@ -143,23 +143,23 @@ class RelayedExchange:
             self._take(rest or rpc_method(self._beginning or body))  # the path or the first bytes have to suffice
             if self.request is not None and self.request.operation in SENDS_MESSAGE:
                 self.request.has_webhook = True  # it may have one
+        self._tell(self._report_request, head, body, now, is_cut)
         request = self.request
-        sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
-        self._tell(self._capture.request, sent, now)
         if request is None:
             return
-        if self._log is not None and self.shows_tasks and not self._has_failed:
-            self._tell(self._begin_wire, self._log, request, head, body, is_cut)
         request.message = None  # it may be large
         if request.has_webhook:
             self.remember_tasks()
 
-    def _begin_wire(
-        self, log: WireLog, request: A2ARequest, head: RequestHead | None, body: bytes, is_cut: bool
-    ) -> None:
-        self._wire = wire = log.begin(self._facts.started_at, head, body, is_cut=is_cut)
+    def _report_request(self, head: RequestHead | None, body: bytes, now: float, is_cut: bool) -> None:
+        request, facts = self.request, self._facts
+        sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
+        self._capture.request(sent, now)
+        if request is None or self._log is None or not self.shows_tasks:
+            return
+        self._wire = wire = self._log.begin(facts.started_at, head, body, is_cut=is_cut)
         if wire is not None:
-            wire.turn_id = self._facts.turn_id if request.operation in SENDS_MESSAGE else ""
+            wire.turn_id = facts.turn_id if request.operation in SENDS_MESSAGE else ""
             wire.named_task, wire.task_ids = self.named_task, self.task_ids
 
     @property
@@ -282,10 +282,10 @@ class RelayedExchange:
 
     # ── capture and the log of the wire ─────────────────────────────────────────────────────────────────
 
-    def _tell(self, report: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+    def _tell(self, report: Callable[[*Ts], None], *arguments: *Ts) -> None:
         """Returns nothing, and raises nothing."""
         try:
-            report(*arguments, **named)
+            report(*arguments)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
             if not self._has_failed:

@@ -83,8 +83,8 @@ class Held(HeldBody):
         self.most = max(self.most, self.size)
         return has_room
 
-    async def parse(self, work: Any, size: int) -> Any:
-        return work()
+    async def parse(self, size: int, work: Any, *arguments: Any) -> Any:
+        return work(*arguments)
 
 
 class Playbook:
