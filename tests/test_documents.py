@@ -7,6 +7,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -66,14 +67,40 @@ def test_git_ignores_the_virtual_environment_of_the_first_page() -> None:
     assert {f"{name}/" for name in environments} <= set((ROOT / ".gitignore").read_text().splitlines())
 
 
+ARCHITECTURE = (ROOT / "proxy/docs/architecture.md").read_text("utf-8")
+OURS = ("a2a_eval_proxy", "tool_call_evaluators", "a2a_tool_capture")
+STEP = re.compile(r"\| \d+ \| (\*\*)?`([a-z_0-9.]+)`(?:\*\*)? \| (`.+?`) \|")
+"""A row of a table of steps: a module, in bold where a reader opens it, and its functions."""
+NAMED = re.compile(r"`([a-z_0-9.]+)` \((`[\w.]+`(?:, `[\w.]+`)*)\)")
+"""A module, and names in it."""
+
+
+def full(module: str) -> str:
+    """The name of a module, which on the page may be without that of the proxy's package."""
+    return module if module.startswith(OURS) else f"a2a_eval_proxy.{module}"
+
+
 def test_the_modules_of_the_architecture_page_exist() -> None:
-    text = (ROOT / "proxy/docs/architecture.md").read_text("utf-8").partition("<!-- layers")[0]
-    text += (ROOT / "proxy/docs/architecture.md").read_text("utf-8").partition("<!-- /layers -->")[2]
-    packages = ("a2a_eval_proxy", "tool_call_evaluators", "a2a_tool_capture")
+    text = ARCHITECTURE.partition("<!-- layers")[0] + ARCHITECTURE.partition("<!-- /layers -->")[2]
     named = set(re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", text))
-    full = {name if name.startswith(packages) else f"a2a_eval_proxy.{name}" for name in named}
-    assert len(full) > 30
-    assert [name for name in sorted(full) if importlib.util.find_spec(name) is None] == []
+    assert len(named) > 30
+    assert [name for name in sorted(named) if importlib.util.find_spec(full(name)) is None] == []
+
+
+def test_the_functions_of_the_architecture_page_exist() -> None:
+    steps = [(module, names) for _, module, names in STEP.findall(ARCHITECTURE)]
+    named = [pair for pair in NAMED.findall(ARCHITECTURE) if pair[0] not in OURS]
+    assert min(len(steps), len(named)) > 10
+    for module, names in steps + named:
+        for name in re.findall(r"`([\w.]+)`", names):
+            attrgetter(name)(importlib.import_module(full(module)))  # raises AttributeError
+
+
+def test_a_reader_of_the_architecture_page_opens_few_modules() -> None:
+    steps = STEP.findall(ARCHITECTURE)
+    opened = {module for is_bold, module, _ in steps if is_bold}
+    assert {module for _, module, _ in steps} == opened
+    assert len(opened) <= 12
 
 
 PROFILE = ROOT / "proxy/docs/profile.md"
