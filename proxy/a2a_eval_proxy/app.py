@@ -241,10 +241,6 @@ class AgentLine:
         await self.capture.settled()
         await self.pipeline.drained()
 
-    def watch(self, live: bool) -> None:
-        """Start or stop to publish what changes in open turns."""
-        self.capture.watch(live)
-
     async def close(self) -> None:
         """What is not scored stays pending."""
         await self.pipeline.close()
@@ -396,7 +392,7 @@ class RunningProxy(Control):
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
         for line in self.lines.values():
-            line.watch(live)
+            line.capture.watch(live)
 
     def ready(self) -> None:
         """Clients may come."""

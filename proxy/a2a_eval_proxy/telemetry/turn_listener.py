@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..capture.turn_changes import TurnChanges
@@ -36,37 +36,31 @@ class TurnListener:
 
 
 class TurnListeners(TurnListener):
-    """Passes each report on to those of several listeners that do something with it."""
+    """Passes each report on to several listeners."""
 
     def __init__(self, *listeners: TurnListener) -> None:
-        def hearing(report: str) -> list[Callable[[Any], None]]:
-            does_nothing = getattr(TurnListener, report)
-            return [getattr(one, report) for one in listeners if getattr(type(one), report) is not does_nothing]
-
-        self._opened, self._changed, self._ended = hearing("opened"), hearing("changed"), hearing("ended")
-        self._closed, self._scored = hearing("closed"), hearing("scored")
-        self._conversation_scored = hearing("conversation_scored")
+        self._listeners = listeners
 
     def opened(self, turn: Turn) -> None:
-        for opened in self._opened:
-            opened(turn)
+        for one in self._listeners:
+            one.opened(turn)
 
     def changed(self, changes: TurnChanges) -> None:
-        for changed in self._changed:
-            changed(changes)
+        for one in self._listeners:
+            one.changed(changes)
 
     def ended(self, turn: Turn) -> None:
-        for ended in self._ended:
-            ended(turn)
+        for one in self._listeners:
+            one.ended(turn)
 
     def closed(self, turns: Sequence[Turn]) -> None:
-        for closed in self._closed:
-            closed(turns)
+        for one in self._listeners:
+            one.closed(turns)
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for report in self._scored:
-            report(scored)
+        for one in self._listeners:
+            one.scored(scored)
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
-        for report in self._conversation_scored:
-            report(scored)
+        for one in self._listeners:
+            one.conversation_scored(scored)
