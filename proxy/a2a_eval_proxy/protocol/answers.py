@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_tool_capture.wire import normalize_event, received_event, rpc_error
 
@@ -12,8 +11,7 @@ from ..memory import of_json
 from .operations import A2ARequest, Binding, Operation, decode_json
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAnswer:
+class ReadAnswer(NamedTuple):
     """One event of a stream, or a whole answer, to a request of A2A."""
 
     data: bytes
@@ -51,7 +49,7 @@ def read_answer(data: bytes, request: A2ARequest, *, in_stream: bool, payload: A
             data, listed=listed, size=of_json(data), task_ids=tuple(filter(None, map(task_id_of, listed)))
         )
     event = received_event(payload, in_envelope=in_envelope, in_stream=in_stream)
-    task_id = "" if event is None else task_id_of(event)
+    task_id = task_id_of(event)
     return ReadAnswer(data, event, size=of_json(data), task_ids=(task_id,) if task_id else ())
 
 

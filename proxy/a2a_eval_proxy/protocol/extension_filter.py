@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture.extension_filter import MARKER, ExtensionFilter, KeepTask, names_extension
-from a2a_tool_capture.json_limits import has_too_many_values, may_have_too_many_values
+from a2a_tool_capture.json_limits import has_too_many_values
 
 _LONGEST = len(MARKER) * 6 * 4
 """Bytes of the marker in its longest spelling: every character escaped, in UTF-32."""
@@ -60,60 +60,47 @@ def _beginning_of_name(data: bytes) -> int:
     return cut
 
 
-def decoded_once(body: bytes) -> Any:
-    """The decoded body for both `strip` and capture; None where only one of them, or neither, will decode it."""
-    if may_have_too_many_values(body):
-        return None
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-
-
 def strip(
-    body: bytes,
-    keep_task: KeepTask,
-    payload: Any = None,
-    *,
-    withheld: set[str] | None = None,
-    exactly: bool = False,
-) -> bytes | None:
-    """`body` (JSON of an A2A response) without the extension; the same object where it is not named.
+    body: bytes, keep_task: KeepTask, *, withheld: set[str] | None = None, exactly: bool = False
+) -> tuple[bytes | None, Any]:
+    """`body` (JSON of an A2A response) without the extension, the same object where it is not named; and what the body
+    holds, as orjson reads it, None where it was not read so.
 
-    `payload` is what `decoded_once` has made of the body, and is not changed. `withheld`: of an event of a stream, the
-    ids of the artifacts of this stream that the client has not received. It is updated: the first event of such an
-    artifact that passes begins the artifact; the result is None for an event that exists for its tool calls alone.
-    `exactly`: it is read by `json`, as it has what orjson does not read, or rounds. Raises UnreadableError where a body
-    names the extension, and is not JSON or has too many values; any other that cannot be read is returned as it is.
+    `withheld`: of an event of a stream, the ids of the artifacts of this stream that the client has not received. It is
+    updated: the first event of such an artifact that passes begins the artifact; an event that exists for its tool
+    calls alone becomes None. `exactly`: it is read by `json`, as it has what orjson does not read, or rounds. Raises
+    UnreadableError where a body names the extension, and is not JSON or has too many values; any other that cannot be
+    read is returned as it is.
     """
-    if payload is None and not withheld and not names_extension(body):
-        return body
+    if not withheld and not names_extension(body):
+        return body, None
     known = set(withheld or ())
     extension = ExtensionFilter(keep_task, known)
     try:
-        if payload is None:
-            if has_too_many_values(body):
-                raise ValueError("it has too many values")
-            payload = _exactly(body) if exactly else orjson.loads(body)
+        if has_too_many_values(body):
+            raise ValueError("it has too many values")
+        payload = _exactly(body) if exactly else orjson.loads(body)
         shown = extension.value(payload) if withheld is None else extension.event(payload)
     except orjson.JSONDecodeError:
         return strip(body, keep_task, withheld=withheld, exactly=True)
     except (ValueError, RecursionError) as error:
         if names_extension(body):
             raise UnreadableError(f"it names the extension, and cannot be read: {error}") from None
-        return body
+        return body, None
     if extension.may_be_rounded and not exactly:
         return strip(body, keep_task, withheld=withheld, exactly=True)
     if withheld is not None:
         withheld.clear()
         withheld.update(known)
     if shown is None:
-        return None
-    if shown is payload and not names_extension(body):
-        return body
-    if not exactly:
-        return orjson.dumps(shown)
-    return json.dumps(shown, separators=(",", ":")).encode(json.detect_encoding(body))
+        written = None
+    elif shown is payload and not names_extension(body):
+        written = body
+    elif exactly:
+        written = json.dumps(shown, separators=(",", ":")).encode(json.detect_encoding(body))
+    else:
+        written = orjson.dumps(shown)
+    return written, None if exactly else payload
 
 
 def _exactly(body: bytes) -> Any:

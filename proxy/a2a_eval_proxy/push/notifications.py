@@ -68,7 +68,7 @@ def visible_to_others(notification: Notification, withheld: set[str]) -> tuple[R
     encoded = any(name == b"content-encoding" for name, _ in headers)
     if encoded and notification.decoded is notification.body and notification.event is None:
         raise extension_filter.UnreadableError("its content coding cannot be decoded: it may contain tool calls")
-    clean = extension_filter.strip(notification.decoded, None, withheld=withheld)
+    clean, _ = extension_filter.strip(notification.decoded, None, withheld=withheld)
     if clean is None:
         return None
     if clean is notification.decoded:

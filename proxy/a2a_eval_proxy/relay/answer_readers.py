@@ -250,15 +250,15 @@ class WholeReader(AnswerReader):
 
     def _shown(self, content: bytes) -> tuple[bytes, ReadAnswer | None]:
         """What the client gets of the body, and capture. Raises UnreadableAnswerError."""
-        exchange, payload, shown = self._exchange, None, content
-        if self._rules.strips and not self._copies and names_extension(content):
-            payload = extension_filter.decoded_once(content)
+        exchange, payload = self._exchange, None
+        shown: bytes | None = content
+        if self._rules.strips and not self._copies:
             try:
-                shown = extension_filter.strip(content, exchange.keeps, payload) or b""
+                shown, payload = extension_filter.strip(content, exchange.keeps)
             except extension_filter.UnreadableError as error:
                 if self._rules.asked:
                     raise UnreadableAnswerError(str(error)) from None
-        return shown, self._read(content, payload, in_stream=False) if exchange.shows_tasks else None
+        return shown or b"", self._read(content, payload, in_stream=False) if exchange.shows_tasks else None
 
 
 class _ShownEvent(NamedTuple):
@@ -376,12 +376,11 @@ class EventsReader(AnswerReader):
         shown, payload = raw, None
         problems: list[str] = []
         if self._rules.strips and (self._withheld or names_extension(raw)):
-            payload = extension_filter.decoded_once(data)
             shown = kept = without_lines(raw, names_extension)
             if len(kept) < len(raw):
                 problems.append("an event names the extension outside of its data")
             try:
-                clean = extension_filter.strip(data, self._keeps, payload, withheld=self._withheld)
+                clean, payload = extension_filter.strip(data, self._keeps, withheld=self._withheld)
                 if clean is None:
                     shown = comment_lines(kept)
                 elif clean is not data:

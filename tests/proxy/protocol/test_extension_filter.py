@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import orjson
 import pytest
-from a2a_eval_proxy.protocol.extension_filter import UnreadableError, UnreadBodyFilter, decoded_once, strip
+from a2a_eval_proxy.protocol.extension_filter import UnreadableError, UnreadBodyFilter, strip
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture import METADATA_KEY, URI, json_limits
 from a2a_tool_capture.extension_filter import names_extension
@@ -27,13 +28,18 @@ def nobody(_: str) -> bool:
     return False
 
 
+def left_of(content: bytes, keep_task: Callable[[str], bool] | None, *, withheld: set[str] | None = None) -> Any:
+    """What is left of `content`; what it holds is read besides, and not changed by that."""
+    left, read = strip(content, keep_task, withheld=withheld)
+    assert read is None or read == orjson.loads(content)
+    return left
+
+
 def guard(content: bytes) -> bytes:
-    """What is left of `content`: the same, whether its caller has decoded it or not, and never changed there."""
-    payload = decoded_once(content)
-    left = strip(content, None, payload)
-    assert left is not None
-    assert payload == decoded_once(content)
-    assert left == strip(content, nobody)
+    """What is left of `content`, whether tasks may be kept or not."""
+    left = left_of(content, None)
+    assert isinstance(left, bytes)
+    assert left == left_of(content, nobody)
     return left
 
 
@@ -137,7 +143,7 @@ def test_calls_in_the_wrong_place_are_taken_out_too(place: str, enveloped: bool)
 
 def test_the_answers_to_a_batch() -> None:
     answers = [{"jsonrpc": "2.0", "id": n, "result": {"id": f"t{n}", "artifacts": [artifact()]}} for n in (1, 2)]
-    asked, other = json.loads(strip(body(answers), keep_task="t1".__eq__))
+    asked, other = json.loads(left_of(body(answers), "t1".__eq__))
     assert asked == answers[0]
     assert other["result"] == {"id": "t2", "artifacts": [LEFT]}
 
@@ -286,16 +292,16 @@ def test_an_artifact_that_exists_for_its_calls_goes(own: dict[str, Any]) -> None
     for artifacts, left in (([own], []), ([artifact(), own], [LEFT]), ([own, artifact(), own, own], [LEFT])):
         assert stripped({**task, "artifacts": artifacts}) == task | ({"artifacts": left} if left else {})
     for holder in ("artifactUpdate", "artifact_update"):
-        assert strip(body({"result": {holder: {"taskId": "t", "artifact": own}}}), nobody, withheld=set()) is None
+        assert left_of(body({"result": {holder: {"taskId": "t", "artifact": own}}}), nobody, withheld=set()) is None
     legacy = {"kind": "artifact-update", "taskId": "t", "artifact": own, "lastChunk": True}
-    assert strip(body({"jsonrpc": "2.0", "id": 1, "result": legacy}), nobody, withheld=set()) is None
+    assert left_of(body({"jsonrpc": "2.0", "id": 1, "result": legacy}), nobody, withheld=set()) is None
 
 
 @pytest.mark.parametrize("kept", NOT_ONLY_CALLS)
 def test_an_artifact_that_holds_something_else_stays(kept: dict[str, Any]) -> None:
     (left,) = stripped({"artifacts": [kept]})["artifacts"]
     assert left["artifactId"] == "tool-calls-1"
-    event = strip(body({"artifactUpdate": {"taskId": "t", "artifact": kept}}), nobody, withheld=set())
+    event = left_of(body({"artifactUpdate": {"taskId": "t", "artifact": kept}}), nobody, withheld=set())
     assert event is not None
     assert json.loads(event)["artifactUpdate"]["artifact"] == left
 
@@ -311,9 +317,9 @@ def test_a_message_and_a_part_that_exist_for_their_calls_go() -> None:
 
 def test_it_stays_where_its_task_was_asked_for() -> None:
     content = body({"tasks": [{"id": "asked", "artifacts": [OWN]}]})
-    assert strip(content, keep_task="asked".__eq__) == content
+    assert left_of(content, "asked".__eq__) == content
     event = body({"artifactUpdate": {"taskId": "asked", "artifact": OWN}})
-    assert strip(event, "asked".__eq__, withheld=set()) == event
+    assert left_of(event, "asked".__eq__, withheld=set()) == event
 
 
 def chunk(text: str, *, calls: bool = False, **flags: bool) -> dict[str, Any]:
@@ -350,14 +356,14 @@ def chunk(text: str, *, calls: bool = False, **flags: bool) -> dict[str, Any]:
 )
 def test_the_chunks_that_are_left_make_whole_artifacts(sent: list[Any], left: list[Any]) -> None:
     withheld: set[str] = set()
-    got = [event for item in sent if (event := strip(body(item), nobody, withheld=withheld)) is not None]
+    got = [event for item in sent if (event := left_of(body(item), nobody, withheld=withheld)) is not None]
     assert [json.loads(event) for event in got] == left
 
 
 def test_append_goes_together_with_its_neighbour() -> None:
     update = {"taskId": "t", "artifact": {"artifactId": "a", "parts": [{"text": "x"}]}, "append": True}
     ours = {"metadata": {METADATA_KEY: [1]}}
-    event = strip(body({"artifactUpdate": update | ours}), nobody, withheld={"a"})
+    event = left_of(body({"artifactUpdate": update | ours}), nobody, withheld={"a"})
     assert event is not None
     assert json.loads(event) == {"artifactUpdate": {key: value for key, value in update.items() if key != "append"}}
 
@@ -408,20 +414,20 @@ def test_only_what_may_begin_its_name_is_held_back(end: str, held: int, codec: s
 
 def test_a_task_that_was_asked_for_keeps_its_calls() -> None:
     content = {"tasks": [{"id": "asked", "artifacts": [artifact()]}, {"artifacts": [artifact()], "id": "other"}]}
-    result = json.loads(strip(body(content), lambda task_id: task_id == "asked"))
+    result = json.loads(left_of(body(content), lambda task_id: task_id == "asked"))
     assert result["tasks"][0] == content["tasks"][0]
     assert result["tasks"][1] == {"artifacts": [LEFT], "id": "other"}
 
 
 def test_the_id_may_come_after_the_artifacts() -> None:
     content = body({"artifacts": [artifact()], "id": "asked"})
-    assert strip(content, lambda task_id: task_id == "asked") == content
+    assert left_of(content, lambda task_id: task_id == "asked") == content
 
 
 @pytest.mark.parametrize("result", [{"id": "other", "artifacts": [artifact()]}, {"artifacts": [artifact()]}])
 def test_the_envelopes_id_is_no_task(result: Any) -> None:
     content = {"jsonrpc": "2.0", "id": "asked", "result": result}
-    left = json.loads(strip(body(content), lambda task_id: task_id == "asked"))
+    left = json.loads(left_of(body(content), lambda task_id: task_id == "asked"))
     assert left["result"]["artifacts"] == [LEFT]
 
 
