@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from .canonical import EXACT, with_whole_numbers
+from .canonical import with_whole_numbers
 from .extension_filter import METADATA
-from .json_limits import READ, too_deep
+from .json_limits import too_deep
 from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import (
@@ -33,7 +33,6 @@ from .token_usage import STATEMENTS
 from .wire import is_from_user
 
 _ABSENT: Any = object()
-_TEXTS = frozenset({str, type(None)})
 _FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS, STARTED_AT})
 UNKNOWN_VERSION = "unknown_version"
 """The finding of calls of another version of the extension. An agent in migration has the same under a known one."""
@@ -251,29 +250,49 @@ def _misplaced(holder: Mapping[str, Any], key: str, place: _Place) -> Finding:
 
 
 def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], seen: SeenCalls) -> ToolCall | None:
-    if isinstance(entry, dict):
-        get = entry.get
-        name, call_id, arguments, result, error = get("name"), get("id"), get("arguments"), get("result"), get("error")
-        kinds = type(call_id), type(result), type(error)
-        if (  # as agents write it, with nothing to repair: 2 us less
-            name
-            and type(name) is str
-            and type(arguments) is dict
-            and _TEXTS.issuperset(kinds)
-            and ((flat := EXACT.issuperset(map(type, arguments.values()))) or not too_deep(arguments))
-        ):
-            arguments = arguments if flat else with_whole_numbers(arguments)
-            call_id = call_id or ""
-            has_ended = result is not None or error is not None
-            if seen.earlier:
-                first, ended = seen.times(call_id, name, has_ended)
-            else:
-                first, ended = seen.now, seen.now if has_ended else None
-            source = ToolCallSource.A2A_PROTOCOL
-            call = ToolCall(name, arguments, call_id, result, error, source, first_seen_at=first, result_seen_at=ended)
-            return call if _FURTHER.isdisjoint(entry) else _with_further(call, entry)
-    repaired = _repaired(entry, where, number, findings)
-    return None if repaired is None else seen.marked(_with_further(repaired, entry))
+    def found(code: str, message: str, severity: Severity) -> None:
+        findings.append(Finding(code, message, severity, f"{where}, tool call {number}"))
+
+    if not isinstance(entry, dict):
+        found("malformed_entry", f"skipped: the entry is {_kind(entry)}, expected an object", Severity.WARNING)
+        return None
+    get: Callable[[str], Any] = entry.get
+    name, call_id, arguments, result, error = get("name"), get("id"), get("arguments"), get("result"), get("error")
+    written = arguments if isinstance(arguments, str) else None
+    if written is not None:
+        arguments = _object_in(written)
+    values = {"arguments": arguments, "id": call_id, "result": result, "error": error}
+    problem = None
+    if not isinstance(name, str) or not name:
+        problem = f"'name' is {_kind(name)}, expected a non-empty string"
+    elif written is not None and arguments is None:
+        problem = "'arguments' is a string that holds no JSON object, expected an object"
+    elif arguments is not None and not isinstance(arguments, dict):
+        problem = f"'arguments' is {_kind(arguments)}, expected an object"
+    elif any(map(too_deep, values.values())):
+        problem = f"'{next(key for key, value in values.items() if too_deep(value))}' nests too deeply"
+    if problem is not None:
+        found("malformed_entry", f"skipped: {problem}", Severity.WARNING)
+        return None
+    if written is not None:
+        found("repaired_entry", "'arguments' was a string holding a JSON object", Severity.INFO)
+    if call_id is not None and not isinstance(call_id, str):
+        # structured results and errors are usual, a structured id is not
+        found("repaired_entry", f"'id' was {_kind(call_id)}, taken as its JSON text", Severity.INFO)
+        call_id = _encode(with_whole_numbers(call_id))
+    unknown = arguments is None and get(ARGUMENTS_UNKNOWN) is True
+    first, ended = seen.times(call_id or "", name, result is not None or error is not None)
+    call = ToolCall(
+        name,
+        None if unknown else with_whole_numbers(arguments or {}),
+        call_id or "",
+        result if result is None or isinstance(result, str) else _encode(result),
+        error if error is None or isinstance(error, str) else _encode(error),
+        ToolCallSource.A2A_PROTOCOL,
+        first_seen_at=first,
+        result_seen_at=ended,
+    )
+    return call if _FURTHER.isdisjoint(entry) else _with_further(call, entry)
 
 
 def _with_further(call: ToolCall, entry: Mapping[str, Any]) -> ToolCall:
@@ -297,48 +316,6 @@ def _moment(value: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return moment.astimezone(UTC) if moment.tzinfo is not None and 1970 <= moment.year < 9999 else None
-
-
-def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:
-    def found(code: str, message: str, severity: Severity) -> None:
-        findings.append(Finding(code, message, severity, f"{where}, tool call {number}"))
-
-    if not isinstance(entry, dict):
-        found("malformed_entry", f"skipped: the entry is {_kind(entry)}, expected an object", Severity.WARNING)
-        return None
-    name, call_id, arguments = entry.get("name"), entry.get("id"), entry.get("arguments")
-    result, error = entry.get("result"), entry.get("error")
-    problem = None
-    written = arguments if isinstance(arguments, str) else None
-    if written is not None:
-        arguments = _object_in(written)
-    if not isinstance(name, str) or not name:
-        problem = f"'name' is {_kind(name)}, expected a non-empty string"
-    elif written is not None and arguments is None:
-        problem = "'arguments' is a string that holds no JSON object, expected an object"
-    elif arguments is not None and not isinstance(arguments, dict):
-        problem = f"'arguments' is {_kind(arguments)}, expected an object"
-    elif too_deep([arguments, call_id, result, error], READ + 1):
-        values = {"arguments": arguments, "id": call_id, "result": result, "error": error}
-        problem = f"'{next(key for key, value in values.items() if too_deep(value))}' nests too deeply"
-    if problem is not None:
-        found("malformed_entry", f"skipped: {problem}", Severity.WARNING)
-        return None
-    if written is not None:
-        found("repaired_entry", "'arguments' was a string holding a JSON object", Severity.INFO)
-    if call_id is not None and not isinstance(call_id, str):
-        # structured results and errors are usual, a structured id is not
-        found("repaired_entry", f"'id' was {_kind(call_id)}, taken as its JSON text", Severity.INFO)
-        call_id = _encode(with_whole_numbers(call_id))
-    unknown = arguments is None and entry.get(ARGUMENTS_UNKNOWN) is True
-    return ToolCall(
-        name=entry["name"],
-        arguments=None if unknown else with_whole_numbers(arguments or {}),
-        id=call_id or "",
-        result=result if result is None or isinstance(result, str) else _encode(result),
-        error=error if error is None or isinstance(error, str) else _encode(error),
-        source=ToolCallSource.A2A_PROTOCOL,
-    )
 
 
 def _object_in(text: str, read: Callable[[str], Any] = read_json) -> dict[str, Any] | None:

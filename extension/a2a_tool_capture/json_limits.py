@@ -35,6 +35,8 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 def too_deep(value: Any, limit: int = READ) -> bool:
     """Whether lists and objects in `value` nest deeper than `limit`. Not recursive."""
+    if type(value) in _LEAVES:
+        return False
     level = [value]
     for _ in range(limit):
         inner: list[Any] = []
