@@ -96,6 +96,15 @@ def test_the_functions_of_the_architecture_page_exist() -> None:
             attrgetter(name)(importlib.import_module(full(module)))  # raises AttributeError
 
 
+def test_the_names_of_the_architecture_page_stand_in_the_code() -> None:
+    folders = [ROOT / name for name in ("extension", "evaluators", "proxy", "tests")]
+    sources = (path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py"))
+    known = {word for text in sources for word in re.findall(r"\w+", text)}
+    named = set(re.findall(r"`(?:\w+\.)*([A-Za-z_]\w+)`", ARCHITECTURE))
+    assert len(named) > 100
+    assert named - known == set()
+
+
 def test_a_reader_of_the_architecture_page_opens_few_modules() -> None:
     steps = STEP.findall(ARCHITECTURE)
     opened = {module for is_bold, module, _ in steps if is_bold}
