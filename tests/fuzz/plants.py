@@ -42,13 +42,13 @@ class Plant:
 
 _FRAMING_FROM_HEADERS = Edit(
     "net.http1_messages",
-    "        if length is None:\n",
+    "    if length is None:\n",
     """
-        _, planted, rest = self.content.partition(b"x-planted-length: ")
-        if planted:
-            value = rest.partition(b"\\r")[0]
-            return self.content + (b"content-length: " + value + b"\\r\\n" if value else b"") + b"\\r\\n"
-        if length is None:
+    _, planted, rest = head.partition(b"x-planted-length: ")
+    if planted:
+        value = rest.partition(b"\\r")[0]
+        return head + (b"content-length: " + value + b"\\r\\n" if value else b"") + b"\\r\\n"
+    if length is None:
 """,
 )
 """`x-planted-length` among the headers frames the request, instead of its body; empty: nothing does."""
@@ -310,8 +310,8 @@ def judge_budget(""",
         (
             Edit(
                 "net.http_client",
-                "may_repeat = head.method in _SAFE and isinstance(body, bytes)",
-                "may_repeat = head.method in _SAFE",
+                "may_repeat = head.startswith(_SAFE) and isinstance(body, bytes)",
+                "may_repeat = head.startswith(_SAFE)",
             ),
             Edit(
                 "net.http_connection",

@@ -29,7 +29,7 @@ from ..net.grpc_wire import (
 )
 from ..net.http2_server import Ends
 from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset, are_valid, regular, size_of
-from ..net.http_client import RequestHead, UpstreamError
+from ..net.http_client import UpstreamError, request_head
 from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import for_agent, read_request
 from ..protocol.operations import SENDS_MESSAGE, Operation, parsed_request
@@ -272,7 +272,7 @@ class RelayedCall:
         exchange.asked = relay.negotiation.asks(request)
         self._metadata = self._agent_metadata()
         texts = [(name, value) for name, value in self._metadata if not name.endswith(b"-bin")]
-        exchange.report_request(request, RequestHead(b"POST", self._path, texts), body, CLOCK.now())
+        exchange.report_request(request, request_head(b"POST", self._path, texts), body, CLOCK.now())
         if self._webhooks is not None and self._webhooks.problem:
             exchange.finding("push_not_relayed", self._webhooks.problem)
         return message.frame

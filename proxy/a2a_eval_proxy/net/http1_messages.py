@@ -38,7 +38,7 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(100, 600)}
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
-_EXPECT_A_BODY = frozenset({b"POST", b"PUT", b"PATCH"})
+_EXPECT_A_BODY = b"POST ", b"PUT ", b"PATCH "
 
 
 # ── requests of clients ─────────────────────────────────────────────────────────────────────────────────────
@@ -359,35 +359,34 @@ class UpstreamCutError(UpstreamError):
     """The connection ended inside a response, or before a response began."""
 
 
-class RequestHead:
-    """The bytes of a request before its body, without framing: they can be sent with several bodies."""
+def request_head(method: bytes, target: bytes, headers: RawHeaders) -> bytes:
+    """The bytes of a request before its body, without framing.
 
-    __slots__ = ("content", "method")
+    Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError where
+    a line break inside a value would make the agent read another request than this.
+    """
+    lines = [method + b" " + target + b" HTTP/1.1"]
+    for name, value in headers:
+        if name.lower() not in _FRAMING:
+            lines.append(name + b": " + value)
+    lines.append(b"")
+    head = b"\r\n".join(lines)
+    breaks = len(lines) - 1
+    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        raise UpstreamError("a header of the request holds a line break or a NUL")
+    return head
 
-    def __init__(self, method: bytes, target: bytes, headers: RawHeaders) -> None:
-        """Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
-        where a line break inside a value would make the agent read another request than this."""
-        self.method = method
-        lines = [method + b" " + target + b" HTTP/1.1"]
-        for name, value in headers:
-            if name.lower() not in _FRAMING:
-                lines.append(name + b": " + value)
-        lines.append(b"")
-        self.content = content = b"\r\n".join(lines)
-        breaks = len(lines) - 1
-        if content.count(b"\n") != breaks or content.count(b"\r") != breaks or b"\0" in content:
-            raise UpstreamError("a header of the request holds a line break or a NUL")
 
-    def framed(self, length: int | None) -> bytes:
-        """The head with the line that frames a body of `length` bytes; None: one that is sent in chunks.
+def framed(head: bytes, length: int | None) -> bytes:
+    """The head with the line that frames a body of `length` bytes; None: one that is sent in chunks.
 
-        RFC 9110, section 8.6: methods that give a body a meaning say that it is empty.
-        """
-        if length is None:
-            return self.content + b"transfer-encoding: chunked\r\n\r\n"
-        if length or self.method in _EXPECT_A_BODY:
-            return self.content + b"content-length: %d\r\n\r\n" % length
-        return self.content + b"\r\n"
+    RFC 9110, section 8.6: methods that give a body a meaning say that it is empty.
+    """
+    if length is None:
+        return head + b"transfer-encoding: chunked\r\n\r\n"
+    if length or head.startswith(_EXPECT_A_BODY):
+        return head + b"content-length: %d\r\n\r\n" % length
+    return head + b"\r\n"
 
 
 def chunk(data: bytes) -> bytes:

@@ -4,7 +4,7 @@ Written for the forwarding path, where a general-purpose client costs more than 
 the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
 caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
-- The framing of a request is computed from the body that is sent (`http1_messages.RequestHead`).
+- The framing of a request is computed from the body that is sent (`http1_messages.framed`).
 - A connection has one owner, which releases it once, as a whole (`http_connection.HttpExchange`).
 - A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable
 
 from .http1_messages import (
     RawHeaders,
-    RequestHead,
     UpstreamCutError,
     UpstreamError,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
+    request_head,
 )
 from .http_connection import Body, Connection, HttpExchange, tls_problem
 
@@ -31,11 +31,11 @@ __all__ = [
     "HttpClient",
     "HttpExchange",
     "RawHeaders",
-    "RequestHead",
     "UpstreamCutError",
     "UpstreamError",
     "UpstreamTimeoutError",
     "UpstreamUnreachableError",
+    "request_head",
 ]
 
 _KEEPALIVE_S = 4.0
@@ -51,7 +51,7 @@ _SETTLED_S = 0.1
 """An idle connection of this age is no longer one of the youngest: the agent would have closed it by then."""
 
 _MAX_IDLE = 512
-_SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_SAFE = b"GET ", b"HEAD ", b"OPTIONS "
 
 
 class HttpClient:
@@ -90,17 +90,17 @@ class HttpClient:
         self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
     ) -> Awaitable[HttpExchange]:
         """As `send`, with a head of these parts. `headers` must name the host."""
-        return self.send(RequestHead(method, target, headers), body, length=length)
+        return self.send(request_head(method, target, headers), body, length=length)
 
     async def send(
         self,
-        head: RequestHead,
+        head: bytes,
         body: Body = b"",
         *,
         length: int | None = None,
         waits: bool = False,
     ) -> HttpExchange:
-        """Send a request; returns when the response's header has arrived.
+        """Send a request that begins with `request_head`; returns when the response's header has arrived.
 
         `waits`: the response may take any time.
 
@@ -108,7 +108,7 @@ class HttpClient:
         or else in chunks. Raises UpstreamError. A request that never got a response on a reused connection is sent
         once more if its method is safe (RFC 9110, section 9.2.2) and its body is bytes: an iterator has been used up.
         """
-        may_repeat = head.method in _SAFE and isinstance(body, bytes)
+        may_repeat = head.startswith(_SAFE) and isinstance(body, bytes)
         is_repeated = False
         while True:
             if self._places:

@@ -14,11 +14,11 @@ from .http1_messages import (
     BODILESS,
     LAST_CHUNK,
     RawHeaders,
-    RequestHead,
     UpstreamCutError,
     UpstreamError,
     UpstreamTimeoutError,
     chunk,
+    framed,
 )
 
 _HIGH_WATER = 256 * 1024
@@ -141,7 +141,7 @@ class HttpExchange:
     def __init__(
         self,
         connection: Connection,
-        head: RequestHead,
+        head: bytes,
         timeout_s: float | None,
         max_header_bytes: int,
         release: Callable[[Connection, bool], None],
@@ -170,14 +170,14 @@ class HttpExchange:
         """Send the request, or begin to: the rest of an iterator is sent as it comes."""
         head = self._head
         if not isinstance(body, bytes):
-            self._write(head.framed(length))
+            self._write(framed(head, length))
             self._upload = self._loop.create_task(self._send(body, length))
             return
-        framed = head.framed(len(body))
+        head = framed(head, len(body))
         if len(body) <= _SMALL:
-            self._write(framed + body)
+            self._write(head + body)
         else:
-            self._write(framed)
+            self._write(head)
             self._write(body)
         self._sent = True
 
@@ -375,7 +375,7 @@ class HttpExchange:
                 codings.append(value.strip().lower())
         if codings and http.get_http_version() == "1.0":
             self._reusable = False  # RFC 9112, section 6.1: its framing counts as faulty
-        if self._head.method == b"HEAD":
+        if self._head.startswith(b"HEAD "):
             # The parser expects a body; since none follows, this connection cannot be reused.
             self._reusable = False
             self.complete = True

@@ -20,10 +20,10 @@ from ..clock import CLOCK
 from ..net.http_client import (
     HttpExchange,
     RawHeaders,
-    RequestHead,
     UpstreamError,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
+    request_head,
 )
 from ..net.server_exchange import ClientLeftError
 from ..protocol.error_bodies import LocalResponse
@@ -98,7 +98,7 @@ class HttpRelay:
         self._client_gone = False
         self._webhooks: HttpWebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
-        self._head: RequestHead | None = None
+        self._head: bytes | None = None
         """That for the agent, once the request is sent."""
         self._is_cut = False
         """Whether the body passes unread, and the client's request has only its beginning."""
@@ -162,7 +162,7 @@ class HttpRelay:
             body = await self._body_for_agent(beginning, is_read=is_read)
             if body is None:
                 return
-            self._head = head = RequestHead(
+            self._head = head = request_head(
                 client.method.encode(),
                 upstream.target(client.scope["raw_path"], client.scope["query_string"]),
                 self._upstream_headers(),

@@ -15,7 +15,7 @@ from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest, RequestFacts
 from ..capture.failures import log_failure
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
-from ..net.http_client import RawHeaders, RequestHead
+from ..net.http_client import RawHeaders
 from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, ParsedRequest, rpc_method
@@ -134,7 +134,7 @@ class RelayedExchange:
             self.shows_tasks = request.operation in CARRIES_TASKS
 
     def report_request(
-        self, rest: A2ARequest | None, head: RequestHead | None, body: bytes, now: float, *, is_cut: bool = False
+        self, rest: A2ARequest | None, head: bytes | None, body: bytes, now: float, *, is_cut: bool = False
     ) -> None:
         """Report the request, once, which goes to the agent with this head (None: it does not). `is_cut`: `body` is
         only the beginning of one that is not read."""
@@ -151,7 +151,7 @@ class RelayedExchange:
         if request.has_webhook:
             self.remember_tasks()
 
-    def _report_request(self, head: RequestHead | None, body: bytes, now: float, is_cut: bool) -> None:
+    def _report_request(self, head: bytes | None, body: bytes, now: float, is_cut: bool) -> None:
         request, facts = self.request, self._facts
         sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
         self._capture.request(sent, now)

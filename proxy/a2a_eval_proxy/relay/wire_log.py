@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 
-from ..net.http_client import RawHeaders, RequestHead
+from ..net.http_client import RawHeaders
 
 MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
@@ -57,7 +57,7 @@ class WireExchange:
     size = 0
     forgotten = False
 
-    def __init__(self, log: WireLog, started_at: float, head: RequestHead | None) -> None:
+    def __init__(self, log: WireLog, started_at: float, head: bytes | None) -> None:
         self._log = log
         self.started_at = started_at
         self.head = head
@@ -98,7 +98,7 @@ class WireExchange:
     @property
     def request(self) -> tuple[str, str, RawHeaders]:
         """Method, target and headers of the request."""
-        first, *lines = (self.head.content if self.head is not None else b"").rstrip(b"\r\n").split(b"\r\n")
+        first, *lines = (self.head or b"").rstrip(b"\r\n").split(b"\r\n")
         method, _, target = first.decode("latin-1").removesuffix(" HTTP/1.1").partition(" ")
         return method, target, [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
 
@@ -124,7 +124,7 @@ class WireLog:
     def __iter__(self) -> Iterator[WireExchange]:
         return iter(self._exchanges)
 
-    def begin(self, now: float, head: RequestHead | None, body: bytes, *, is_cut: bool = False) -> WireExchange | None:
+    def begin(self, now: float, head: bytes | None, body: bytes, *, is_cut: bool = False) -> WireExchange | None:
         """Keep an exchange that begins `now` (seconds, of any clock), and what follows: None if many others began
         lately. `is_cut`: `body` is only the beginning of the request's."""
         elapsed = max(0.0, now - self._counted_at)

@@ -19,7 +19,7 @@ from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.http2_server import StreamHandler
-from ..net.http_client import RequestHead
+from ..net.http_client import request_head
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
@@ -167,7 +167,7 @@ class AgentRelay:
 def _keep(log: WireLog, path: bytes, record: NotificationRecord) -> None:
     """Keep a notification for the wire of its turn; never raises."""
     try:
-        head = RequestHead(record.method.encode(), path, record.headers)
+        head = request_head(record.method.encode(), path, record.headers)
         wire = log.begin(record.arrived_at, head, record.body) if record.task_id else None
         if wire is None:
             return

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from a2a_eval_proxy.admin.wire_api import shown_wire
 from a2a_eval_proxy.memory import MIB
-from a2a_eval_proxy.net.http1_messages import RequestHead
+from a2a_eval_proxy.net.http1_messages import request_head
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY
 from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
 from hypothesis import given
 from hypothesis import strategies as st
 
 FIELDS = [(b"authorization", b"Bearer s3cret"), (b"traceparent", b"00-1")]
-HEAD = RequestHead(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", FIELDS)
+HEAD = request_head(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", FIELDS)
 
 
 def exchange(log: WireLog, turn_id: str = "", body: bytes = b"", *, at: float = 0.0, tasks: str = "") -> WireExchange:
