@@ -66,7 +66,7 @@ class Http1Connection(ClientConnection):
         if self.closed or exchange is None or exchange.complete:
             self.close()
         else:
-            exchange.keep_alive = False
+            self._parser.keep_alive = False
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,7 +87,7 @@ class Http1Connection(ClientConnection):
             if exchange is None:
                 if parser.scope is not None:
                     self._begin(parser.scope)
-                elif parser.begun and self._head_since is None:
+                elif parser.waiting and self._head_since is None:
                     self._head_since = self._received_at
             elif exchange.complete:
                 parser.take()  # what a request still says that has its response
@@ -135,7 +135,7 @@ class Http1Connection(ClientConnection):
         exchange = self._exchange
         if self.closed or exchange is None:
             return
-        if not exchange.keep_alive:
+        if not self._parser.keep_alive:
             self.close()
             return
         self._received_at = self.loop.time()
@@ -170,7 +170,7 @@ class Http1Connection(ClientConnection):
             self.limits.broken(problem)
         exchange = self._exchange
         if exchange is None:
-            answers = status != 408 or self._parser.begun
+            answers = status != 408 or self._parser.waiting > 0
         else:
             answers = not exchange.begun
             exchange.flush()
@@ -196,7 +196,7 @@ class Http1Connection(ClientConnection):
             if now - self._received_at >= self.clients.capacity.idle_s(limits.keep_alive_s, now):
                 self.close()
         elif not self._parser.complete:
-            if self.read_paused or exchange.expects_continue:
+            if self.read_paused or self._parser.expects_continue:
                 self._received_at = now  # it is the client that waits
             elif now - self._received_at >= self.clients.capacity.patience(limits.body_timeout_s, now):
                 self.refuse(408, "body_timeout", "The body of the request took too long.")
@@ -219,10 +219,6 @@ class Http1Exchange(ClientExchange):
         self._parser = parser
         self._method: str = scope["method"]
         self._version: str = scope["http_version"]
-        self.keep_alive = parser.keep_alive
-        """Whether another request may follow on the connection."""
-        self.expects_continue = parser.expects_continue
-        """Whether the client still waits for 100 Continue."""
 
     @property
     def until_close(self) -> bool:
@@ -243,8 +239,8 @@ class Http1Exchange(ClientExchange):
 
     async def read(self) -> bytes:
         connection, parser = self._connection, self._parser
-        if self.expects_continue:
-            self.expects_continue = False
+        if parser.expects_continue:
+            parser.expects_continue = False
             if not connection.closed:
                 connection.transport.write(_CONTINUE)
         while not (self.gone or self.complete):
@@ -262,11 +258,11 @@ class Http1Exchange(ClientExchange):
             return
         if self.begun:
             raise RuntimeError("the response has begun already")
-        connection = self._connection
-        keep_alive = self.keep_alive and not connection.clients.retiring
+        connection, parser = self._connection, self._parser
+        keep_alive = parser.keep_alive and not connection.clients.retiring
         self._response = response = ResponseWriter(self._method, self._version, status, headers, keep_alive=keep_alive)
-        self.keep_alive = response.keep_alive
-        self.begun, self.expects_continue = True, False
+        parser.keep_alive, parser.expects_continue = response.keep_alive, False
+        self.begun = True
         connection.loop.call_soon(self.flush)
 
     async def write(self, data: bytes, *, more: bool = True) -> None:

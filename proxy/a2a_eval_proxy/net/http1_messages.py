@@ -74,9 +74,10 @@ class RequestParser:
         self.ahead = b""
         """Bytes of further requests."""
         self.keep_alive = False
-        """Whether another request may follow on the connection, once the header is complete."""
+        """Whether another request may follow on the connection, once the header is complete. May be reset."""
         self.expects_continue = False
-        """Whether the client waits for 100 Continue before it sends the body, once the header is complete."""
+        """Whether the client waits for 100 Continue before it sends the body, once the header is complete. To be reset
+        when it is waited for no longer."""
         self.begin()
 
     def begin(self) -> None:
@@ -84,8 +85,6 @@ class RequestParser:
         self._http: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self.begun = False
-        """Whether any of its bytes have arrived."""
         self.scope: dict[str, Any] | None = None
         """The ASGI scope, without `extensions`; None until the header is complete."""
         self.body = bytearray()
@@ -150,7 +149,6 @@ class RequestParser:
 
     def _parse(self, piece: bytes) -> None:
         """Parse bytes of one section. Any exception but RequestError is a fault of ours."""
-        self.begun = True
         self._unread += len(piece)
         try:
             try:

@@ -365,14 +365,10 @@ class HttpExchange:
             raise UpstreamError(f"the answer has the status {status:03d}; expected 100 to 599")
         self._unread = 0
         self._reusable = http.should_keep_alive()
-        lengths, codings = [], []
-        for name, value in self.headers:
-            lower = name.lower()
-            self.fields[lower] = value
-            if lower == b"content-length":
-                lengths.append(value)
-            elif lower == b"transfer-encoding":
-                codings.append(value.strip().lower())
+        fields = [(name.lower(), value) for name, value in self.headers]
+        self.fields = dict(fields)
+        length = self.fields.get(b"content-length")  # the parser accepts one
+        codings = [value.strip().lower() for name, value in fields if name == b"transfer-encoding"]
         if codings and http.get_http_version() == "1.0":
             self._reusable = False  # RFC 9112, section 6.1: its framing counts as faulty
         if self._head.startswith(b"HEAD "):
@@ -381,12 +377,12 @@ class HttpExchange:
             self.complete = True
         elif status in BODILESS:
             # An agent that announces a body here may send it, too.
-            self._reusable = self._reusable and not codings and all(value.strip(b" \t0") == b"" for value in lengths)
+            self._reusable = self._reusable and not codings and not (length or b"").strip(b" \t0")
         elif codings not in ([], [b"chunked"], [b"identity"]):
             coding = b", ".join(codings).decode("latin-1")
             raise UpstreamError(f"the answer has the transfer coding {coding!r}; expected none, or chunked")
         else:
-            self._until_close = not lengths and codings != [b"chunked"]
+            self._until_close = length is None and codings != [b"chunked"]
         self.status = status
 
     def on_body(self, body: bytes) -> None:

@@ -68,7 +68,7 @@ def test_a_request(request_: bytes, body: bytes, method: str, path: str) -> None
         ((scope, content),), parser = parsed(pieces)
         assert (content, scope["method"], scope["path"], scope["scheme"]) == (body, method, path, "http")
         assert not {b"upgrade", b"x-trailer"} & {name for name, _ in scope["headers"]}
-        assert not parser.begun
+        assert not parser.waiting
 
 
 @pytest.mark.parametrize(
