@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from ..net.browser_guard import HostNames
 from ..net.client_limits import Capacity, ClientLimits, connections_possible
@@ -70,21 +71,17 @@ class DataPort:
     async def open(self, stack: AsyncExitStack) -> None:
         """Listen. Raises ListenError."""
         settings, limits = self._settings, self._limits()
+        port = partial(
+            HttpServer, shutdown_timeout_s=settings.timeouts.shutdown, limits=limits, capacity=self._capacity
+        )
         for agent in self._agents:
             agent.open(stack)
         routes = AgentRoutes(
             [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in self._agents], self.metrics
         )
         if settings.push_mode == "relay":
-            notifications = HttpServer(
-                RoutedNotifications(routes),
-                settings.push_listen,
-                setting="--push-listen",
-                shutdown_timeout_s=settings.timeouts.shutdown,
-                limits=limits,
-                capacity=self._capacity,
-                tls=self._push_tls,
-            )
+            received = RoutedNotifications(routes)
+            notifications = port(received, settings.push_listen, setting="--push-listen", tls=self._push_tls)
             await notifications.open(stack)
             logger.info("webhooks: notifications of the agent are received on %s", notifications.url)
         data: Application = RoutedRequests(routes, settings.public_url, self._names)
@@ -95,29 +92,14 @@ class DataPort:
         if settings.grpc is None:
             calls = GrpcRefusal(GrpcStatus.UNIMPLEMENTED, _NO_GRPC)
         else:
-            self._grpc_server = HttpServer(
-                None,
-                settings.grpc,
-                setting="--grpc",
-                shutdown_timeout_s=settings.timeouts.shutdown,
-                streams=calls,
-                limits=limits,
-                capacity=self._capacity,
-                reserved_part=4,
-                tls=self._grpc_tls,
+            self._grpc_server = port(
+                None, settings.grpc, setting="--grpc", streams=calls, reserved_part=4, tls=self._grpc_tls
             )
             await self._grpc_server.open(stack)
             self.grpc_address = self._grpc_server.address
-        self._server = HttpServer(
-            data,
-            settings.listen,
-            setting="--listen",
-            shutdown_timeout_s=settings.timeouts.shutdown,
-            streams=HttpStreams(data, calls, limits),
-            limits=limits,
-            capacity=self._capacity,
-            reserved_part=2 if settings.grpc is None else 4,
-            tls=self._tls,
+        streams, part = HttpStreams(data, calls, limits), 2 if settings.grpc is None else 4
+        self._server = port(
+            data, settings.listen, setting="--listen", streams=streams, reserved_part=part, tls=self._tls
         )
         await self._server.open(stack)
         for agent in self._agents:
