@@ -191,7 +191,7 @@ class AgentLine:
             scorer,
             heard,
             metrics,
-            tracing,
+            [tracing] if tracing is not None else [],
             privacy,
             agent_name=name,
             memory=QUEUE_BYTES // parts,

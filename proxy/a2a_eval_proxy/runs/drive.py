@@ -40,12 +40,15 @@ from ..ids import new_turn_id
 from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..protocol.trace_state import naming_turn
+from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
+from ..scoring.scorer import Scorer
 from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
+from ..telemetry.counters import Metrics
 from ..turn import Turn
 from . import audit
-from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run, scoring
+from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
 
@@ -173,7 +176,11 @@ async def run_suite(
         await _check_name(run, store, location, resume=resume)
         audit.changed(run=run, store=masked_url(location))
         await begin(store, expected, run, privacy, partial=partial)
-        async with scoring(store, whole, privacy, listener=watch, tracing=tracing) as (pipeline, scorer):
+        cases = CaseBook(whole, privacy=privacy)
+        scorer = Scorer(cases, whole, privacy.judge_cache(store.judge_cache))
+        evidence = [tracing] if tracing is not None else []
+        pipeline = Pipeline(store, cases, scorer, watch, Metrics(), evidence, privacy)
+        try:
             await pipeline.resume(run)
             left = await _left(parts, privacy.suite(whole), store, run, repeat_all=repeat_all)
             watch.plan(
@@ -185,6 +192,8 @@ async def run_suite(
                 await _drive(driven, *each, its_users)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
+        finally:
+            await pipeline.close()
         return await load_and_judge_run(
             store, scorer, expected, run, texts=texts, privacy=privacy, partial=partial, terms=terms
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,10 +32,7 @@ from tool_call_evaluators.texts import counted
 from tool_call_evaluators.verdict import Verdict
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
-from ..otlp.trace_service import Tracing
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.case_book import CaseBook
-from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from ..store import (
     RunSummary,
@@ -48,7 +44,6 @@ from ..store import (
     every_turn,
 )
 from ..store.base import KeptVerdict, RunStatus
-from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from .compare import compare_stored
 from .run_plan import selected_turns
@@ -100,24 +95,6 @@ class RunResult:
 def _allowing_no_capture(report: Report) -> RunResult:
     verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations, allow_no_capture=True)
     return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
-
-
-@asynccontextmanager
-async def scoring(
-    store: Store,
-    suite: Suite,
-    privacy: Privacy,
-    listener: TurnListener,
-    tracing: Tracing | None = None,
-) -> AsyncIterator[tuple[Pipeline, Scorer]]:
-    """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
-    cases = CaseBook(suite, privacy=privacy)
-    scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
-    pipeline = Pipeline(store, cases, scorer, listener, Metrics(), tracing, privacy)
-    try:
-        yield pipeline, scorer
-    finally:
-        await pipeline.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -72,13 +72,13 @@ class AwaitedEvidence:
     """Turns that wait for their evidence, and scored ones, as they were captured, of which some may come late.
 
     `late` is called with such a turn, which is no longer remembered; `memory` limits the bytes of those that are.
-    `source` None: there is no evidence. Belongs to one event loop.
+    With several sources, a turn waits for all that are heard of. Belongs to one event loop.
     """
 
     def __init__(
-        self, source: EvidenceSource | None, late: Callable[[Turn], None], agent_name: str | None, memory: int
+        self, sources: Sequence[EvidenceSource], late: Callable[[Turn], None], agent_name: str | None, memory: int
     ) -> None:
-        self._source = source
+        self._sources = sources
         self._agent_name = agent_name
         self._late = late
         self._loop = asyncio.get_running_loop()
@@ -86,25 +86,25 @@ class AwaitedEvidence:
         self._scored: OrderedDict[str, tuple[Turn, int]] = OrderedDict()
         """Turns with the memory that each takes."""
         self._held, self._memory = 0, memory
-        self._stop = source.listen(agent_name, self._changed) if source is not None else lambda: None
+        self._stops = [source.listen(agent_name, self._changed) for source in sources]
 
     @property
     def expected(self) -> bool:
         """Whether evidence is to be expected of the agent."""
-        return self._source is not None and self._source.heard(self._agent_name)
+        return any(source.heard(self._agent_name) for source in self._sources)
 
-    def of(self, turn: Turn) -> Evidence | None:
-        """What there is of the turn; None where there is nothing."""
-        return None if self._source is None else self._source.evidence(turn)
+    def of(self, turn: Turn) -> list[Evidence]:
+        """What there is of the turn, from each source that has something."""
+        return [found for source in self._sources if (found := source.evidence(turn)) is not None]
 
     def awaits(self, turn: Turn) -> bool:
         """Whether evidence of the turn has come, or may still come in time."""
-        return self._source is not None and (self._source.wait_s(turn) > 0 or self.of(turn) is not None)
+        return self._wait_s(turn) > 0 or bool(self.of(turn))
 
     def wait(self, turn: Turn, then: Callable[[], None], *, late: bool) -> None:
         """Call `then` when the evidence of the turn has come, or need not be waited for any more."""
-        wait_s = self._source.wait_s(turn) if self._source is not None else 0.0
-        if late and self.of(turn) is not None:
+        wait_s = self._wait_s(turn)
+        if late and self.of(turn):
             wait_s = max(wait_s, _LATE_S)
         self._release(turn.turn_id)
         if wait_s > 0:
@@ -113,17 +113,16 @@ class AwaitedEvidence:
         else:
             then()
 
-    def remember(self, turn: Turn, size: int, used: Evidence | None) -> None:
+    def remember(self, turn: Turn, size: int, used: Iterable[Evidence]) -> None:
         """The turn, as it was captured, which takes `size` bytes, is scored with the evidence `used`."""
-        if self._source is None:
+        if not self._sources:
             return
         self.forget(turn.turn_id)
         self._scored[turn.turn_id] = turn, size
         self._held += size
         while len(self._scored) > _MOST_REMEMBERED or self._held > self._memory:
             self.forget(next(iter(self._scored)))
-        now_there = self.of(turn)
-        if now_there is not None and now_there.size > (used.size if used is not None else 0):
+        if _size(self.of(turn)) > _size(used):
             self._changed(turn, changes_calls=True)  # more came while it was scored
 
     def remembered(self, turn_id: str) -> Turn | None:
@@ -138,14 +137,18 @@ class AwaitedEvidence:
 
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
-        self._stop()
+        for stop in self._stops:
+            stop()
         for _, timer in self._waiting.values():
             timer.cancel()
+
+    def _wait_s(self, turn: Turn) -> float:
+        return max((source.wait_s(turn) for source in self._sources), default=0.0)
 
     def _changed(self, turn: Turn, changes_calls: bool) -> None:
         """More came of a turn. What cannot change its calls changes nothing in a scored one."""
         if turn.turn_id in self._waiting:
-            if self._source is not None and self._source.complete(turn):
+            if all(source.complete(turn) for source in self._sources if source.heard(self._agent_name)):
                 self._release(turn.turn_id)
         elif changes_calls and (scored := self.remembered(turn.turn_id)) is not None:
             self.forget(turn.turn_id)
@@ -156,6 +159,10 @@ class AwaitedEvidence:
         if then is not None and timer is not None:
             timer.cancel()
             then()
+
+
+def _size(evidence: Iterable[Evidence]) -> int:
+    return sum(one.size for one in evidence)
 
 
 async def earlier_turns(store: Store, scorer: Scorer, turn: Turn, privacy: Privacy) -> list[TurnJson] | None:

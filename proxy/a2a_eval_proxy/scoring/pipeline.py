@@ -83,6 +83,8 @@ class Work:
     """Whether others are to score it when its evidence is merged, and not before."""
     tree: AgentTurn | None = None
     has_tree: bool = False
+    used: Sequence[Evidence] = ()
+    """With which it is scored."""
     conversations: Sequence[ConversationKey | None] = ()
     """To score when it is done: its own, and the one that it has left."""
 
@@ -106,13 +108,13 @@ class Pipeline:
         scorer: Scorer | None,
         listener: TurnListener,
         metrics: Metrics,
-        evidence: EvidenceSource | None = None,
+        evidence: Sequence[EvidenceSource] = (),
         privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
         agent_name: str | None = None,
         memory: int = QUEUE_BYTES,
     ) -> None:
-        """`scorer` None: turns are stored for others to score. `evidence` completes them; None: nothing does.
+        """`scorer` None: turns are stored for others to score. `evidence`: the sources that complete them.
         `executor` (None: a thread) is closed by `close`.
 
         `agent_name`: which of several agents the turns are of, and those of the store that concern them; None: any.
@@ -125,7 +127,7 @@ class Pipeline:
         self._cases = cases
         self._scorer = scorer
         self._listener = listener
-        self._metrics = metrics
+        self.metrics = metrics
         self._privacy = privacy
         self._executor = executor or (None if scorer is None else ThreadExecutor(scorer))
         self._loop = asyncio.get_running_loop()
@@ -223,7 +225,7 @@ class Pipeline:
             one.findings += findings
         if case_id is not None:
             self._cases.remember(turn.conversation_id, case_id, turn.agent_name)
-        self._metrics.findings += _codes(findings)
+        self.metrics.findings += _codes(findings)
         changes = turn.visibility != known
         if turn.status == "done" and case_id is None and not changes:
             self._store.finish([Scored(turn.turn_id, item["evaluations"], turn)], nothing)
@@ -241,7 +243,7 @@ class Pipeline:
         self._await_evidence(work)
 
     def _count(self, turn: Turn) -> None:
-        metrics = self._metrics
+        metrics = self.metrics
         metrics.turns_closed += 1
         for finding in turn.findings:
             if finding.code != NO_CAPTURE or self._scorer is None:  # evidence may show the calls until it is scored
@@ -264,7 +266,7 @@ class Pipeline:
         self._enter(work, size)
         if self._held_bytes > self._memory:
             self._held_bytes -= size
-            work.size = 0
+            work.turn, work.size = None, 0
         if self._scorer is None:
             work.held = self._evidence.awaits(turn) and not work.merged
         elif 0 < work.size <= _QUICK_BYTES and not (work.again or self._evidence.expected):
@@ -272,8 +274,9 @@ class Pipeline:
 
     def _enter(self, work: Work, size: int) -> None:
         """It is under way now, in place of what was taken of the turn before."""
-        before = self._leave(work.turn_id)
+        before = self._under_way.get(work.turn_id)
         if before is not None:
+            self._leave(before)
             work.conversations = [*work.conversations, *before.conversations]
         self._under_way[work.turn_id] = work
         self._idle.clear()
@@ -315,8 +318,6 @@ class Pipeline:
                 continue
             if work.quick and self._scorer is not None:
                 results[work.turn_id] = at_once(self._scorer.score(seen))
-            if not work.size:
-                work.turn = None
             works[again].append((work, stored if work.size else None))
         on_loop = self._loop.call_soon_threadsafe
         for again in (False, True):
@@ -330,14 +331,14 @@ class Pipeline:
         return await self._loop.run_in_executor(self._thread, function)
 
     def _not_stored(self, works: Sequence[Work]) -> None:
-        for work in filter(self._is_last, works):
-            self._leave(work.turn_id)
+        for work in works:
+            self._leave(work)
         self._dropped(len(works))
         self._go_on()
 
     def _dropped(self, count: int) -> None:
         self._behind.seen(count)
-        self._metrics.turns_dropped += count
+        self.metrics.turns_dropped += count
 
     def _stored(self, batch: Sequence[tuple[Work, Turn | None]], results: Mapping[str, Results]) -> None:
         """The store has these turns, some with their results."""
@@ -348,7 +349,7 @@ class Pipeline:
             if not self._is_last(work):
                 continue
             if turn is not None and work.quick:
-                scored.append(self._scored(work, turn, results[work.turn_id], None))
+                scored.append(self._scored(work, turn, results[work.turn_id]))
                 done.append(work)
             else:
                 self._await_evidence(work)
@@ -359,15 +360,12 @@ class Pipeline:
     # ── evidence ────────────────────────────────────────────────────────────────────────────────────────
 
     def _await_evidence(self, work: Work) -> None:
-        turn = work.turn
         if self._scorer is None and not work.held:
             self._done([work])
-            if turn is not None and not work.merged:
-                self._evidence.remember(turn, work.size, None)
-        elif turn is None or work.merged:
+        elif work.turn is None or work.merged:
             self._score_soon(work)
         else:
-            self._evidence.wait(turn, partial(self._score_soon, work), late=work.late)
+            self._evidence.wait(work.turn, partial(self._score_soon, work), late=work.late)
 
     async def _await_tree(self, work: Work, turn: Turn) -> None:
         try:
@@ -426,7 +424,7 @@ class Pipeline:
         """None where it was deleted, or another process has scored it."""
         item = await once_readable(self._store, partial(self._store.turn, work.turn_id))
         if item is None or item["status"] != "pending":
-            self._leave(work.turn_id)
+            self._leave(work)
             self._go_on()
             return None
         turn = Turn.from_dict(item)
@@ -435,8 +433,9 @@ class Pipeline:
         return turn
 
     async def _score(self, part: Sequence[tuple[Work, Turn]]) -> None:
-        evidence = [None if work.merged else self._evidence.of(turn) for work, turn in part]
-        turns = await self._in_thread(partial(self._complete, part, evidence))
+        for work, turn in part:
+            work.used = [] if work.merged else self._evidence.of(turn)
+        turns = await self._in_thread(partial(self._complete, part))
         found: list[Results] = [[] for _ in turns]
         if self._executor is not None and self._scorer is not None:
             earlier = [await earlier_turns(self._store, self._scorer, turn, self._privacy) for turn in turns]
@@ -445,13 +444,13 @@ class Pipeline:
         scored: list[Scored] = []
         reported: list[ScoredTurn] = []
         works: list[Work] = []
-        for (work, _), turn, results, used in zip(part, turns, found, evidence, strict=True):
+        for (work, _), turn, results in zip(part, turns, found, strict=True):
             if not self._is_last(work):  # it was taken again meanwhile
                 continue
             stored = self._privacy.stored(turn)
             works.append(work)
-            reported.append(self._scored(work, stored, results, used))
-            scored.append(Scored(turn.turn_id, results, None if used is None and self._scorer else stored))
+            reported.append(self._scored(work, stored, results))
+            scored.append(Scored(turn.turn_id, results, stored if work.used or self._scorer is None else None))
         done = partial(self._loop.call_soon_threadsafe, self._done, works)
         if self._scorer is not None:
             self._listener.scored(reported)
@@ -461,18 +460,18 @@ class Pipeline:
             if not self._store.add(settled, done, again=True):
                 self._not_stored(works)
 
-    def _complete(self, part: Sequence[tuple[Work, Turn]], evidence: Sequence[Evidence | None]) -> list[Turn]:
+    def _complete(self, part: Sequence[tuple[Work, Turn]]) -> list[Turn]:
         """The turns with what their traces show, redacted: calls are compared as captured, since two that are masked
         may look the same. In the redacting thread."""
         turns = []
-        for (work, turn), found in zip(part, evidence, strict=True):
-            merged = turn if found is None else _completed(turn, found, late=work.late)
-            turns.append(merged if found is None and not work.size else self._privacy.redacted(merged))
+        for work, turn in part:
+            merged = _completed(turn, work.used, late=work.late)
+            turns.append(self._privacy.redacted(merged) if work.used or work.size else turn)
         return turns
 
-    def _scored(self, work: Work, turn: Turn, results: Results, used: Evidence | None) -> ScoredTurn:
-        """A turn has its results, with the evidence `used`; returns what listeners get."""
-        metrics = self._metrics
+    def _scored(self, work: Work, turn: Turn, results: Results) -> ScoredTurn:
+        """A turn has its results; returns what listeners get."""
+        metrics = self.metrics
         if not work.again:
             for call in turn.tool_calls:
                 metrics.calls[str(call.source)] += 1
@@ -482,8 +481,6 @@ class Pipeline:
             metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results, self._agent_name)
         work.conversations = [*work.conversations, self._conversation(turn, ended=work.merged)]
-        if work.turn is not None and not work.merged:  # evidence is merged into the turn as it was captured
-            self._loop.call_soon(self._evidence.remember, work.turn, work.size, used)
         return turn, results, work.again
 
     def _conversation(self, turn: Turn, *, ended: bool) -> ConversationKey | None:
@@ -492,21 +489,24 @@ class Pipeline:
     def _done(self, works: Sequence[Work]) -> None:
         """The store has the results of these turns."""
         for work in works:
-            if self._is_last(work):
-                self._metrics.turns_scored += self._scorer is not None
-                for key in work.conversations:
-                    if key is not None:
-                        self._over[key] = None
-                self._leave(work.turn_id)
+            if self._leave(work):
+                self.metrics.turns_scored += self._scorer is not None
+                for key in filter(None, work.conversations):
+                    self._over[key] = None
+                if work.turn is not None and not work.merged:  # evidence is merged into the turn as it was captured
+                    self._evidence.remember(work.turn, work.size, work.used)
         self._go_on()
 
     def _is_last(self, work: Work) -> bool:
         return self._under_way.get(work.turn_id) is work
 
-    def _leave(self, turn_id: str) -> Work | None:
-        work = self._under_way.pop(turn_id, None)
-        self._held_bytes -= work.size if work is not None else 0
-        return work
+    def _leave(self, work: Work) -> bool:
+        """Whether it was under way, which it is not any more."""
+        if not self._is_last(work):
+            return False
+        del self._under_way[work.turn_id]
+        self._held_bytes -= work.size
+        return True
 
     async def _score_conversations(self, scorer: Scorer) -> None:
         assert self._executor is not None  # noqa: S101
@@ -523,7 +523,7 @@ class Pipeline:
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:
-            self._metrics.count_results(conversation.evaluations, self._agent_name)
+            self.metrics.count_results(conversation.evaluations, self._agent_name)
             self._listener.conversation_scored(conversation)
         self._conversations_under_way -= taken
         self._go_on()
@@ -571,13 +571,15 @@ def memory_of(turn: Turn) -> int:
     return size
 
 
-def _completed(turn: Turn, evidence: Evidence, *, late: bool) -> Turn:
-    try:
-        return evidence.added_to(turn, late=late)
-    except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
-        logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
-        problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
-        return replace(turn, findings=[*turn.findings, problem])
+def _completed(turn: Turn, evidence: Iterable[Evidence], *, late: bool) -> Turn:
+    for one in evidence:
+        try:
+            turn = one.added_to(turn, late=late)
+        except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
+            logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
+            problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
+            turn = replace(turn, findings=[*turn.findings, problem])
+    return turn
 
 
 def _codes(findings: Iterable[Finding]) -> Counter[str]:

@@ -46,7 +46,7 @@ def drop_turns() -> None:
     from a2a_eval_proxy.scoring.pipeline import Pipeline
 
     def take(pipeline: Any, turn: object, *, again: bool = False) -> None:
-        pipeline._metrics.turns_closed += not again
+        pipeline.metrics.turns_closed += not again
 
     Pipeline.take = take
 

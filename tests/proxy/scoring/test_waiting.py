@@ -203,7 +203,7 @@ async def test_turns_that_are_read_back_are_scored_as_ever(path: Path) -> None:
             ["failed"],
         ]
         assert it.depth == 0
-        assert it._metrics.turns_scored == 4
+        assert it.metrics.turns_scored == 4
 
 
 async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
         it.take(turn(4, user_text=large))
         assert not it.keep_open(turn(5, user_text=large, status="open"))
         it.take(turn(6))  # there is room for a small one
-        assert (it._metrics.turns_dropped, it.depth) == (2, 4)
+        assert (it.metrics.turns_dropped, it.depth) == (2, 4)
         (record,) = caplog.records
         assert record.message.startswith("the store does not keep up: 1 turn(s) were dropped")
         privacy.go_on.set()
@@ -263,7 +263,7 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
         await it.written()
         it.take(turn(8, user_text=large))
         await it.drained()
-        assert it._metrics.turns_dropped == 2
+        assert it.metrics.turns_dropped == 2
 
 
 def test_memory_counts_real_bytes() -> None:
