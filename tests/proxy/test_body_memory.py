@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 
 import pytest
 from a2a_eval_proxy.body_memory import SMALL_BYTES, BodyMemory, HeldBody
-from a2a_eval_proxy.protocol.content_coding import NoRoomError, in_steps
+from a2a_eval_proxy.protocol.content_coding import Decoding, NoRoomError, decoding
 
 MB = 1024 * 1024
 
@@ -59,15 +60,19 @@ async def test_many_bodies_that_wait_for_each_other_all_get_their_room() -> None
 async def test_what_is_decoded_is_held_before_it_is_decoded() -> None:
     body, decoded = HeldBody(BodyMemory(MB)), 0
 
-    def take() -> bytes:
+    def steps() -> Decoding:
         nonlocal decoded
-        decoded += SMALL_BYTES
-        assert body.size >= decoded
-        return bytes(SMALL_BYTES)
+        content = decoding(["gzip"], gzip.compress(bytes(4 * MB)), 4 * MB)
+        size = next(content)
+        while True:
+            has_room = yield size
+            decoded += size if has_room else 0
+            assert body.size >= decoded
+            size = content.send(has_room)
 
     with pytest.raises(NoRoomError):
-        await body.decoded(in_steps(take, 100 * MB))
-    assert body.size <= MB
+        await body.decoded(steps())
+    assert MB // 2 < decoded == body.size <= MB
 
 
 async def test_large_bodies_are_parsed_one_at_a_time() -> None:

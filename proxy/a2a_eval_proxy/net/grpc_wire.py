@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from h2.errors import ErrorCodes
 
-from ..protocol.content_coding import STEP_BYTES, DecodedTooLargeError, Decoding, NoRoomError, granted, in_steps
+from ..protocol.content_coding import SINGLE_WINDOWS, DecodedTooLargeError, Decoding, NoRoomError, decoding, granted
 from .http2_streams import Fields
 
 DETAILS = b"grpc-status-details-bin"
@@ -20,8 +19,7 @@ DETAILS = b"grpc-status-details-bin"
 _MEDIA_TYPE = re.compile(rb"application/grpc(?:[+;].*)?", re.IGNORECASE)
 _PREFIX = 5
 _COMPRESSED = 1
-_WINDOWS = {b"gzip": zlib.MAX_WBITS | 16, b"deflate": zlib.MAX_WBITS}
-_READABLE = frozenset({b"identity", *_WINDOWS})
+_READABLE = frozenset({b"identity", *(coding.encode() for coding in SINGLE_WINDOWS)})
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if code != ord("%"))
 
 
@@ -132,33 +130,17 @@ class GrpcMessage:
         payload = self.payload
         if not self.is_compressed:
             return payload
-        coding = dict(head).get(b"grpc-encoding", b"identity")
-        if coding not in _WINDOWS:
-            raise ValueError(f"compressed as {coding.decode('latin-1')!r}, which the proxy cannot read")
-        inflating, at = zlib.decompressobj(_WINDOWS[coding]), 0
-
-        def take() -> bytes:
-            nonlocal at
-            content = inflating.decompress(b"", STEP_BYTES)
-            while not content and at < len(payload) and not inflating.eof:
-                part = payload[at : at + STEP_BYTES]
-                content = inflating.decompress(part, STEP_BYTES)
-                at += len(part) - len(inflating.unconsumed_tail) - len(inflating.unused_data)
-            return content
-
+        coding = dict(head).get(b"grpc-encoding", b"identity").decode("latin-1")
+        if coding not in SINGLE_WINDOWS:
+            raise ValueError(f"compressed as {coding!r}, which the proxy cannot read")
         try:
-            content = yield from in_steps(take, limit)
-        except zlib.error as error:
-            raise ValueError(f"not {coding.decode()}: {error}") from None
+            return (yield from decoding([coding], payload, limit, single=True, complete=True))
         except NoRoomError:
             raise
         except DecodedTooLargeError:
             raise MessageTooLargeError from None
-        if not inflating.eof:
-            raise ValueError(f"truncated {coding.decode()}")
-        if at < len(payload):  # which some peers ignore, and others take for more of the message
-            raise ValueError(f"more than one member of {coding.decode()}")
-        return content
+        except ValueError as error:
+            raise ValueError(f"not {coding}: {error}") from None
 
 
 class MessageReader:

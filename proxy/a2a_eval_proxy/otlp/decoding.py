@@ -21,7 +21,8 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 
 from ..net.grpc_wire import GrpcStatus
-from ..protocol.content_coding import DecodedTooLargeError, Decoder, Decoding, NoRoomError, codings, in_steps
+from ..protocol import content_coding
+from ..protocol.content_coding import DecodedTooLargeError, Decoding, NoRoomError, codings
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -113,19 +114,14 @@ def decoding(body: bytes, content_encoding: str, max_bytes: int) -> Decoding:
         if len(body) > max_bytes:
             raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes")
         return body
-    decoder = Decoder(names)
-    decoder.feed(body)
     try:
-        content = yield from in_steps(decoder.take, max_bytes)
+        return (yield from content_coding.decoding(names, body, max_bytes, complete=True))
     except NoRoomError:
         raise BusyError(TOO_MUCH) from None
     except DecodedTooLargeError:
         raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed") from None
     except ValueError as error:
         raise MalformedError(f"the body is not {content_encoding.strip()}: {error}") from None
-    if not decoder.is_complete:
-        raise MalformedError(f"the {content_encoding.strip()} body is truncated")
-    return content
 
 
 def read_request(content: bytes, request_type: type[Any], content_type: str) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
-WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
+_WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
 """Supported content codings, and zlib's `wbits` for each."""
+
+SINGLE_WINDOWS = {"gzip": 31, "deflate": 15}
+"""The same for the codings of gRPC, of which a message is one member."""
 
 _RAW_DEFLATE = -15
 """`deflate` without its zlib header: not valid (RFC 9110, section 8.4.1.2), but sent by servers and read by clients."""
@@ -24,15 +27,8 @@ def codings(value: str) -> list[str] | None:
     if not value:
         return []
     found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
-    readable = len(found) <= _MAX_CODINGS and all(coding in WINDOWS for coding in found)
+    readable = len(found) <= _MAX_CODINGS and all(coding in _WINDOWS for coding in found)
     return found if readable else None
-
-
-def wbits(coding: str, head: bytes) -> int:
-    """zlib's `wbits` for data of a supported coding that begins with `head`, at least two bytes."""
-    header = int.from_bytes(head[:2])
-    is_zlib = header >> 8 & 0x0F == 8 and header % 31 == 0  # RFC 1950, section 2.2
-    return _RAW_DEFLATE if coding == "deflate" and not is_zlib else WINDOWS[coding]
 
 
 class DecodedTooLargeError(ValueError):
@@ -46,8 +42,9 @@ class NoRoomError(DecodedTooLargeError):
 class Decoder:
     """Decodes content codings, the last one first: what `feed` gets is decoded by `take`, as far as there is room."""
 
-    def __init__(self, names: list[str]) -> None:
-        self._stages = [_Stage(name) for name in reversed(names)]
+    def __init__(self, names: list[str], *, single: bool = False) -> None:
+        """`single`: the codings are those of gRPC (`SINGLE_WINDOWS`)."""
+        self._stages = [_Stage(name, single) for name in reversed(names)]
 
     def feed(self, chunk: bytes) -> None:
         """More of the coded body; what it got before is decoded."""
@@ -79,27 +76,26 @@ Decoding = Generator[int, bool, bytes]
 DecodedTooLargeError, or ValueError for what is not so coded."""
 
 
-def decoding(names: list[str], body: bytes, limit: int) -> Decoding:
-    """Decode a whole body, to at most `limit` bytes."""
-    decoder = Decoder(names)
+def decoding(names: list[str], body: bytes, limit: int, *, single: bool = False, complete: bool = False) -> Decoding:
+    """Decode a whole body, to at most `limit` bytes. `single`: see `Decoder`. `complete`: one that ends too early
+    is not so coded."""
+    decoder = Decoder(names, single=single)
     decoder.feed(body)
-    return in_steps(decoder.take, limit)
-
-
-def in_steps(take: Callable[[], bytes], limit: int) -> Decoding:
-    """Join what `take` returns until that is b""."""
     parts: list[bytes] = []
     size = 0
     while True:
         if not (yield STEP_BYTES):
             raise NoRoomError("there is no memory to decode it; try again later")
-        part = take()
+        part = decoder.take()
         if not part:
-            return b"".join(parts)
+            break
         parts.append(part)
         size += len(part)
         if size > limit:
             raise DecodedTooLargeError(f"the decoded content exceeds {limit} bytes")
+    if complete and not decoder.is_complete:
+        raise ValueError("it is truncated")
+    return b"".join(parts)
 
 
 def granted(steps: Decoding) -> bytes:
@@ -122,10 +118,11 @@ def decoded_whole(encoding: str, body: bytes, limit: int) -> bytes:
 
 
 class _Stage:
-    def __init__(self, coding: str) -> None:
-        self._wbits = WINDOWS[coding]
+    def __init__(self, coding: str, single: bool) -> None:
+        self._single = single
+        self._wbits = (SINGLE_WINDOWS if single else _WINDOWS)[coding]
         self._unpack = zlib.decompressobj(self._wbits)
-        self._is_beginning = coding == "deflate"
+        self._is_beginning = coding == "deflate" and not single
         """Whether the first bytes of `deflate` have yet to show whether there is a zlib header."""
         self._coded, self._at = b"", 0
         """What is to be decoded, from a position on."""
@@ -144,10 +141,14 @@ class _Stage:
             if len(self._coded) < 2:
                 return b""
             self._is_beginning = False
-            self._wbits = wbits("deflate", self._coded)
-            self._unpack = zlib.decompressobj(self._wbits)
+            header = int.from_bytes(self._coded[:2])
+            if header >> 8 & 0x0F != 8 or header % 31:  # RFC 1950, section 2.2
+                self._wbits = _RAW_DEFLATE
+                self._unpack = zlib.decompressobj(self._wbits)
         while self._has_more or self._at < len(self._coded):
             if self._unpack.eof:  # gzip files may follow one another (RFC 1952, section 2.2)
+                if self._single:  # which some peers ignore, and others take for more of the message
+                    raise ValueError("it has more than one member")
                 if self._coded[self._at] != _GZIP:
                     self._coded, self._at = b"", 0  # padding
                     break

@@ -77,6 +77,12 @@ def test_what_is_compressed_is_read(payload: bytes) -> None:
             GrpcMessage(compressed[:-1], flags=1).content(coded(coding), LIMIT)
         with pytest.raises(ValueError, match="more than one member"):
             GrpcMessage(compressed * 2, flags=1).content(coded(coding), 2 * LIMIT)
+        for other in (
+            zlib.compress(payload, wbits=-15),
+            zlib.compress(payload) if coding == b"gzip" else gzip.compress(payload),
+        ):
+            with pytest.raises(ValueError, match=f"not {coding.decode()}"):
+                GrpcMessage(other, flags=1).content(coded(coding), LIMIT)
         with pytest.raises(ValueError, match="which the proxy cannot read"):
             whole.content(coded(b"snappy"), LIMIT)
     assert GrpcMessage(payload).content(coded(b"gzip"), LIMIT) == payload
