@@ -103,15 +103,14 @@ class RequestParser:
         at, size = 0, len(data)
         while at < size and not self.complete:
             if self._left:
-                piece = memoryview(data)[at : at + self._left]
-                self.body += piece
-                self._left -= len(piece)
+                end = min(size, at + self._left)
+                self.body += memoryview(data)[at:end]
+                self._left -= end - at
                 self.complete = not self._left
-                at += len(piece)
             else:
                 end = self._end_of_section(data, at)
                 self._parse(data[at:end])
-                at = end
+            at = end
         self.ahead = data[at:]
 
     @property
@@ -363,13 +362,9 @@ def request_head(method: bytes, target: bytes, headers: RawHeaders) -> bytes:
     Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError where
     a line break inside a value would make the agent read another request than this.
     """
-    lines = [method + b" " + target + b" HTTP/1.1"]
-    for name, value in headers:
-        if name.lower() not in _FRAMING:
-            lines.append(name + b": " + value)
-    lines.append(b"")
-    head = b"\r\n".join(lines)
-    breaks = len(lines) - 1
+    lines = [name + b": " + value + b"\r\n" for name, value in headers if name.lower() not in _FRAMING]
+    head = method + b" " + target + b" HTTP/1.1\r\n" + b"".join(lines)
+    breaks = 1 + len(lines)
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
         raise UpstreamError("a header of the request holds a line break or a NUL")
     return head

@@ -365,10 +365,11 @@ class HttpExchange:
             raise UpstreamError(f"the answer has the status {status:03d}; expected 100 to 599")
         self._unread = 0
         self._reusable = http.should_keep_alive()
-        fields = [(name.lower(), value) for name, value in self.headers]
-        self.fields = dict(fields)
+        self.fields = {name.lower(): value for name, value in self.headers}
         length = self.fields.get(b"content-length")  # the parser accepts one
-        codings = [value.strip().lower() for name, value in fields if name == b"transfer-encoding"]
+        codings = []
+        if b"transfer-encoding" in self.fields:
+            codings = [value.strip().lower() for name, value in self.headers if name.lower() == b"transfer-encoding"]
         if codings and http.get_http_version() == "1.0":
             self._reusable = False  # RFC 9112, section 6.1: its framing counts as faulty
         if self._head.startswith(b"HEAD "):
