@@ -252,6 +252,19 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
     assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(version,)]
 
 
+async def test_what_workers_share_is_added_to_a_store_from_before_it(url: str) -> None:
+    kept = Kept(open_store(url))
+    await kept.add(turn(1))
+    await asyncio.to_thread(kept.store.close)
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE jobs, workers")
+    later = open_store(url, must_exist=True, for_workers=True)
+    await Kept(later).add(turn(2))
+    await asyncio.to_thread(later.close)
+    assert rows(url, "SELECT turn_ids FROM jobs") == [([turn(2).turn_id],)]
+    assert rows(url, "SELECT count(*) FROM turns") == [(2,)]
+
+
 def test_another_programs_tables_are_left_alone(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE turns (customer text)")

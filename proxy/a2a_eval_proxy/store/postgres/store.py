@@ -101,18 +101,21 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
 
 
 def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
-    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (_VERSION_TABLE,)).fetchone() or (False,)
-    if exists:
+    found = connection.execute("SELECT to_regclass(%s), to_regclass('jobs')", (_VERSION_TABLE,)).fetchone()
+    versioned, has_jobs = found or (None, None)
+    if versioned is None:
+        if must_exist:
+            raise StoreError(_NO_STORE)
+        for statement in statements(POSTGRES):
+            connection.execute(statement.encode())
+        connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
+        connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
+    else:
         (version,) = connection.execute(f"SELECT version_num FROM {_VERSION_TABLE}").fetchone() or ("none",)  # noqa: S608
         if version != str(VERSION):
             raise unknown_version(version)
-        return
-    if must_exist:
-        raise StoreError(_NO_STORE)
-    for statement in (*statements(POSTGRES), *JOBS):
+    for statement in () if has_jobs else JOBS:
         connection.execute(statement.encode())
-    connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
-    connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
 
 
 _SHOWN = 100  # characters of an id in a message: agents make up some of them
