@@ -45,7 +45,7 @@ from .serving.agent_relay import AgentRelay
 from .serving.data_port import DataPort
 from .settings import Settings
 from .settings.settings import Agent
-from .store import Store, StoreError, TurnQuery, every_turn, marked_in_use, open_store
+from .store import Store, StoreError, TurnQuery, every_turn, open_store
 from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
 from .telemetry.event_bus import EventBus
@@ -130,7 +130,7 @@ async def run_proxy(
         bus.on_recording = proxy.watch_turns
 
         # Files and ports are opened: no setting is wrong any more. First that of operators, then those of traffic.
-        shared_file = stack.enter_context(marked_in_use(settings.store))
+        shared_file = stack.enter_context(store.marked_in_use())
         stack.push_async_callback(proxy.close_store)
         await _open_to_operators(stack, proxy, names, metrics, files, capacity)
         stack.push_async_callback(proxy.finish)

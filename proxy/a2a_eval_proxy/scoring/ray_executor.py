@@ -19,7 +19,7 @@ from tool_call_evaluators.texts import one_line
 from ..errors import BAD_INPUT
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import file_path, is_postgres
-from ..store import judge_cache_at
+from ..store import open_store
 from .case_book import CaseBook
 from .scorer import Call, ExecutorLostError, Scorer, gathered
 
@@ -131,4 +131,4 @@ def _evaluators(reference: Any) -> tuple[Scorer, asyncio.Runner]:
     suite, location = ray.get(reference)
     for path in suite.plugins:
         load_plugin(path)
-    return Scorer(CaseBook(suite), suite, judge_cache_at(location)), asyncio.Runner()
+    return Scorer(CaseBook(suite), suite, open_store(location, patient=True).judge_cache), asyncio.Runner()

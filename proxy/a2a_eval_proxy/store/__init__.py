@@ -5,10 +5,7 @@ committed in groups on a thread of its own; reads (`reads`) run concurrently. It
 in their JSON forms; statements are written once (`schema`, `writes`, `reads`), and `dialects` has what differs.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-
-from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
 
 from ..settings.store_url import file_path, is_postgres
 from .base import (
@@ -23,7 +20,7 @@ from .base import (
     StoreUnreachableError,
     TurnQuery,
 )
-from .sqlite.file import file_marked_in_use, is_read_only
+from .sqlite.file import is_read_only
 from .sqlite.store import CopiedSqliteStore, SqliteStore, observations_in_memory
 from .store import Store, every_turn
 
@@ -41,8 +38,6 @@ __all__ = [
     "StoreUnreachableError",
     "TurnQuery",
     "every_turn",
-    "judge_cache_at",
-    "marked_in_use",
     "observations_in_memory",
     "open_store",
 ]
@@ -73,22 +68,3 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
     if must_exist and is_read_only(path):
         return CopiedSqliteStore(path)
     return SqliteStore(path, patient=patient)
-
-
-def marked_in_use(location: str) -> AbstractContextManager[bool]:
-    """Mark a store as that of a proxy until the end of the block; yields whether another proxy has marked it.
-
-    Always False for PostgreSQL, which is made for that. Enter it before the store is opened, leave it after it is
-    closed.
-    """
-    return nullcontext(False) if is_postgres(location) else file_marked_in_use(file_path(location))
-
-
-def judge_cache_at(location: str) -> JudgeCache:
-    """The judge cache of a store that another process has open."""
-    if is_postgres(location):
-        from .postgres.database import Database
-        from .postgres.store import PostgresJudgeCache
-
-        return PostgresJudgeCache(Database(location))
-    return SqliteJudgeCache(file_path(location))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,6 +32,14 @@ class Store(StoreReads, QueuedWrites):
 
     judge_cache: JudgeCache  # the cache of judges' answers: scoring a turn again sends no request
     work: WorkStore | None = None  # what workers share; None where only this process scores
+
+    def marked_in_use(self) -> AbstractContextManager[bool]:
+        """Mark it as that of a proxy until the end of the block; yields whether another proxy has marked it.
+
+        Always False for one that is made to be shared. Enter it before the store is opened, leave it after it is
+        closed.
+        """
+        return nullcontext(False)
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.store import marked_in_use
+from a2a_eval_proxy.store import open_store
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S, POLL_S
 from support.processes import ChildProcess
@@ -60,7 +60,7 @@ def test_each_turn_is_printed_once(agent: str, tmp_path: Path) -> None:
 
 def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path) -> None:
     store = tmp_path / "turns.db"
-    with marked_in_use(str(store)), Proxy(agent, store, "--no-evaluate") as proxy:
+    with open_store(str(store), patient=True).marked_in_use(), Proxy(agent, store, "--no-evaluate") as proxy:
         say(proxy)
         text = printed(proxy)
     assert [(case, verdict) for case, _, verdict in TURN.findall(text)] == [("-", "stored")]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, marked_in_use, open_store, write_queue
+from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, open_store, write_queue
 from a2a_eval_proxy.store.encoding import json_text
 from a2a_eval_proxy.store.reads import Annotation
 from a2a_eval_proxy.store.schema import OUTCOMES
@@ -112,18 +112,25 @@ async def test_the_file_is_for_its_owner_alone(kept: Kept, path: Path) -> None:
 
 
 def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:
-    with marked_in_use(str(path)) as first:
+    ours = open_store(str(path), patient=True)
+    with ours.marked_in_use() as first:
         store = SqliteStore(str(path))
-        with marked_in_use(f"sqlite:///{path}") as second, marked_in_use(str(path)) as third:
+        same = open_store(f"sqlite:///{path}", patient=True)
+        with same.marked_in_use() as second, store.marked_in_use() as third:
             SqliteStore(str(path)).close()
-        with marked_in_use(str(path)) as fourth:
+        with store.marked_in_use() as fourth:
             pass
         store.close()
-    with marked_in_use(str(path)) as last:
+    with ours.marked_in_use() as last:
         assert [first, second, third, fourth, last] == [False, True, True, True, False]
-    with marked_in_use(str(path / "missing" / "x.db")) as nowhere, marked_in_use("postgresql://h/d") as shared:
-        assert not nowhere
+    nowhere, server = (
+        open_store(str(path / "missing" / "x.db"), patient=True),
+        open_store("postgresql://h/d", patient=True),
+    )
+    with nowhere.marked_in_use() as taken, server.marked_in_use() as shared:
+        assert not taken
         assert not shared
+    server.close()
 
 
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:

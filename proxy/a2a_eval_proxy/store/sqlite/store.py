@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,7 +29,17 @@ from ..schema import statements
 from ..store import Store
 from ..write_queue import QueuedWrites, StoreLostError
 from ..writes import Statement, group_statements
-from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, transaction
+from .file import (
+    Identity,
+    StoreDamagedError,
+    copied,
+    file_marked_in_use,
+    identity,
+    is_damage,
+    moved_aside,
+    open_file,
+    transaction,
+)
 from .scratch_folder import ScratchFolder
 
 logger = logging.getLogger(__name__)
@@ -75,6 +85,9 @@ class SqliteStore(Store):
             threads.end()
         if self.closed:
             self._let_go()
+
+    def marked_in_use(self) -> AbstractContextManager[bool]:
+        return file_marked_in_use(self._path)
 
     # ── reads, each with a connection of its own, and changes that are awaited ──────────────────────────
 
