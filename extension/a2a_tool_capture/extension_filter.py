@@ -59,7 +59,8 @@ _DEFAULTS = ("name", "description", "filename", "mediaType")
 """Members that are an empty text only where a serializer writes what is not set."""
 
 _GONE: Any = object()
-_TOO_DEEP = f"it nests deeper than {WALKED} levels"
+_LOOKED_AT = frozenset({dict, list, float})
+"""Types of values in which something may be named, or which may be rounded."""
 _TASK_IDS = ("id", "taskId", "task_id")
 _UPDATES = ("artifactUpdate", "artifact_update")
 _ESCAPE = b"\\u00"
@@ -121,42 +122,40 @@ class ExtensionFilter:
 
         `kept`: it belongs to a task whose calls stay. `name`: of the member that has it.
         """
-        if isinstance(value, dict):
-            return self._object(value, kept, WALKED)
-        return self._list(value, kept, name, WALKED) if isinstance(value, list) else value
+        return self._shown(value, kept, name, WALKED) if type(value) in _LOOKED_AT else value
 
-    def _object(self, value: dict[str, Any], kept: bool, depth: int) -> dict[str, Any]:
+    def _shown(self, value: Any, kept: bool, name: str, depth: int) -> Any:
+        """`value`, for a value of one of the types `_LOOKED_AT`, down to `depth` levels."""
+        if type(value) is float:
+            self.may_be_rounded = self.may_be_rounded or abs(value) >= 2**63
+            return value
         if not depth:
-            raise ValueError(_TOO_DEEP)
+            raise ValueError(f"it nests deeper than {WALKED} levels")
+        if type(value) is list:
+            return self._list(value, kept, name, depth - 1)
         if self._keep_task is not None:
             kept = self.keeps(value, kept=kept)
         shown: dict[str, Any] | None = None
-        for name, item in value.items():
+        for key, item in value.items():
             kind, left = type(item), item
-            if name.startswith(BASE_URI) and is_capture_uri(name):
+            if key.startswith(BASE_URI) and is_capture_uri(key):
                 if kept:
                     continue
                 self.calls += kind is list and bool(item)
                 left = _GONE
-            elif kind is dict:
-                left = self._object(item, kept, depth - 1)
-            elif kind is list:
-                left = self._list(item, kept, name, depth - 1)
-            elif kind is float:
-                self._look_at(item)
+            elif kind in _LOOKED_AT:
+                left = self._shown(item, kept, key, depth - 1)
             if left is item:
                 continue
             shown = dict(value) if shown is None else shown
-            is_empty = left is _GONE or (not left and name in _LEFT_OUT)
+            is_empty = left is _GONE or (not left and key in _LEFT_OUT)
             if is_empty and not (kind is list and left == [] and _prints_defaults(value, item)):
-                del shown[name]
+                del shown[key]
             else:
-                shown[name] = left
+                shown[key] = left
         return value if shown is None else shown
 
-    def _list(self, items: list[Any], kept: bool, name: str, depth: int) -> list[Any]:
-        if not depth:
-            raise ValueError(_TOO_DEEP)
+    def _list(self, items: list[Any], kept: bool, name: str, below: int) -> list[Any]:
         shown: list[Any] = []
         own: list[Any] = []
         same = True
@@ -164,13 +163,8 @@ class ExtensionFilter:
             if name == EXTENSIONS and not kept and is_capture_uri(item):
                 same = False
                 continue
-            before, kind, left = self.calls, type(item), item
-            if kind is dict:
-                left = self._object(item, kept, depth - 1)
-            elif kind is list:
-                left = self._list(item, kept, "", depth - 1)
-            elif kind is float:
-                self._look_at(item)
+            before = self.calls
+            left = self._shown(item, kept, "", below) if type(item) in _LOOKED_AT else item
             same = same and left is item
             if self.calls > before and name in ENTRY_LISTS and holds_nothing(left):
                 own.append(left)
@@ -181,9 +175,6 @@ class ExtensionFilter:
         if name == "artifacts":
             self._withheld.update(map(artifact_id, own))
         return items if same else shown
-
-    def _look_at(self, number: float) -> None:
-        self.may_be_rounded = self.may_be_rounded or abs(number) >= 2**63
 
     def keeps(self, value: dict[str, Any], *, kept: bool) -> bool:
         """Whether the calls in an object stay: the id of its task decides. An envelope's id is of no task."""
