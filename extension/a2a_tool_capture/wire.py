@@ -161,15 +161,11 @@ def answer_in_history(task: Mapping[str, Any]) -> str:
 
     "" without any. Entries of unknown kinds are skipped, as the protocol demands.
     """
-    if "timeline" not in task:
-        history = task.get("history")
-        for message in reversed(history) if isinstance(history, list) else ():
-            if isinstance(message, dict) and message.get("role") in ("ROLE_USER", "user"):
-                break
-            if text := parts_text(message):
-                return text
-        return ""
-    for entry in reversed(timeline_of(task)):
+    history = task.get("history")
+    entries = timeline_of(task)
+    if "timeline" not in task and isinstance(history, list):
+        entries = [{"message": message} for message in history]
+    for entry in reversed(entries):
         status, message = entry.get("status"), entry.get("message")
         if is_from_user(message):
             break
