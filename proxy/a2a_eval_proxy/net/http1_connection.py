@@ -239,11 +239,11 @@ class Http1Exchange(ClientExchange):
 
     async def read(self) -> bytes:
         connection, parser = self._connection, self._parser
-        if parser.expects_continue:
-            parser.expects_continue = False
-            if not connection.closed:
-                connection.transport.write(_CONTINUE)
         while not (self.gone or self.complete):
+            if parser.expects_continue:
+                parser.expects_continue = False
+                if not connection.closed:
+                    connection.transport.write(_CONTINUE)
             if not self.ended and (parser.body or parser.complete):
                 body, self.ended = parser.take(), parser.complete
                 if connection.held:

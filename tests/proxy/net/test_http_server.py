@@ -120,6 +120,32 @@ async def test_an_expectation_is_met_before_the_response() -> None:
     await server.stop()
 
 
+async def test_who_has_its_response_does_not_have_the_next_request_go_on() -> None:
+    second_came, first_has_read = asyncio.Event(), asyncio.Event()
+
+    async def early(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/second":
+            second_came.set()
+            await first_has_read.wait()
+        await hello(scope, receive, send)
+        if scope["path"] == "/first":
+            await second_came.wait()
+            assert await receive() == {"type": "http.disconnect"}
+            first_has_read.set()
+
+    server = HttpServer(early, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(b"POST /first HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+    writer.write(b"POST /second HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+    async with asyncio.timeout(PATIENCE_S):
+        for _ in range(2):
+            assert (await reader.readuntil(b"\r\n")) == b"HTTP/1.1 200 OK\r\n"
+            assert (await reader.readuntil(b"0\r\n\r\n")).endswith(b"hello\r\n0\r\n\r\n")
+    writer.close()
+    await server.stop()
+
+
 async def test_small_writes_are_not_held_back() -> None:
     """asyncio turns Nagle's algorithm off only where the listener says TCP; else every answer takes 40 ms more."""
     server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
