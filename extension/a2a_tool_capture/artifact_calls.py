@@ -186,11 +186,10 @@ def beside_calls(event: Mapping[str, Any]) -> tuple[list[Finding], bool]:
     findings: list[Finding] = []
     states_tokens = False
     pending: list[tuple[Any, _Place, bool]] = [(event, (), False)]
-    while pending:
-        holder, place, lists = pending.pop()
+    for holder, place, lists in pending:  # which grows
         if type(holder) is list:
             for number, entry in enumerate(holder):
-                if entry and type(entry) in _HOLDS:
+                if type(entry) in _HOLDS:
                     pending.append((entry, (*place, number), lists))
         elif "role" not in holder or _OF_PAST.isdisjoint(place) or not is_from_user(holder):
             lists = lists or ("extensions" in holder and _is_artifact(place) and _lists_in_vain(holder))
@@ -201,7 +200,7 @@ def beside_calls(event: Mapping[str, Any]) -> tuple[list[Finding], bool]:
                 elif value and type(value) in _HOLDS:
                     states_tokens = states_tokens or key in STATEMENTS
                     pending.append((value, (*place, key), lists))
-    return findings[::-1], states_tokens
+    return findings, states_tokens
 
 
 def _lists_in_vain(artifact: Mapping[str, Any]) -> bool:
