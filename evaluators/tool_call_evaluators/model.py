@@ -260,9 +260,18 @@ class EvalResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""
-        out: dict[str, Any] = dict(zip(_STATED, _stated(self), strict=True))
-        out["details"], out["status"], out["scale"] = dict(self.details), str(self.status), list(self.scale)
-        return out
+        return {
+            "evaluator": self.evaluator,
+            "score": self.score,
+            "passed": self.passed,
+            "threshold": self.threshold,
+            "reason": self.reason,
+            "details": dict(self.details),
+            "status": str(self.status),
+            "label": self.label,
+            "scale": list(self.scale),
+            "version": self.version,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvalResult:
@@ -274,7 +283,6 @@ class EvalResult:
 
 
 _STATED = tuple(item.name for item in fields(EvalResult))
-_stated = operator.attrgetter(*_STATED)
 
 
 class CallsUnseenError(Exception):

@@ -25,13 +25,15 @@ logger = logging.getLogger(__name__)
 NOT_MOVED: Mapping[str, str] = MappingProxyType({})
 
 
-def conversation_of(turn: Turn, cases: CaseBook, scorer: Scorer, *, ended: bool = False) -> ConversationKey | None:
+def conversation_of(
+    turn: Turn, cases: CaseBook, scorer: Scorer | None, *, ended: bool = False
+) -> ConversationKey | None:
     """The conversation of a turn; None for one without evaluators for conversations, or whose end is not known.
 
     That is one without a case, unless it has `ended`, and a turn without a conversation id if its case has several:
     the turn of a case with one is a conversation of its own, whose id is that of the turn.
     """
-    if not scorer.evaluators(turn.case_id).conversation:
+    if scorer is None or not scorer.evaluators(turn.case_id).conversation:
         return None
     case = cases.case(turn.case_id or "")
     if turn.conversation_id:

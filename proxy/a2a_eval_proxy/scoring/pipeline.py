@@ -218,7 +218,7 @@ class Pipeline:
 
         Returns whether what is known of its calls changes. If it does not, findings are added, and its results stay."""
         turn = Turn.from_dict(dict(item))
-        known, left = turn.visibility, self._conversation(turn, ended=True)
+        known, left = turn.visibility, conversation_of(turn, self._cases, self._scorer, ended=True)
         captured = self._evidence.remembered(turn.turn_id)
         for one in (turn, captured) if captured is not None else (turn,):
             one.case_id = case_id or one.case_id
@@ -480,11 +480,9 @@ class Pipeline:
             counted = _codes(found for found in before if work.again or found.code != NO_CAPTURE)
             metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results, self._agent_name)
-        work.conversations = [*work.conversations, self._conversation(turn, ended=work.merged)]
+        own = conversation_of(turn, self._cases, self._scorer, ended=work.merged)
+        work.conversations = [*work.conversations, own]
         return turn, results, work.again
-
-    def _conversation(self, turn: Turn, *, ended: bool) -> ConversationKey | None:
-        return None if self._scorer is None else conversation_of(turn, self._cases, self._scorer, ended=ended)
 
     def _done(self, works: Sequence[Work]) -> None:
         """The store has the results of these turns."""
