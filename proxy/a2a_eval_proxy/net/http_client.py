@@ -78,10 +78,8 @@ class HttpClient:
         self._connect_timeout_s = connect_timeout_s
         self._response_timeout_s = response_timeout_s
         self._max_header_bytes = max_header_bytes
-        self._places = max_connections
-        """Free ones, for requests: as many as there may be connections, since one is made where none is idle."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        """For a place."""
+        self._places = asyncio.Semaphore(max_connections)
+        """For requests: as many as there may be connections, since one is made where none is idle."""
         self._idle: deque[Connection] = deque()
         self._wary_until = 0.0
         self._closed = False
@@ -111,15 +109,12 @@ class HttpClient:
         may_repeat = head.startswith(_SAFE) and isinstance(body, bytes)
         is_repeated = False
         while True:
-            if self._places:
-                self._places -= 1
-            else:
-                await self._place()
+            await self._places.acquire()
             try:
                 reusable = None if is_repeated else self._reusable(may_repeat=may_repeat)
                 connection = reusable or await self._connect()
             except BaseException:
-                self._give_back()
+                self._places.release()
                 raise
             timeout_s = None if waits else self._response_timeout_s
             exchange = HttpExchange(connection, head, timeout_s, self._max_header_bytes, self._release)
@@ -149,26 +144,6 @@ class HttpClient:
 
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _place(self) -> None:
-        """Wait for a place, which `_give_back` passes on."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if waiter.done() and not waiter.cancelled():
-                self._give_back()
-            raise
-
-    def _give_back(self) -> None:
-        """Give a place back: who waits longest has it now."""
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self._places += 1
-
     def _reusable(self, *, may_repeat: bool) -> Connection | None:
         now = time.monotonic()  # the event loop's own clock may not advance while it works
         wary = now < self._wary_until and not may_repeat
@@ -192,7 +167,7 @@ class HttpClient:
 
     def _release(self, connection: Connection, is_reusable: bool) -> None:
         """An exchange has ended: another one can have its connection, or its place."""
-        self._give_back()
+        self._places.release()
         if not is_reusable or self._closed or len(self._idle) >= _MAX_IDLE:
             connection.abort()
             return
