@@ -32,7 +32,6 @@ from .spec import (
 from .token_usage import STATEMENTS
 from .wire import is_from_user
 
-_ABSENT: Any = object()
 _FURTHER = frozenset({ARGUMENTS_JSON, DEFAULT_ARGUMENTS, STARTED_AT})
 UNKNOWN_VERSION = "unknown_version"
 """The finding of calls of another version of the extension. An agent in migration has the same under a known one."""
@@ -126,9 +125,9 @@ def read_tool_calls(
     if NOT_RECORDED_KEY in metadata:
         findings.append(not_recorded(metadata, where))
     for version in versions:
-        entries = metadata.get(version.metadata_key, _ABSENT)
-        if entries is _ABSENT:
+        if version.metadata_key not in metadata:
             continue
+        entries = metadata[version.metadata_key]
         if not isinstance(entries, list):
             message = f"tool calls are {_kind(entries)}, expected a list; they were ignored"
             findings.append(Finding("calls_not_a_list", message, where=where))

@@ -211,13 +211,12 @@ class ExtensionFilter:
 def _prints_defaults(holder: dict[str, Any], items: list[Any]) -> bool:
     """Whether the serializer of `items`, a member of this holder, writes what is not set, too, as an agent does that
     answers one who never asked."""
-    pending: list[Any] = [holder, *items]
-    while pending:
-        entry = pending.pop()
+    entries: list[Any] = [holder, *items]
+    for entry in entries:  # which grow
         if isinstance(entry, dict):
             if "" in map(entry.get, _DEFAULTS):
                 return True
-            pending += parts if isinstance(parts := entry.get("parts"), list) else ()
+            entries += parts if isinstance(parts := entry.get("parts"), list) else ()
     return False
 
 

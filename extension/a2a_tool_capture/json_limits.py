@@ -91,6 +91,4 @@ def has_too_many_values(text: bytes | str, most: int | None = None) -> bool:
 
 
 def _marks(text: bytes | str) -> int:
-    if isinstance(text, bytes):
-        return text.count(b",") + text.count(b"[") + text.count(b"{")
-    return text.count(",") + text.count("[") + text.count("{")
+    return sum(map(text.count, b",[{")) if isinstance(text, bytes) else sum(map(text.count, ",[{"))

@@ -14,7 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
+from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, listed_uris, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
@@ -614,9 +614,8 @@ class TaskMerger:
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
         listed = self._listed.get(artifact_id, frozenset())
-        extensions = artifact.get("extensions")
-        if extensions and isinstance(extensions, list):
-            self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
+        if "extensions" in artifact:
+            self._listed[artifact_id] = listed = listed | (listed_uris(artifact) & _KNOWN_URIS)
         if "metadata" not in artifact:
             return []
         seen = self._seen_before or SeenCalls(self._now)
