@@ -209,7 +209,7 @@ def _activation(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
         return []
     added = []
     for name, values in wanted:
-        uris = requested_uris(values)
+        uris = requested_uris(values) if values else []
         if URI not in uris:
             added.append((name, ",".join([*uris, URI]).encode("latin-1")))
     return added

@@ -159,9 +159,14 @@ class HttpRelay:
         client.exchange.watch()
         complete = False
         try:
-            body = await self._body_for_agent(beginning, is_read=is_read)
-            if body is None:
+            body: bytes | AsyncIterator[bytes]
+            if client.exchange.ended:
+                body = await self._read_request(beginning)
+            elif is_read and self._context.settings.push_mode != "pass":
+                await self._refuse_unread(len(beginning))
                 return
+            else:
+                body = self._unread_request(beginning, is_read=is_read)
             self._head = head = request_head(
                 client.method.encode(),
                 upstream.target(client.scope["raw_path"], client.scope["query_string"]),
@@ -206,34 +211,18 @@ class HttpRelay:
             held = client.held.take(len(chunks[-1]))
         return b"".join(chunks)
 
-    async def _body_for_agent(self, body: bytes, *, is_read: bool) -> bytes | AsyncIterator[bytes] | None:
-        """What goes to the agent, of a request whose body begins so; None for one that is refused. Raises
-        RefusedWebhookError."""
-        client = self._client
-        if client.exchange.ended:
-            client.body = body
-            await self._read_request()
-            return client.body if self._webhooks is None else self._webhooks.body
-        if is_read and self._context.settings.push_mode != "pass":
-            await self._refuse_unread(len(body))
-            return None
-        client.held.drop()
-        client.body, self._is_cut = body[:SMALL_BYTES], True
-        too_large = ParsedRequest(None, asks=False, is_too_large=True)
-        self._exchange.take_request(too_large if is_read else parsed_request(client.rest, b""))
-        return self._upload(body)
-
-    async def _read_request(self) -> None:
-        """Read the request, whose body is whole, decide whether the proxy asks for the extension in it, and relay its
-        webhooks, or refuse them. Raises RefusedWebhookError."""
+    async def _read_request(self, body: bytes) -> bytes:
+        """Read the request, whose whole body this is, decide whether the proxy asks for the extension in it, and relay
+        its webhooks, or refuse them. Returns the body for the agent. Raises RefusedWebhookError."""
         client, context, exchange = self._client, self._context, self._exchange
-        client.held.add(len(client.body) - client.held.size)
-        content: bytes | None = client.body
+        client.body = body
+        client.held.add(len(body) - client.held.size)
+        content: bytes | None = body
         if client.head.content_encoding:
-            content = await exchange.decoded(client.body, client.head.content_encoding, client.held)
+            content = await exchange.decoded(body, client.head.content_encoding, client.held)
         found, places, unclear = await client.held.parse(len(content or b""), self._read, content)
-        if client.held.size > len(client.body):
-            client.held.give_back(client.held.size - len(client.body))
+        if client.held.size > len(body):
+            client.held.give_back(client.held.size - len(body))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
         request, push = exchange.request, context.push
         check_webhooks(context.settings.push_mode, request, sets=bool(places), unclear=unclear)
@@ -242,6 +231,16 @@ class HttpRelay:
             await self._webhooks.prepare(exchange)
         # A range may be part of the tool calls, without the key that names them.
         exchange.asked = not client.head.has_range and context.negotiation.asks(request)
+        return body if self._webhooks is None else self._webhooks.body
+
+    def _unread_request(self, beginning: bytes, *, is_read: bool) -> AsyncIterator[bytes]:
+        """The body of a request that passes unread. `is_read`: it would be read, were it not too large."""
+        client = self._client
+        client.held.drop()
+        client.body, self._is_cut = beginning[:SMALL_BYTES], True
+        too_large = ParsedRequest(None, is_too_large=True)
+        self._exchange.take_request(too_large if is_read else parsed_request(client.rest, b""))
+        return self._upload(beginning)
 
     def _read(self, content: bytes | None) -> tuple[ParsedRequest, list[WebhookPlace], str]:
         """What the body holds, which is `content` without its coding, where it sets webhooks, and why that is
