@@ -36,7 +36,7 @@ from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
 from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers
-from .relay.wire_log import WireExchange
+from .relay.wire_log import WireRecord
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings, judge_budget
 from .scoring.pipeline import QUEUE_BYTES, Pipeline
@@ -371,7 +371,7 @@ class RunningProxy(Control):
 
     def wire(
         self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
-    ) -> list[WireExchange]:
+    ) -> list[WireRecord]:
         line = self.lines.get(agent_name)
         return [] if line is None else line.relay.wire(turn_id, tasks, began, ended)
 

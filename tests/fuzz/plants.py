@@ -155,7 +155,7 @@ PLANTS = {
         (
             Edit(
                 "relay.wire_log",
-                "        self._exchanges: deque[WireExchange] = deque()\n",
+                "        self._exchanges: deque[WireRecord] = deque()\n",
                 "        self._exchanges = WireLog.planted = getattr(WireLog, 'planted', deque())\n",
             ),
         ),

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.options import did_you_mean
 
-from ..relay.wire_log import WireExchange
+from ..relay.wire_log import WireRecord
 from ..runs.run_result import JudgedBy
 from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
@@ -139,7 +139,7 @@ class Control:
 
     def wire(
         self, agent_name: str, turn_id: str, tasks: Sequence[str], began: float, ended: float | None
-    ) -> list[WireExchange]:
+    ) -> list[WireRecord]:
         """The exchanges of a turn that are in memory; see `relay.wire_log.WireLog.of_turn`."""
         return []
 

@@ -22,7 +22,7 @@ from ..privacy.policy import Privacy
 from ..privacy.redactor import Redactor, detector_rule
 from ..protocol.content_coding import codings, decoded_whole
 from ..protocol.sse import event_data, with_data
-from ..relay.wire_log import MAX_EXCHANGE_BYTES, WireExchange
+from ..relay.wire_log import MAX_EXCHANGE_BYTES, WireRecord
 from ..store.base import TurnJson
 from ..telemetry.logs import SHOWN_HEADERS, without_secrets
 from .api_operation import ApiOperation, Given
@@ -38,7 +38,7 @@ _FILES = frozenset({"raw", "bytes"})
 _PIECES = _FILES | {"text"}  # in an event, a text may be a piece: what a rule would find may continue in the next event
 
 
-def shown_wire(privacy: Privacy, turn_id: str, exchanges: Sequence[WireExchange]) -> dict[str, Any]:
+def shown_wire(privacy: Privacy, turn_id: str, exchanges: Sequence[WireRecord]) -> dict[str, Any]:
     """The exchanges of a turn, in the order in which they began, at least one; offsets are seconds since the first."""
     began = exchanges[0].started_at
     return {
@@ -49,7 +49,7 @@ def shown_wire(privacy: Privacy, turn_id: str, exchanges: Sequence[WireExchange]
     }
 
 
-def _exchange(privacy: Privacy, one: WireExchange, began: float) -> dict[str, Any]:
+def _exchange(privacy: Privacy, one: WireRecord, began: float) -> dict[str, Any]:
     method, target, headers = one.request
     return {
         "offset_s": round(one.started_at - began, 6),
@@ -72,7 +72,7 @@ def shown_target(privacy: Privacy, target: str) -> str:
     return privacy.text(without_secrets(target))
 
 
-def _response(privacy: Privacy, one: WireExchange, began: float) -> dict[str, Any]:
+def _response(privacy: Privacy, one: WireRecord, began: float) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "offset_s": round(one.response_at - began, 6),
         "status": one.status,
@@ -223,7 +223,7 @@ async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     return timeline(turn, exchanges)
 
 
-def _exchanges(control: Control, turn_id: str, turn: TurnJson | None, agent_name: str | None) -> list[WireExchange]:
+def _exchanges(control: Control, turn_id: str, turn: TurnJson | None, agent_name: str | None) -> list[WireRecord]:
     """The exchanges in the order in which they began."""
     tasks = [turn["task_id"]] if turn is not None and turn["task_id"] else []
     began = epoch_seconds(turn["started_at"]) if turn is not None else 0.0

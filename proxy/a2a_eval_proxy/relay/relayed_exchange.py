@@ -20,7 +20,7 @@ from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, ParsedRequest, rpc_method
 from .opted_in_tasks import OptedInTasks
-from .wire_log import WireExchange, WireLog
+from .wire_log import WireLog, WireRecord
 
 Ts = TypeVarTuple("Ts")
 
@@ -56,7 +56,7 @@ class RelayedExchange:
         self.max_bytes = max_bytes
         self._capture = Exchange(book, facts)
         self._log = log
-        self._wire: WireExchange | None = None
+        self._wire: WireRecord | None = None
         """Set once the request is known to concern turns, if the log keeps it."""
         self._has_failed = False
         """Whether capture, or the log, has."""

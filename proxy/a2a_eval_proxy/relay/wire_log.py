@@ -27,9 +27,9 @@ Part = tuple[float, bytes]
 """When bytes arrived, in seconds since the epoch, and the bytes."""
 
 
-class WireExchange:
-    """One exchange with the agent, or one notification with the answer that the agent got. Its log counts what it
-    keeps; nothing is kept any more once `forgotten`."""
+class WireRecord:
+    """What is kept of one exchange with the agent, or of one notification and the answer that the agent got. Its log
+    counts it; nothing is kept any more once `forgotten`."""
 
     # Defaults are of the class: most exchanges set few of them, and each assignment takes time on the byte path.
     body = b""
@@ -117,14 +117,14 @@ class WireLog:
         self.limit = limit
         self.total = 0
         self._max_age_s = max_age_s
-        self._exchanges: deque[WireExchange] = deque()
+        self._exchanges: deque[WireRecord] = deque()
         self._admissible = float(MAX_AT_ONCE)
         self._counted_at = 0.0
 
-    def __iter__(self) -> Iterator[WireExchange]:
+    def __iter__(self) -> Iterator[WireRecord]:
         return iter(self._exchanges)
 
-    def begin(self, now: float, head: bytes | None, body: bytes, *, is_cut: bool = False) -> WireExchange | None:
+    def begin(self, now: float, head: bytes | None, body: bytes, *, is_cut: bool = False) -> WireRecord | None:
         """Keep an exchange that begins `now` (seconds, of any clock), and what follows: None if many others began
         lately. `is_cut`: `body` is only the beginning of the request's."""
         elapsed = max(0.0, now - self._counted_at)
@@ -133,14 +133,14 @@ class WireLog:
         if self._admissible < 1.0:
             return None
         self._admissible -= 1.0
-        exchange = WireExchange(self, now, head)
+        exchange = WireRecord(self, now, head)
         exchange.body = body[: MAX_EXCHANGE_BYTES // 2]
         exchange.body_is_cut = is_cut or len(exchange.body) < len(body)
         self._exchanges.append(exchange)
         self.grow(exchange, _EXCHANGE_BYTES + len(exchange.body))
         return exchange
 
-    def grow(self, exchange: WireExchange, more: int) -> None:
+    def grow(self, exchange: WireRecord, more: int) -> None:
         """`exchange` has `more` bytes: forget the oldest exchanges where that is too much."""
         exchange.size += more
         self.total += more
@@ -157,7 +157,7 @@ class WireLog:
         self.total -= oldest.size
         oldest.forget()
 
-    def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireExchange]:
+    def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireRecord]:
         """The exchanges of a turn: the one that opened it, and those about its tasks while it was open.
 
         `tasks` are added to the tasks in the response to its message. Times are seconds since the epoch, `ended` is

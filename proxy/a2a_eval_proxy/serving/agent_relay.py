@@ -32,7 +32,7 @@ from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
-from ..relay.wire_log import MAX_AGE_S, WireExchange, WireLog
+from ..relay.wire_log import MAX_AGE_S, WireLog, WireRecord
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
 from .refusals import BelowPath, HttpRefusal
@@ -140,7 +140,7 @@ class AgentRelay:
         shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
         return {"name": self.agent.name, "url": url, "card": shown}
 
-    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[WireExchange]:
+    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[WireRecord]:
         """See `WireLog.of_turn`; none where rules cannot be applied to them."""
         return [] if self._wire_log is None else self._wire_log.of_turn(turn_id, tasks, began, ended)
 

@@ -17,7 +17,7 @@ from a2a_eval_proxy.capture.exchange import Exchange
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_eval_proxy.relay import wire_log
-from a2a_eval_proxy.relay.wire_log import WireExchange, WireLog
+from a2a_eval_proxy.relay.wire_log import WireLog, WireRecord
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.serving.task_log import TaskLog
 from a2a_eval_proxy.store.observations import ObservationTable
@@ -119,7 +119,7 @@ ENTRIES: list[tuple[type, str]] = [
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("begin", "grow")),
-    *((WireExchange, name) for name in ("answered", "part", "end")),
+    *((WireRecord, name) for name in ("answered", "part", "end")),
 ]
 
 

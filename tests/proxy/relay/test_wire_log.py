@@ -6,7 +6,7 @@ from a2a_eval_proxy.admin.wire_api import shown_wire
 from a2a_eval_proxy.memory import MIB
 from a2a_eval_proxy.net.http1_messages import request_head
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY
-from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireExchange, WireLog
+from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_AT_ONCE, MAX_EXCHANGE_BYTES, MAX_PER_S, WireLog, WireRecord
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ FIELDS = [(b"authorization", b"Bearer s3cret"), (b"traceparent", b"00-1")]
 HEAD = request_head(b"POST", b"/x?api_key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA", FIELDS)
 
 
-def exchange(log: WireLog, turn_id: str = "", body: bytes = b"", *, at: float = 0.0, tasks: str = "") -> WireExchange:
+def exchange(log: WireLog, turn_id: str = "", body: bytes = b"", *, at: float = 0.0, tasks: str = "") -> WireRecord:
     one = log.begin(at, HEAD, body)
     assert one is not None
     one.turn_id, one.task_ids = turn_id, list(tasks)
@@ -33,7 +33,7 @@ def ids(log: WireLog, turn_id: str, *tasks: str, began: float = 0.0, ended: floa
 )
 def test_the_log_is_bounded_and_counts_what_it_holds(steps: list[tuple[int, str, int]]) -> None:
     log = WireLog(60_000)
-    made: dict[int, WireExchange] = {}
+    made: dict[int, WireRecord] = {}
     for key, what, size in steps:
         if what == "body" or key not in made:
             made[key] = exchange(log, f"t{key}", bytes(size))
