@@ -113,6 +113,12 @@ def test_a_client_of_another_version_is_left_alone(name: str) -> None:
 # ── trace context ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("sent", [[], [("traceparent", "")], [("traceparent", "junk"), ("tracestate", "a=1")]])
+def test_a_trace_that_the_proxy_starts_takes_the_place_of_one_that_is_not_valid(sent: list[tuple[str, str]]) -> None:
+    headers = for_agent(read(*sent, ("accept", "*/*")), f"00-{TRACE}-{SPAN}-01", "b=2", asks=False)
+    assert shown(headers) == [("accept", "*/*"), ("traceparent", f"00-{TRACE}-{SPAN}-01"), ("tracestate", "b=2")]
+
+
 @pytest.mark.parametrize("value", [f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-more"])
 def test_a_valid_traceparent(value: str) -> None:
     assert read(("traceparent", value)).trace_context == (TRACE, SPAN)
