@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .canonical import with_whole_numbers
 from .extension_filter import METADATA
-from .json_limits import too_deep
+from .json_limits import READ, too_deep
 from .json_values import read_exact_json, read_json
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import (
@@ -267,7 +267,7 @@ def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], se
         problem = "'arguments' is a string that holds no JSON object, expected an object"
     elif arguments is not None and not isinstance(arguments, dict):
         problem = f"'arguments' is {_kind(arguments)}, expected an object"
-    elif any(map(too_deep, values.values())):
+    elif too_deep(values, READ + 1):
         problem = f"'{next(key for key, value in values.items() if too_deep(value))}' nests too deeply"
     if problem is not None:
         found("malformed_entry", f"skipped: {problem}", Severity.WARNING)

@@ -35,18 +35,16 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 def too_deep(value: Any, limit: int = READ) -> bool:
     """Whether lists and objects in `value` nest deeper than `limit`. Not recursive."""
-    if type(value) in _LEAVES:
-        return False
     level = [value]
     for _ in range(limit):
+        if _LEAVES.issuperset(map(type, level)):
+            return False
         inner: list[Any] = []
         for item in level:
             if isinstance(item, dict):
                 inner += item.values()
             elif isinstance(item, list):
                 inner += item
-        if _LEAVES.issuperset(map(type, inner)):
-            return False
         level = inner
     return any(isinstance(item, dict | list) for item in level)
 

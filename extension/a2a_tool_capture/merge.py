@@ -14,7 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, listed_uris, read_tool_calls
+from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
 from .dialects import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
@@ -613,9 +613,9 @@ class TaskMerger:
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
-        listed = self._listed.get(artifact_id, frozenset())
-        if "extensions" in artifact:
-            self._listed[artifact_id] = listed = listed | (listed_uris(artifact) & _KNOWN_URIS)
+        listed, extensions = self._listed.get(artifact_id, frozenset()), artifact.get("extensions")
+        if isinstance(extensions, list):
+            self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
         if "metadata" not in artifact:
             return []
         seen = self._seen_before or SeenCalls(self._now)
