@@ -345,16 +345,15 @@ class RunningProxy(Control):
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
+        unfolded = 0
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*(line.settled() for line in self.lines.values()))
                 await self.live_runs.drained()
         except TimeoutError:
-            pass  # the returned numbers show it
-        return {
-            "pending": self.queue_depth + sum(line.capture.answered for line in self.lines.values()),
-            "open": self.open_turns,
-        }
+            unfolded = sum(line.capture.behind for line in self.lines.values())
+        answered = sum(line.capture.answered for line in self.lines.values())
+        return {"pending": self.queue_depth + answered + unfolded, "open": self.open_turns}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""

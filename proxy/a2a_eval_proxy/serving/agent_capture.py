@@ -104,6 +104,11 @@ class AgentCapture:
         """Number of open turns that have their answer."""
         return self.book.answered + self._log.answered
 
+    @property
+    def behind(self) -> int:
+        """Number of tasks of which something was observed that is not folded yet: a turn may have its answer."""
+        return self._log.behind
+
     def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the latest open turns, at most `most`, or of the one with this id, as far as they are known."""
         logged = [turn for turn in self._log.open_turns if turn_id in (None, turn.turn_id)]

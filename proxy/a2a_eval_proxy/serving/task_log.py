@@ -190,6 +190,11 @@ class TaskLog:
         """Number of open tasks whose turn has its answer."""
         return sum(task.answered for task in self._open.values())
 
+    @property
+    def behind(self) -> int:
+        """Number of tasks of which something was observed that is not folded yet."""
+        return len({*map(self._key, self._unsent), *self._news})
+
     def is_behind(self, conversation_id: str) -> bool:
         """Whether something was observed of this conversation that is not folded yet."""
         task_id = self._tasks.get(conversation_id)

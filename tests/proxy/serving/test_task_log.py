@@ -264,8 +264,9 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         assert (await say(proxy, "ask", task))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         await asked.wait()
         assert len(await proxy.turns()) == 1
+        assert (await proxy.flush(0))["pending"] == 1
         go_on.set()
-        await proxy.flush(PATIENCE_S)
+        assert (await proxy.flush(PATIENCE_S))["pending"] == 0
         assert told(await proxy.turns()) == THREE_TURNS[:2]
 
 
