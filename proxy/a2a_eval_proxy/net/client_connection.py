@@ -57,7 +57,8 @@ class ClientConnection(asyncio.Protocol):
         self.read_paused = False
         self.write_paused = False
         self.transport: asyncio.Transport
-        self._writable: asyncio.Event | None = None
+        self._writable = asyncio.Event()
+        """Of use while `write_paused`."""
         self._unsent = 0
         self._unsent_since = 0.0
         self.held = 0
@@ -237,18 +238,16 @@ class ClientConnection(asyncio.Protocol):
         self.resume_writing()
 
     async def drain(self) -> None:
-        """Wait until the client has read enough."""
-        if self._writable is not None:
-            await self._writable.wait()
+        """Wait until the client has read enough; while `write_paused`."""
+        await self._writable.wait()
 
     def pause_writing(self) -> None:
         self.write_paused = True
-        self._writable = asyncio.Event()
+        self._writable.clear()
 
     def resume_writing(self) -> None:
         self.write_paused = False
-        if self._writable is not None:
-            self._writable.set()
+        self._writable.set()
         if self._discards and self._all_sent_at is None and not self.transport.is_closing():
             self._all_is_sent()
 

@@ -132,8 +132,7 @@ class Http1Connection(ClientConnection):
 
     def response_complete(self) -> None:
         """The whole response to the current request is written."""
-        exchange = self._exchange
-        if self.closed or exchange is None:
+        if self.closed:
             return
         if not self._parser.keep_alive:
             self.close()

@@ -193,7 +193,6 @@ class RequestParser:
                 self.expects_continue = True
         if hosts > 1:  # RFC 9112, section 3.2
             raise _bad_request("The request has more than one Host.")
-        target = target_of(self._url)
         if absolute := _ABSOLUTE.match(self._url):  # its authority is the host: RFC 9112, section 3.2.2
             self._headers = [(b"host", absolute[1]), *(item for item in self._headers if item[0] != b"host")]
         if version == "1.0":  # no 100 Continue: RFC 9110, section 10.1.1
@@ -203,7 +202,7 @@ class RequestParser:
             "http_version": version,
             "headers": self._headers,
             "method": http.get_method().decode("ascii"),
-            **target,
+            **target_of(self._url),
         }
 
     # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
