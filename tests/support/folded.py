@@ -71,7 +71,7 @@ class Folded:
         turns = [*self.book.open_turns, *itertools.chain.from_iterable(self._open_in_log.values())]
         return list({turn.turn_id: turn for turn in turns if turn.turn_id not in self._turns}.values())
 
-    def _observe(self, task_id: str, observation: Observation, size: int) -> None:
+    def _observe(self, task_id: str, observation: Observation) -> None:
         self.log.setdefault(task_id, []).extend(decoded(f"[{encoded(observation)}]"))
 
     def _keep(self, turn: Turn) -> None:

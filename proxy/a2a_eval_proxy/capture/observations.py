@@ -1,7 +1,7 @@
 """What exchanges show of a task, as values that outlive the process: a task is folded from them.
 
 An observation is a JSON object with `kind`, `exchange` (its id, which begins with that of its proxy), `at` (seconds),
-and what the kind needs:
+`size` (bytes of memory that it takes at most; none for 0), and what the kind needs:
 
 - `sent`: `turn`, `returns_at_once`, `if_generation`: a message was sent;
 - `event`: `event` (v1.0), `live`, `notified`;

@@ -44,8 +44,8 @@ class OwnTask:
     fold: TaskFold
     turn: Turn
     began_at: float
-    held: list[tuple[Observation, int]] = field(default_factory=list)
-    """What exchanges have shown, and the memory that it takes at most."""
+    held: list[Observation] = field(default_factory=list)
+    """What exchanges have shown."""
     held_bytes: int = 0
     exchanges: dict[str, ReportedExchange] = field(default_factory=dict)
     """Those that report to it and have not ended, by id."""
@@ -71,24 +71,22 @@ class ReportedExchange:
     """Set as long as its task is folded here."""
     touched_at: float = 0.0
     shown_at: float = 0.0
-    """When the last sign of life of an exchange that `follows` was observed."""
-    follows: bool = False
-    """Whether it is observed, and its end is to be."""
+    """When its last sign of life was observed."""
 
 
 class TurnBook:
     """Takes what exchanges report. Sans-io: times are passed in, and no callback waits or raises.
 
-    `observe` receives the task of an observation, the observation, and the bytes of memory that it takes at most;
-    `on_opened` every turn at its start; `on_closed` turns that were folded here; `on_evicted` the number of turns that
-    were closed for lack of memory. `source` begins the ids of exchanges: no other process has it.
+    `observe` receives the id of a task and what is observed of it; `on_opened` every turn at its start; `on_closed`
+    turns that were folded here; `on_evicted` the number of turns that were closed for lack of memory. `source` begins
+    the ids of exchanges: no other process has it.
     """
 
     def __init__(
         self,
         rules: FoldRules,
         source: str,
-        observe: Callable[[str, Observation, int], None],
+        observe: Callable[[str, Observation], None],
         on_closed: Callable[[Turn], None],
         *,
         on_opened: Callable[[Turn], None] = lambda turn: None,
@@ -113,7 +111,7 @@ class TurnBook:
         self._known: RecentKeys[str] = RecentKeys(_MAX_KNOWN)
         """Ids of tasks that were folded here or observed: a new one has another id."""
         self._following: dict[str, ReportedExchange] = {}
-        """Exchanges that are observed, and not ended, by id."""
+        """Exchanges that are observed, and whose end is to be, by id."""
         self._answers: Recent[str, tuple[bytes, float]] = Recent(10_000)
         """The last single answer about a task, as a digest, and when it was observed: polls repeat it."""
         self.live: ChangeTracker | None = None
@@ -146,15 +144,21 @@ class TurnBook:
         """
         self._on_opened(turn)
         exchange = ReportedExchange(self._new_id(), turn.task_id, turn, touched_at=now, shown_at=now)
-        how = {"returns_at_once": returns_at_once, "if_generation": if_generation}
-        sent = {"kind": "sent", "exchange": exchange.exchange_id, "at": now, **how}
+        sent = {
+            "kind": "sent",
+            "exchange": exchange.exchange_id,
+            "at": now,
+            "size": len(turn.user_text),
+            "returns_at_once": returns_at_once,
+            "if_generation": if_generation,
+        }
         if turn.task_id:
-            self._follow(exchange)
-            self._put(exchange, {**sent, "turn": turn_to_json(turn)}, len(turn.user_text))
+            self._following[exchange.exchange_id] = exchange
+            self._put(exchange, {**sent, "turn": turn_to_json(turn)})
             return exchange
         exchange.own = own = self._own[turn.turn_id] = OwnTask(TaskFold(self.rules), turn, now)
         own.exchanges[exchange.exchange_id] = exchange
-        own.held.append((sent, 0))
+        own.held.append(sent)
         own.fold.sent(exchange.exchange_id, turn, now, returns_at_once=returns_at_once, if_generation=if_generation)
         return exchange
 
@@ -175,21 +179,28 @@ class TurnBook:
         task_id = task_id_of(event)
         exchange.task_id = exchange.task_id or task_id
         exchange.touched_at = now
-        own = exchange.own or (None if exchange.follows else self._named.get(task_id))
-        notified = exchange.notified
-        observation = {"kind": "event", "exchange": exchange.exchange_id, "at": now, "event": event}
-        observation |= {"live": live, "notified": notified}
+        exchange_id, notified = exchange.exchange_id, exchange.notified
+        own = exchange.own or (None if exchange_id in self._following else self._named.get(task_id))
+        observation = {
+            "kind": "event",
+            "exchange": exchange_id,
+            "at": now,
+            "size": size,
+            "event": event,
+            "live": live,
+            "notified": notified,
+        }
         if own is None:
             if exchange.task_id and (exchange.turn is not None or not self._is_no_news(exchange, observation)):
                 if live and not notified:
-                    self._follow(exchange)
-                self._put(exchange, observation, size)
+                    self._following[exchange_id] = exchange
+                self._put(exchange, observation)
             return task_id
-        exchange.own, own.exchanges[exchange.exchange_id] = own, exchange
-        own.held.append((observation, size))
+        exchange.own, own.exchanges[exchange_id] = own, exchange
+        own.held.append(observation)
         own.held_bytes += size
         self.held_bytes += size
-        own.fold.event(exchange.exchange_id, event, now, live=live, notified=notified)
+        own.fold.event(exchange_id, event, now, live=live, notified=notified)
         turn_id = own.turn.turn_id
         if task_id and exchange.turn is own.turn:
             if messages_in(event) > 1 or (self._named.get(task_id, own) is not own) or self._is_known(own, task_id):
@@ -215,21 +226,25 @@ class TurnBook:
     ) -> None:
         """The exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
         own, is_opener = exchange.own, exchange.turn is not None
-        why = None if problem is None else problem.to_dict()
-        findings = list(map(Finding.to_dict, exchange.findings))
-        ended = {"kind": "ended", "exchange": exchange.exchange_id, "at": now, "problem": why}
-        ended |= {"final": final, "findings": findings}
+        ended = {
+            "kind": "ended",
+            "exchange": exchange.exchange_id,
+            "at": now,
+            "problem": None if problem is None else problem.to_dict(),
+            "final": final,
+            "findings": list(map(Finding.to_dict, exchange.findings)),
+        }
         exchange.turn = None
         if own is not None:
-            own.held.append((ended, 0))
+            own.held.append(ended)
             own.fold.ended(exchange.exchange_id, now, problem=problem, final=final, findings=exchange.findings)
             del own.exchanges[exchange.exchange_id]
             if own.is_complete:
                 self._close(own)
             elif is_opener and not own.fold.is_over:
                 self._hand_over(own, own.fold.task_id)
-        elif self._following.pop(exchange.exchange_id, None) or (exchange.task_id and (findings or why)):
-            self._put(exchange, ended, 0)
+        elif self._following.pop(exchange.exchange_id, None) or (exchange.task_id and (exchange.findings or problem)):
+            self._put(exchange, ended)
         elif exchange.task_id in self._ended:
             take(self._ended[exchange.task_id].fold, ended)
 
@@ -238,11 +253,11 @@ class TurnBook:
         observation = {"kind": "finding", "exchange": "", "at": now, "finding": finding.to_dict()}
         own = self._named.get(task_id)
         if own is not None:
-            own.held.append((observation, 0))
+            own.held.append(observation)
             own.fold.found(finding)
         else:
             self._known.add(task_id)
-            self._observe(task_id, observation, 0)
+            self._observe(task_id, observation)
 
     def over(self, task_id: str) -> None:
         """The task has ended, by what was observed of it: its id may be used again."""
@@ -261,8 +276,7 @@ class TurnBook:
                 self._hand_over(own, own.fold.task_id)
         for exchange in self._following.values():
             if exchange.touched_at - exchange.shown_at > self.rules.timeout_s / 4:
-                alive = {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at}
-                self._put(exchange, alive, 0)
+                self._put(exchange, {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at})
 
     def close_all(self, now: float) -> None:
         """The proxy stops. What is known of tasks is observed; turns without a task are closed as incomplete."""
@@ -303,17 +317,13 @@ class TurnBook:
         self._answers[task_id] = digest, now
         return False
 
-    def _follow(self, exchange: ReportedExchange) -> None:
-        exchange.follows = True
-        self._following[exchange.exchange_id] = exchange
-
-    def _put(self, exchange: ReportedExchange, observation: Observation, size: int) -> None:
+    def _put(self, exchange: ReportedExchange, observation: Observation) -> None:
         task_id, exchange.shown_at = exchange.task_id, observation["at"]
         own = self._named.get(task_id) or self._ended.pop(task_id, None)
         if own is not None:  # it is not the only exchange
             self._hand_over(own, task_id)
         self._known.add(task_id)
-        self._observe(task_id, observation, size)
+        self._observe(task_id, observation)
 
     def _leave(self, own: OwnTask) -> list[ReportedExchange]:
         """It is not folded here any more; returns the exchanges that go on."""
@@ -348,17 +358,17 @@ class TurnBook:
         for exchange in self._leave(own):
             exchange.task_id = task_id
             if not exchange.notified:
-                self._follow(exchange)
+                self._following[exchange.exchange_id] = exchange
         self.held_bytes -= own.held_bytes
         other = self._named.get(task_id) or self._ended.pop(task_id, None)
         if other is not None:
             self._hand_over(other, task_id)
         self._known.add(task_id)
-        for observation, size in own.held:
+        for observation in own.held:
             if observation["kind"] == "sent":  # with the turn as it began: the fold has added to it
                 began = replace(own.turn, task_id="", findings=[], first_event_at=None, status="open")
                 observation = {**observation, "turn": turn_to_json(began)}
-            self._observe(task_id, observation, size)
+            self._observe(task_id, observation)
         own.turn.task_id = task_id
 
     def _make_room(self, now: float) -> None:

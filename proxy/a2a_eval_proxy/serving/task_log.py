@@ -155,8 +155,9 @@ class TaskLog:
 
     # ── what is observed ────────────────────────────────────────────────────────────────────────────────
 
-    def put(self, task_id: str, observation: Observation, size: int) -> None:
-        """Keep an observation that takes at most `size` bytes. Neither waits nor raises."""
+    def put(self, task_id: str, observation: Observation) -> None:
+        """Keep an observation. Neither waits nor raises."""
+        size = observation.get("size", 0)
         known = self._bytes.get(task_id, 0) + size
         if observation["kind"] == "event" and size:
             others = self._unsent_bytes + self._log.held_bytes

@@ -71,7 +71,7 @@ def chunk(task: str, number: int, text: str) -> dict[str, Any]:
 def test_turns_of_a_book_are_reported_once_each_and_a_few_at_a_time() -> None:
     woken: list[None] = []
     closed: list[Turn] = []
-    book = TurnBook(FoldRules(), "proxy", lambda task_id, observation, size: None, closed.append)
+    book = TurnBook(FoldRules(), "proxy", lambda task_id, observation: None, closed.append)
     watchers = [book.open(Turn(f"t{number}", "r", "agent", "JSONRPC", "1.0", 0.0), 0.0) for number in range(3)]
     book.feed(watchers[0], chunk("task0", 1, "before "), 1.0, live=True, size=100)  # before anybody watches
     book.live = live = ChangeTracker(lambda: woken.append(None))
