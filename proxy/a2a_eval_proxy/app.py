@@ -391,7 +391,7 @@ class RunningProxy(Control):
     def watch_turns(self, live: bool) -> None:
         """Report the changes of open turns while a client listens to them."""
         for line in self.lines.values():
-            line.capture.watch(live)
+            line.capture.report_changes(live)
 
     def ready(self) -> None:
         """Clients may come."""

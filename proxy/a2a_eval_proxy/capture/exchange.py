@@ -22,7 +22,7 @@ from ..protocol.answers import ReadAnswer
 from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, encoded, is_generation_mismatch
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .failures import CAPTURE_FAILED
-from .task_events import ASKED_KEY
+from .task_events import CHILDREN_KEY
 from .turn_book import ReportedExchange, TurnBook
 from .visibility import NOT_ASKED
 
@@ -48,7 +48,7 @@ _LAST_WORD = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
 CLIENT_GONE = "client_gone"
 """The code of the finding about an exchange whose client has left."""
 
-_WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
+_FOLLOWS_TASKS = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
 
 class RequestFacts(NamedTuple):
@@ -95,7 +95,7 @@ class Exchange:
         self._book = book
         self._facts = facts
         self._sent = ReadRequest(None, facts.requested_by_header)
-        self._watcher: ReportedExchange | None = None
+        self._reported: ReportedExchange | None = None
         self._understood = self._final = self._message_came = False
         self._conditional: dict[str, Any] | None = None
         """The message, as long as the agent may still refuse it for the generation of its task: until then it opens no
@@ -122,8 +122,8 @@ class Exchange:
             self._conditional = request.message
         elif request.message is not None:
             self._open_turn(request, request.message, now)
-        elif request.operation in _WATCHING:
-            self._watcher = self._book.watch()
+        elif request.operation in _FOLLOWS_TASKS:
+            self._reported = self._book.follow()
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
@@ -150,7 +150,7 @@ class Exchange:
         )
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self._sent.requested
-        self._watcher = self._book.open(
+        self._reported = self._book.open(
             turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
         )
         if request.has_webhook and facts.declared and not facts.requested_by_header:
@@ -160,12 +160,12 @@ class Exchange:
     @property
     def concerns_turns(self) -> bool:
         """Whether the request sends a message or asks about tasks."""
-        return self._watcher is not None or self._conditional is not None
+        return self._reported is not None or self._conditional is not None
 
     @property
     def turn(self) -> Turn | None:
         """The turn this exchange opened."""
-        return self._watcher.turn if self._watcher else None
+        return self._reported.turn if self._reported else None
 
     @property
     def is_closed(self) -> bool:
@@ -189,9 +189,9 @@ class Exchange:
             self.end(now, problem=left)
 
     def _name_task(self, now: float) -> None:
-        if self._watcher is not None and self._notified_task and self._awaits_task:
+        if self._reported is not None and self._notified_task and self._awaits_task:
             named = {"statusUpdate": {"taskId": self._notified_task}}
-            self._book.feed(self._watcher, named, now, live=False, size=0)
+            self._book.feed(self._reported, named, now, live=False, size=0)
 
     def _accepted(self, now: float) -> None:
         """The agent has not refused the message."""
@@ -205,8 +205,8 @@ class Exchange:
         """One event of a stream."""
         if answer.data:
             self._take(answer, now, live=True)
-        elif self._watcher is not None:
-            self._book.touch(self._watcher, now)
+        elif self._reported is not None:
+            self._book.touch(self._reported, now)
 
     def answer(self, status: int, answer: ReadAnswer, now: float) -> None:
         """The whole answer, where it is not a stream."""
@@ -240,14 +240,14 @@ class Exchange:
                 self.turn.findings.append(problem)
                 return
         self._accepted(now)
-        watcher = self._watcher
-        if watcher is None:
+        reported = self._reported
+        if reported is None:
             return
-        if problem is None and not self._understood and watcher.turn is not None:
+        if problem is None and not self._understood and reported.turn is not None:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         if is_gone and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
-        self._book.end(watcher, now, problem=problem, final=self._final or lost)
+        self._book.end(reported, now, problem=problem, final=self._final or lost)
 
     def failed(self, now: float) -> None:
         """Capture has failed: the turn of this exchange, and the open turns of its tasks, may lack calls."""
@@ -264,28 +264,28 @@ class Exchange:
                 self._conditional = None
                 return
             self._accepted(now)
-        watcher = self._watcher
-        if watcher is None:
+        reported = self._reported
+        if reported is None:
             return
         for mark in self._book.rules.unread:
-            if mark.key in answer.data and mark.finding not in watcher.findings:
-                watcher.findings.append(mark.finding)
+            if mark.key in answer.data and mark.finding not in reported.findings:
+                reported.findings.append(mark.finding)
         if (event := answer.event) is not None:
             if _CHILD_MARK in answer.data:
-                event = {**event, ASKED_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
+                event = {**event, CHILDREN_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}
             self._understood = self._understood or UNREAD_KEY not in event
             self._message_came = self._message_came or "message" in event
-            self._book.feed(watcher, event, now, live=live, size=answer.size)
+            self._book.feed(reported, event, now, live=live, size=answer.size)
         elif answer.error is not None:
             self._take_error(answer.error)
         elif answer.problem:
-            self._take_unreadable(watcher, answer, now, live=live)
+            self._take_unreadable(reported, answer, now, live=live)
         elif self._sent.request is not None and self._sent.request.includes_artifacts:
             for event in answer.listed:  # else by the protocol no snapshots: a later request may still show the calls
-                watch = self._book.watch()
+                listed = self._book.follow()
                 size = of_json(encoded(event["task"], answer.data))
-                self._book.feed(watch, event, now, live=False, size=size)
-                self._book.end(watch, now)
+                self._book.feed(listed, event, now, live=False, size=size)
+                self._book.end(listed, now)
 
     def _take_error(self, error: Any) -> None:
         self._understood = self._final = True
@@ -294,18 +294,18 @@ class Exchange:
         message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
         self.report("agent_error", message, Severity.ERROR)
 
-    def _take_unreadable(self, watcher: ReportedExchange, answer: ReadAnswer, now: float, *, live: bool) -> None:
+    def _take_unreadable(self, reported: ReportedExchange, answer: ReadAnswer, now: float, *, live: bool) -> None:
         if is_web_page({}, answer.data[:1_000].decode("utf-8", "replace")):
             self._understood = self._final = True
             self.report(AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR)
             return
         unread = unread_event("malformed_response", f"not JSON: {answer.problem}")
-        self._book.feed(watcher, unread, now, live=live, size=_UNREAD_BYTES)
+        self._book.feed(reported, unread, now, live=live, size=_UNREAD_BYTES)
 
     def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         """Add a finding to the turn."""
-        if self._watcher is not None and len(self._watcher.findings) < 100:
-            self._watcher.findings.append(Finding(code, message, severity, "response"))
+        if self._reported is not None and len(self._reported.findings) < 100:
+            self._reported.findings.append(Finding(code, message, severity, "response"))
 
 
 _NAMES_OTHERS = frozenset({"referenceTaskIds", "metadata"})

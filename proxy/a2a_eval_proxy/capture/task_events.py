@@ -10,7 +10,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES, is_from_user, timeline_of
 
 from ..protocol.answers import state_of
 
-ASKED_KEY = "\x00asked"
+CHILDREN_KEY = "\x00children"
 """In an event: the conversations of other agents that it names, a list."""
 
 

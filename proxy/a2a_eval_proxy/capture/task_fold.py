@@ -28,7 +28,7 @@ from a2a_tool_capture.wire import (
 from ..protocol.answers import task_id_of
 from ..turn import Turn
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
-from .task_events import ASKED_KEY, NO_STATUS, StatusMark, messages_in, shows_end
+from .task_events import CHILDREN_KEY, NO_STATUS, StatusMark, messages_in, shows_end
 
 BEAT_S = 2.0
 """Time between two signs of life of a proxy, where several have one store."""
@@ -126,7 +126,7 @@ class OpenTurn:
 
 
 @dataclass(slots=True, eq=False)
-class Watcher:
+class Reporter:
     """One exchange that reports on the task, with a view of its own: two streams of a task repeat each other."""
 
     view: TaskMerger
@@ -164,7 +164,7 @@ class TaskFold:
         self._history = history
         self.closed: list[Turn] = []
         self.late: list[tuple[Finding, Sequence[ToolCall]]] = []
-        self._watchers: dict[str, Watcher] = {}
+        self._reporters: dict[str, Reporter] = {}
         self._unclaimed: list[Callable[[], object]] = []
         """What webhooks were notified of before the first turn of the task was known."""
         self._begin()
@@ -177,11 +177,11 @@ class TaskFold:
         self.merger = self._rules.new_merger()
         self.touched_at = 0.0
         self.open: OpenTurn | None = None
-        self._opener: Watcher | None = None
+        self._opener: Reporter | None = None
         """The exchange that opened the latest turn, until it ends."""
-        self._streams: list[Watcher] = []
+        self._streams: list[Reporter] = []
         """Of clients. The first one leads: its events are merged into `merger`."""
-        self._notified: list[Watcher] = []
+        self._notified: list[Reporter] = []
         """Webhooks notified in this turn, each with a view of its own. While no client follows, the first one leads: at
         first the one notified first, then the one that was notified of the end."""
         self._followed = False
@@ -223,35 +223,35 @@ class TaskFold:
     ) -> None:
         """A user message was sent. If it continues the task (`turn.task_id`), calls so far belong to earlier turns.
 
-        `returns_at_once` and `if_generation`: see `Watcher`.
+        `returns_at_once` and `if_generation`: see `Reporter`.
         """
-        watcher = Watcher(self.merger, returns_at_once=returns_at_once, if_generation=if_generation)
-        watcher.opens = OpenTurn(turn, since=now)
-        self._watchers[exchange] = watcher
+        reporter = Reporter(self.merger, returns_at_once=returns_at_once, if_generation=if_generation)
+        reporter.opens = OpenTurn(turn, since=now)
+        self._reporters[exchange] = reporter
         if turn.task_id and not self.task_id:
             self._unclaimed.clear()  # it came before the message
             if self._history is not None:  # nobody knows what was before
                 turn.findings.append(EARLIER_UNKNOWN)
-        self._start(watcher, watcher.opens, now)
+        self._start(reporter, reporter.opens, now)
 
     def event(self, exchange: str, event: Mapping[str, Any], now: float, *, live: bool, notified: bool = False) -> None:
         """An exchange shows a v1.0 event. `live` says that more may come (a stream), as opposed to a single answer.
 
         `notified`: it is a notification, and `exchange` its webhook.
         """
-        watcher = self._watchers.get(exchange)
-        if watcher is None:
-            watcher = self._watchers[exchange] = Watcher(self._rules.new_merger(), notified=notified)
-        is_whole = not live and not notified and watcher is not self._opener and watcher.opens is None
-        self._feed(watcher, event, now, live)
+        reporter = self._reporters.get(exchange)
+        if reporter is None:
+            reporter = self._reporters[exchange] = Reporter(self._rules.new_merger(), notified=notified)
+        is_whole = not live and not notified and reporter is not self._opener and reporter.opens is None
+        self._feed(reporter, event, now, live)
         if is_whole:  # a single answer to a question: no end of it is awaited
-            self._watchers.pop(exchange, None)
+            self._reporters.pop(exchange, None)
             if self.open is not None and self.open.phase is TurnPhase.ANSWERED and not self._streams:
                 self._advance(TurnEvent.LAST_STREAM_ENDED, now)
 
     def alive(self, exchange: str, now: float) -> None:
         """An exchange showed a sign of life, and nothing else."""
-        if exchange in self._watchers:
+        if exchange in self._reporters:
             self.touched_at = max(self.touched_at, now)
 
     def ended(
@@ -264,11 +264,11 @@ class TaskFold:
         findings: Iterable[Finding] = (),
     ) -> None:
         """An exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
-        watcher = self._watchers.get(exchange)
-        if watcher is None:
-            watcher = Watcher(self._rules.new_merger(), joined=bool(self.task_id))
-        watcher.findings += findings
-        self._end(exchange, watcher, now, problem, final)
+        reporter = self._reporters.get(exchange)
+        if reporter is None:
+            reporter = Reporter(self._rules.new_merger(), joined=bool(self.task_id))
+        reporter.findings += findings
+        self._end(exchange, reporter, now, problem, final)
 
     def found(self, finding: Finding) -> None:
         """Add a finding, once, to the open turn, or else to the last one."""
@@ -281,8 +281,8 @@ class TaskFold:
 
     def cut(self, exchange: str, now: float) -> None:
         """The proxy of an exchange was killed before it ended."""
-        watcher = self._watchers.get(exchange)
-        follows = watcher is not None and (watcher is self._opener or watcher in self._streams)
+        reporter = self._reporters.get(exchange)
+        follows = reporter is not None and (reporter is self._opener or reporter in self._streams)
         if self.open is not None and self.task_id and not self.answered and follows:
             self.open.gap = True
         self.ended(exchange, now, problem=EXCHANGE_CUT)
@@ -330,7 +330,7 @@ class TaskFold:
 
     def open_turns(self) -> list[Turn]:
         """Copies of the open turns, as far as they are known."""
-        opens = [one.opens for one in self._watchers.values() if one.opens is not None]
+        opens = [one.opens for one in self._reporters.values() if one.opens is not None]
         turns = [one.turn for one in (*opens, self.open) if one is not None]
         copies = [replace(turn, findings=list(turn.findings), capture=replace(turn.capture)) for turn in turns]
         if self.open is not None:
@@ -339,14 +339,14 @@ class TaskFold:
 
     # ── the beginning of a turn ─────────────────────────────────────────────────────────────────────────
 
-    def _start(self, watcher: Watcher, open_turn: OpenTurn, now: float) -> None:
+    def _start(self, reporter: Reporter, open_turn: OpenTurn, now: float) -> None:
         """Open the turn of this exchange, which continues the task if that is known; after the turn before, if that
         goes on: until then the exchange is `behind`."""
         if self.open is not None and (self._opener is None or self.answered):
             self._advance(TurnEvent.NEXT_MESSAGE, now, None if self.answered else _NEXT_CAME)
-        watcher.behind = self.open is not None
-        if watcher.behind:
-            self._next.append(partial(self._start, watcher, open_turn, now))
+        reporter.behind = self.open is not None
+        if reporter.behind:
+            self._next.append(partial(self._start, reporter, open_turn, now))
             return
         if self._opener is not None and self._opener not in self._streams:
             self._let_go(self._opener)
@@ -356,17 +356,17 @@ class TaskFold:
             for other in (*self._streams, *self._notified):
                 self._let_go(other)
             self._begin()
-        self.open, self._opener, self.touched_at = open_turn, watcher, now
-        watcher.opens, watcher.joined, watcher.view = None, True, self.merger
+        self.open, self._opener, self.touched_at = open_turn, reporter, now
+        reporter.opens, reporter.joined, reporter.view = None, True, self.merger
         if not self.task_id:
             return
-        if 0 < watcher.if_generation < self.merger.generation - 1:  # the message itself is one change
+        if 0 < reporter.if_generation < self.merger.generation - 1:  # the message itself is one change
             turn.findings.append(TAKEN_EARLIER)
         self.merger.begin_turn()
         self._turns += 1
         self._status_before, self._moved_on, self._followed, self._rested = self._status, False, False, None
         if self._streams:
-            watcher.view = deepcopy(self.merger)
+            reporter.view = deepcopy(self.merger)
         if self._earlier_unknown:
             self.found(EARLIER_UNKNOWN)
         self._notified.clear()  # they join again, with what is known by then
@@ -375,42 +375,42 @@ class TaskFold:
         turn.task_id = self.task_id
         open_turn.step(TurnEvent.TASK_RESUMED, now)
 
-    def _join(self, watcher: Watcher, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> None:
+    def _join(self, reporter: Reporter, event: Mapping[str, Any], task_id: str, now: float, live: bool) -> None:
         """An event names the task: that of the open turn, or another exchange reports on it from now on."""
         if self.task_id:
-            watcher.joined = True
-        elif self.open is not None and watcher is self._opener:
+            reporter.joined = True
+        elif self.open is not None and reporter is self._opener:
             self.task_id = self.open.turn.task_id = task_id
             self._turns += 1
             self.open.step(TurnEvent.TASK_STARTED, now)
             unclaimed, self._unclaimed = self._unclaimed, []
             for report in unclaimed:
                 report()
-        elif watcher.notified:
-            self._unclaimed.append(partial(self._feed, watcher, event, now, live))
+        elif reporter.notified:
+            self._unclaimed.append(partial(self._feed, reporter, event, now, live))
 
-    def _let_go(self, watcher: Watcher) -> None:
-        """Its turn was closed while it goes on: it only watches from now on."""
-        watcher.joined = False
-        watcher.view = self._rules.new_merger()
+    def _let_go(self, reporter: Reporter) -> None:
+        """Its turn was closed while it goes on: it opens no turn from now on."""
+        reporter.joined = False
+        reporter.view = self._rules.new_merger()
 
     # ── an event ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _feed(self, watcher: Watcher, event: Mapping[str, Any], now: float, live: bool) -> None:
-        if watcher.behind:
-            self._next.append(partial(self._feed, watcher, event, now, live))
+    def _feed(self, reporter: Reporter, event: Mapping[str, Any], now: float, live: bool) -> None:
+        if reporter.behind:
+            self._next.append(partial(self._feed, reporter, event, now, live))
             return
         task_id = task_id_of(event)
-        if self.open is not None and watcher is self._opener:
+        if self.open is not None and reporter is self._opener:
             turn = self.open.turn
             turn.first_event_at = turn.first_event_at or max(now, turn.started_at)
-        if task_id and not (watcher.joined and self.task_id):
-            self._join(watcher, event, task_id, now, live)
-        if not watcher.joined:
+        if task_id and not (reporter.joined and self.task_id):
+            self._join(reporter, event, task_id, now, live)
+        if not reporter.joined:
             return
-        if ASKED_KEY in event and self.open is not None:
+        if CHILDREN_KEY in event and self.open is not None:
             turn = self.open.turn
-            turn.links = turn.links and turn.links.with_children(event[ASKED_KEY])
+            turn.links = turn.links and turn.links.with_children(event[CHILDREN_KEY])
         if not self.task_id:  # a Message, or what else names no task
             if self.open is not None:
                 self.touched_at = max(self.touched_at, now)
@@ -421,31 +421,31 @@ class TaskFold:
                         self._advance(TurnEvent.NEXT_MESSAGE, now)
             return
         self.touched_at = max(self.touched_at, now)
-        view = watcher.view if watcher in self._streams else self.merger
+        view = reporter.view if reporter in self._streams else self.merger
         if UNREAD_KEY in event or (task_id != self.task_id and view.concerns_other(event)):
             view.feed(event, now)  # it says nothing of the state, and only its stream shows which task it concerns
             return
         mark = StatusMark.of(event)
-        if watcher.notified:
-            self._notice(watcher, event, mark, now)
+        if reporter.notified:
+            self._notice(reporter, event, mark, now)
         elif not live:
             settles = mark is None or mark.state in SETTLED_STATES
-            own = watcher is self._opener and not watcher.returns_at_once and settles  # the whole answer to its message
+            own = reporter is self._opener and not reporter.returns_at_once and settles  # its whole answer
             if self._take_answer(event, mark, now, own=own):
                 conclusive = own and (mark is None or not mark.repeats(self._status_before))
                 self._update_answered(event, mark, now, conclusive=conclusive)
-            self._followed = self._followed or watcher is not self._opener
+            self._followed = self._followed or reporter is not self._opener
         else:
-            if watcher not in self._streams:
-                self._attach(watcher)
-            if watcher is not self._opener and "task" not in event and self._is_past(event, mark):
-                watcher.view.skip(event)
+            if reporter not in self._streams:
+                self._attach(reporter)
+            if reporter is not self._opener and "task" not in event and self._is_past(event, mark):
+                reporter.view.skip(event)
                 return
-            self._merge(watcher.view, event, mark, now)
-            if self._streams[0] is watcher:
+            self._merge(reporter.view, event, mark, now)
+            if self._streams[0] is reporter:
                 self._update_answered(event, mark, now, conclusive=False)
             else:
-                self._finished_by(watcher.view, now)
+                self._finished_by(reporter.view, now)
         if self.open is None:
             self._find_late(event, mark)
         elif self._next and self.answered:
@@ -485,9 +485,9 @@ class TaskFold:
             over = before.state in TERMINAL_STATES and not mark.timestamp  # what is over can only be repeated
             self._moved_on = not (over or mark.repeats(before) or mark.is_before(before))
 
-    def _notice(self, watcher: Watcher, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
+    def _notice(self, reporter: Reporter, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Take a notification. It decides nothing as long as a stream of a client does."""
-        view = watcher.view if watcher in self._notified else self.merger
+        view = reporter.view if reporter in self._notified else self.merger
         if self.open is None and self._rested is not None:
             (shown := self._rules.new_merger()).feed(event, now)
             if late := new_calls(shown.tool_calls, self.merger.tool_calls):
@@ -497,39 +497,39 @@ class TaskFold:
         if self._is_past(event, mark):
             view.skip(event)
             return
-        if watcher not in self._notified:
-            self._notified.append(watcher)
-            watcher.view, watcher.settled = deepcopy(self.merger), False
-        self._merge(watcher.view, event, mark, now)
-        watcher.whole = "task" in event
+        if reporter not in self._notified:
+            self._notified.append(reporter)
+            reporter.view, reporter.settled = deepcopy(self.merger), False
+        self._merge(reporter.view, event, mark, now)
+        reporter.whole = "task" in event
         if mark is not None:
-            watcher.settled = mark.state in SETTLED_STATES
-        if self._streams or not (watcher.settled or (watcher is self._notified[0] and not self._followed)):
+            reporter.settled = mark.state in SETTLED_STATES
+        if self._streams or not (reporter.settled or (reporter is self._notified[0] and not self._followed)):
             return
-        self._notified.remove(watcher)
-        self._notified.insert(0, watcher)
-        if watcher.view is not self.merger:
-            self._adopt(watcher.view)
+        self._notified.remove(reporter)
+        self._notified.insert(0, reporter)
+        if reporter.view is not self.merger:
+            self._adopt(reporter.view)
         self._update_answered(event, mark, now, conclusive=False)
 
     def _separate(self) -> None:
         """Have the task's view be no webhook's: a client is about to report to it."""
-        if any(watcher.view is self.merger for watcher in self._notified):
+        if any(reporter.view is self.merger for reporter in self._notified):
             self.merger = deepcopy(self.merger)
 
-    def _attach(self, watcher: Watcher) -> None:
+    def _attach(self, reporter: Reporter) -> None:
         """Add a client's stream. The first leads; a later one has a view of its own, since both show the same. That of
         the open turn takes the lead from those of earlier turns: it decides what the turn is, and when it ends."""
-        if watcher is self._opener and self._streams and watcher.view is not self.merger:
-            self._streams.insert(0, watcher)
-            self.merger = watcher.view
+        if reporter is self._opener and self._streams and reporter.view is not self.merger:
+            self._streams.insert(0, reporter)
+            self.merger = reporter.view
             return
-        self._streams.append(watcher)
+        self._streams.append(reporter)
         if len(self._streams) == 1:
             self._separate()
-            watcher.view = self.merger
-        elif watcher.view is self.merger:
-            watcher.view = self._rules.new_merger()
+            reporter.view = self.merger
+        elif reporter.view is self.merger:
+            reporter.view = self._rules.new_merger()
 
     def _take_answer(self, event: Mapping[str, Any], mark: StatusMark | None, now: float, *, own: bool) -> bool:
         """Merge a single answer (send result, GetTask, CancelTask); False where more is known.
@@ -610,30 +610,30 @@ class TaskFold:
 
     # ── the end of an exchange, and of a turn ───────────────────────────────────────────────────────────
 
-    def _end(self, exchange: str, watcher: Watcher, now: float, problem: Finding | None, final: bool) -> None:
-        if watcher.behind:
-            self._next.append(partial(self._end, exchange, watcher, now, problem, final))
+    def _end(self, exchange: str, reporter: Reporter, now: float, problem: Finding | None, final: bool) -> None:
+        if reporter.behind:
+            self._next.append(partial(self._end, exchange, reporter, now, problem, final))
             return
-        self._watchers.pop(exchange, None)
+        self._reporters.pop(exchange, None)
         if problem is not None:
-            watcher.findings.append(problem)
-        if not watcher.joined:
+            reporter.findings.append(problem)
+        if not reporter.joined:
             return
-        if watcher in self._notified:
-            self._notified.remove(watcher)
-        elif watcher in self._streams:
-            self._detach(watcher)
-        ours = watcher is self._opener
+        if reporter in self._notified:
+            self._notified.remove(reporter)
+        elif reporter in self._streams:
+            self._detach(reporter)
+        ours = reporter is self._opener
         if ours:
             self._opener = None
         open_turn = self.open
         if open_turn is None:
             return
-        if watcher.findings:
+        if reporter.findings:
             found = open_turn.turn.findings
-            found += [finding for finding in watcher.findings if finding not in found]  # polls repeat them
+            found += [finding for finding in reporter.findings if finding not in found]  # polls repeat them
         repeated = open_turn.phase is TurnPhase.RESUMED and self.merger.state in INTERRUPTED_STATES
-        if repeated and ours and not watcher.returns_at_once and not self._streams and problem is None:
+        if repeated and ours and not reporter.returns_at_once and not self._streams and problem is None:
             step = TurnEvent.END_REPEATED if self._end_is_repeated else TurnEvent.ANSWER
             open_turn.step(step, now)  # the task repeated its question, and nothing followed
         if open_turn.phase is TurnPhase.ANSWERED and not self._streams:
@@ -643,10 +643,10 @@ class TaskFold:
             if self._next and self.open is open_turn:
                 self._advance(TurnEvent.NEXT_MESSAGE, now, _NEXT_CAME)
 
-    def _detach(self, watcher: Watcher) -> None:
+    def _detach(self, reporter: Reporter) -> None:
         """Remove a stream that ended. Where the leading one was cut, the turn continues with another view."""
-        self._streams.remove(watcher)
-        if watcher.view is self.merger and not self.answered:
+        self._streams.remove(reporter)
+        if reporter.view is self.merger and not self.answered:
             if self.open is not None and self.open.finished_elsewhere is not None:
                 self._adopt_view(self.open.finished_elsewhere)
             elif self._streams:
@@ -691,8 +691,8 @@ class TaskFold:
         if unknown and turn.capture.snapshot_seen:
             self._foreign_messages = None  # whatever was missing is in that Task
         self._close(turn, min(now, answered_at + LINGER_S))
-        for watcher in self._watchers.values():
-            watcher.behind = False
+        for reporter in self._reporters.values():
+            reporter.behind = False
         waiting, self._next = self._next, []
         for report in waiting:
             report()

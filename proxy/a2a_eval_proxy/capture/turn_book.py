@@ -25,7 +25,7 @@ from .turn_changes import ChangeTracker
 
 MAX_OWN_S = 10.0
 """Time after which an exchange that is still open is observed for the log: it outlives this process from then on, and
-others may watch its task meanwhile."""
+others may follow its task meanwhile."""
 
 MAX_OWN_BYTES = 4 * 1024 * 1024
 """Events that one exchange holds for the case that it is to be observed; beyond that it is observed at once."""
@@ -64,7 +64,7 @@ class ReportedExchange:
     task_id: str = ""
     """The first task that was named; "" for none."""
     turn: Turn | None = None
-    """The turn that it opened; None where it only watches, or once the exchange has ended."""
+    """The turn that it opened; None where it only follows tasks, or once the exchange has ended."""
     notified: bool = False
     findings: list[Finding] = field(default_factory=list)
     own: OwnTask | None = None
@@ -110,12 +110,12 @@ class TurnBook:
         self.held_bytes = 0
         self._known: RecentKeys[str] = RecentKeys(_MAX_KNOWN)
         """Ids of tasks that were folded here or observed: a new one has another id."""
-        self._following: dict[str, ReportedExchange] = {}
+        self._observed: dict[str, ReportedExchange] = {}
         """Exchanges that are observed, and whose end is to be, by id."""
         self._answers: Recent[str, tuple[bytes, float]] = Recent(10_000)
         """The last single answer about a task, as a digest, and when it was observed: polls repeat it."""
         self.live: ChangeTracker | None = None
-        """Who watches open turns, if anyone does."""
+        """Set while somebody looks at open turns."""
 
     @property
     def open_turns(self) -> list[Turn]:
@@ -153,7 +153,7 @@ class TurnBook:
             "if_generation": if_generation,
         }
         if turn.task_id:
-            self._following[exchange.exchange_id] = exchange
+            self._observed[exchange.exchange_id] = exchange
             self._put(exchange, {**sent, "turn": turn_to_json(turn)})
             return exchange
         exchange.own = own = self._own[turn.turn_id] = OwnTask(TaskFold(self.rules), turn, now)
@@ -162,8 +162,8 @@ class TurnBook:
         own.fold.sent(exchange.exchange_id, turn, now, returns_at_once=returns_at_once, if_generation=if_generation)
         return exchange
 
-    def watch(self, *, notified: str = "") -> ReportedExchange:
-        """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel.
+    def follow(self, *, notified: str = "") -> ReportedExchange:
+        """An exchange that follows tasks without a message of its own: get, list, subscribe, cancel.
 
         `notified`: the id of the webhook whose notifications it is.
         """
@@ -180,7 +180,7 @@ class TurnBook:
         exchange.task_id = exchange.task_id or task_id
         exchange.touched_at = now
         exchange_id, notified = exchange.exchange_id, exchange.notified
-        own = exchange.own or (None if exchange_id in self._following else self._named.get(task_id))
+        own = exchange.own or (None if exchange_id in self._observed else self._named.get(task_id))
         observation = {
             "kind": "event",
             "exchange": exchange_id,
@@ -193,7 +193,7 @@ class TurnBook:
         if own is None:
             if exchange.task_id and (exchange.turn is not None or not self._is_no_news(exchange, observation)):
                 if live and not notified:
-                    self._following[exchange_id] = exchange
+                    self._observed[exchange_id] = exchange
                 self._put(exchange, observation)
             return task_id
         exchange.own, own.exchanges[exchange_id] = own, exchange
@@ -243,7 +243,7 @@ class TurnBook:
                 self._close(own)
             elif is_opener and not own.fold.is_over:
                 self._hand_over(own, own.fold.task_id)
-        elif self._following.pop(exchange.exchange_id, None) or (exchange.task_id and (exchange.findings or problem)):
+        elif self._observed.pop(exchange.exchange_id, None) or (exchange.task_id and (exchange.findings or problem)):
             self._put(exchange, ended)
         elif exchange.task_id in self._ended:
             take(self._ended[exchange.task_id].fold, ended)
@@ -274,7 +274,7 @@ class TurnBook:
                 self._close(own)
             elif own.fold.task_id and now - own.began_at > MAX_OWN_S:
                 self._hand_over(own, own.fold.task_id)
-        for exchange in self._following.values():
+        for exchange in self._observed.values():
             if exchange.touched_at - exchange.shown_at > self.rules.timeout_s / 4:
                 self._put(exchange, {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at})
 
@@ -358,7 +358,7 @@ class TurnBook:
         for exchange in self._leave(own):
             exchange.task_id = task_id
             if not exchange.notified:
-                self._following[exchange.exchange_id] = exchange
+                self._observed[exchange.exchange_id] = exchange
         self.held_bytes -= own.held_bytes
         other = self._named.get(task_id) or self._ended.pop(task_id, None)
         if other is not None:

@@ -1,4 +1,4 @@
-"""What changes in open turns, for those who watch. Sans-io."""
+"""What changes in open turns, for those who look at them. Sans-io."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ShownTurn:
         text, length = turn.response_text, self.text_length
         extends = len(text) >= length and hash(text[:length]) == self.text_hash
         is_new_text = not extends or len(text) > length
-        append = extends and length > 0  # a watcher may have come later than the text before
+        append = extends and length > 0  # who looks may have come later than the text before
         if not (changed or removed or is_new_state or is_new_text):
             return None
         self.calls, self.state = calls, (turn.state, turn.task_id)

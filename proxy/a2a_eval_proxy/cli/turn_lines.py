@@ -43,7 +43,7 @@ class TurnLines(TurnListener):
         self._scores = scores
         self._not_visible = RecentKeys[str](_MOST_REMEMBERED)  # ids of turns whose lines say so
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         for turn in () if self._scores else turns:
             self._lines.write(turn_line, turn, "stored")
 

@@ -125,7 +125,7 @@ _MAX_UNTAKEN = 100
 class NotificationStream:
     """The notifications that one webhook received."""
 
-    watcher: Any  # what `TurnBook.watch` returned
+    reported: Any  # what `TurnBook.follow` returned
     webhook_id: str
     withheld: set[str] = field(default_factory=set)
     """Ids of artifacts that its client has not received (`extension_filter.strip`)."""
@@ -165,11 +165,11 @@ class NotificationCapture:
         many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            watcher = _safely(self._book.watch, notified=webhook_id)
-            stream = self._streams[webhook_id] = NotificationStream(watcher, webhook_id, ended=ended)
+            reported = _safely(self._book.follow, notified=webhook_id)
+            stream = self._streams[webhook_id] = NotificationStream(reported, webhook_id, ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
-                _safely(self._book.end, oldest.watcher, self._now())
+                _safely(self._book.end, oldest.reported, self._now())
         self._streams.move_to_end(webhook_id)
         return stream
 
@@ -187,15 +187,15 @@ class NotificationCapture:
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id
         try:
-            self._book.feed(stream.watcher, event, self._now(), live=True, size=of_json(body))
+            self._book.feed(stream.reported, event, self._now(), live=True, size=of_json(body))
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
             self.report(stream, CAPTURE_FAILED)
         if final:
             stream.ended = True
             if "task" in event:  # it is the whole task: nothing else has to be waited for
-                _safely(self._book.end, stream.watcher, self._now())
-                stream.watcher = _safely(self._book.watch, notified=stream.webhook_id)
+                _safely(self._book.end, stream.reported, self._now())
+                stream.reported = _safely(self._book.follow, notified=stream.webhook_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:

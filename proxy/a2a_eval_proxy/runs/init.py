@@ -152,7 +152,7 @@ class _FirstTurn(RunWatch):
         super().__init__()
         self._tracing = tracing
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         unanswered = any(finding.code in _NO_ANSWER for turn in turns for finding in turn.findings)
         if self._tracing and (unanswered or all(map(_all_seen, turns))):
             self._tracing.expect(None, wait_s=0.0, expected=False)

@@ -44,7 +44,7 @@ class LiveRuns(TurnListener):
         self._runs: Recent[str, _LiveRun] = Recent(_MOST)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         touched: dict[str, _LiveRun] = {}
         for turn in turns:
             if (run := self._runs.get(turn.run)) is None:

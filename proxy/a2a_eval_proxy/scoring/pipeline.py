@@ -342,7 +342,7 @@ class Pipeline:
 
     def _stored(self, batch: Sequence[tuple[Work, Turn | None]], results: Mapping[str, Results]) -> None:
         """The store has these turns, some with their results."""
-        self._listener.closed([turn for _, turn in batch if turn is not None])
+        self._listener.stored([turn for _, turn in batch if turn is not None])
         scored: list[ScoredTurn] = []
         done: list[Work] = []
         for work, turn in batch:
@@ -429,7 +429,7 @@ class Pipeline:
             return None
         turn = Turn.from_dict(item)
         if not work.has_tree:
-            self._listener.closed([turn])
+            self._listener.stored([turn])
         return turn
 
     async def _score(self, part: Sequence[tuple[Work, Turn]]) -> None:

@@ -115,7 +115,7 @@ class AgentCapture:
         found = [*self.book.latest_open(most, turn_id), *logged]
         return heapq.nlargest(most, found, key=lambda turn: turn.started_at)
 
-    def watch(self, live: bool) -> None:
+    def report_changes(self, live: bool) -> None:
         """Start or stop to report what changes in open turns."""
         self.book.live = ChangeTracker(self._schedule) if live else None
         self._log.live = live
@@ -205,5 +205,5 @@ class AgentCapture:
     def _changed(self, new: TurnChanges) -> None:
         try:
             self._listeners.changed(new)
-        except Exception:  # who watches is not part of capture
+        except Exception:  # who listens is not part of capture
             logger.exception("a live event could not be published; the turn itself is captured")

@@ -62,7 +62,7 @@ class TurnEvents(TurnListener):
         if self._bus.recording:
             self._publish(partial(self._changes, changes, self._case_of(changes.turn)))
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         for turn in turns if self._bus.recording else ():
             self._publish(partial(_with_results, "turn.closed", turn, {"evaluations": []}))
 

@@ -25,7 +25,7 @@ class TurnListener:
     def ended(self, turn: Turn) -> None:
         """The agent is done with a turn, or the proxy waits no longer; it is not in the store as closed yet."""
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         """Closed turns are in the store, and not scored yet."""
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
@@ -53,9 +53,9 @@ class TurnListeners(TurnListener):
         for one in self._listeners:
             one.ended(turn)
 
-    def closed(self, turns: Sequence[Turn]) -> None:
+    def stored(self, turns: Sequence[Turn]) -> None:
         for one in self._listeners:
-            one.closed(turns)
+            one.stored(turns)
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
         for one in self._listeners:

@@ -122,9 +122,9 @@ class World:
                     self._happens(event)
                     notify(event)
                     if said.client == "polls twice":
-                        self._answer(two, self._book(two).watch())
+                        self._answer(two, self._book(two).follow())
                 if said.client != "notified":
-                    self._answer(three, self._book(three).watch())
+                    self._answer(three, self._book(three).follow())
             case "drops, polls" | "drops, subscribes" | "killed, polls":
                 why, rest = said.client.split(", ")
                 killed = why == "killed" and bool(task_id)  # a new task may be known to that process alone
@@ -138,7 +138,7 @@ class World:
             self._task = None
 
     def _rest(self, how: str, process: int, events: list[Event], notify: Callable[[Event], None]) -> None:
-        watcher = self._book(process).watch()
+        watcher = self._book(process).follow()
         if how == "polls":
             for event in events:
                 self._happens(event)
@@ -174,7 +174,7 @@ class World:
     def _notify(self, process: int, task_id: str, event: Event) -> None:
         key = process, task_id
         if key not in self._hooks:
-            self._hooks[key] = self._book(process).watch(notified=f"hook of {task_id}")
+            self._hooks[key] = self._book(process).follow(notified=f"hook of {task_id}")
         self._feed(process, self._hooks[key], event)
 
     def _feed(self, process: int, exchange: Any, event: Event, *, live: bool = True) -> None:

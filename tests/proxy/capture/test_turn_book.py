@@ -67,7 +67,7 @@ class Wire(Folded):
         return self.book.open(turn, self.now)
 
     def watches(self) -> ReportedExchange:
-        return self.book.watch()
+        return self.book.follow()
 
     def streams(self, stream: ReportedExchange, *events: Event) -> None:
         for event in events:
@@ -120,7 +120,7 @@ def at(event: Event, second: float) -> Event:
 
 
 def test_a_webhook_shows_each_turn_of_a_task_its_own_calls(wire: Wire) -> None:
-    hook = wire.book.watch(notified=True)
+    hook = wire.book.follow(notified=True)
     sent = wire.book.open(Turn("turn-a", "run", "", "JSONRPC", "1.0", wire.now), wire.now, returns_at_once=True)
     wire.answers(sent, at(task("SUBMITTED"), 1))
     wire.streams(hook, at(task("SUBMITTED"), 1), at(says("WORKING"), 2), gives(artifact("a", "one#1")))
@@ -132,7 +132,7 @@ def test_a_webhook_shows_each_turn_of_a_task_its_own_calls(wire: Wire) -> None:
 
 
 def test_notifications_may_lag_behind_what_a_client_is_shown(wire: Wire) -> None:
-    hook = wire.book.watch(notified=True)
+    hook = wire.book.follow(notified=True)
     wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
     wire.streams(hook, at(task("SUBMITTED"), 1))
     wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one#1")), 3))
@@ -147,7 +147,7 @@ def test_notifications_may_lag_behind_what_a_client_is_shown(wire: Wire) -> None
 
 
 def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wire: Wire) -> None:
-    hook, stream = wire.book.watch(notified=True), wire.sends()
+    hook, stream = wire.book.follow(notified=True), wire.sends()
     wire.streams(stream, at(task("WORKING"), 1))
     wire.streams(hook, at(task("INPUT_REQUIRED", artifact("a", "one")), 2))
     assert wire.book.answered == 0
@@ -157,7 +157,7 @@ def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wir
 
 
 def test_a_notification_may_come_before_the_answer_that_names_its_task(wire: Wire) -> None:
-    sent, hook = wire.sends(), wire.book.watch(notified="h")
+    sent, hook = wire.sends(), wire.book.follow(notified="h")
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one")))
     wire.streams(hook, at(says("COMPLETED"), 2))
     wire.answers(sent, at(task("SUBMITTED"), 1))
@@ -174,7 +174,7 @@ def test_what_was_read_of_a_task_before_its_turn_is_not_of_it(wire: Wire) -> Non
 
 
 def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_its_turn(wire: Wire) -> None:
-    hook = wire.book.watch(notified="h")
+    hook = wire.book.follow(notified="h")
     wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2))
     sent = wire.sends("t")
     wire.streams(hook, at(says("WORKING"), 3), gives(artifact("b", "two#2")))
@@ -214,7 +214,7 @@ def test_a_stream_of_an_earlier_turn_goes_on_in_the_next_one(wire: Wire) -> None
 
 def test_an_answer_of_which_a_webhook_was_notified_outlives_the_process(wire: Wire) -> None:
     wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
-    wire.streams(wire.book.watch(notified="h"), gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
+    wire.streams(wire.book.follow(notified="h"), gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
     wire.begins("next", restarted=True)
     wire.sends("t")
     assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
@@ -251,10 +251,10 @@ def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(wir
 
 def test_what_a_killed_proxy_had_seen_last_is_missing_unless_a_task_shows_it(wire: Wire) -> None:
     wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
-    wire.streams(wire.book.watch(notified="h"), at(says("WORKING"), 1))
+    wire.streams(wire.book.follow(notified="h"), at(says("WORKING"), 1))
     wire.begins("next", restarted=True)  # what the first was notified of last is nowhere
     wire.now += 1
-    wire.streams(wire.book.watch(notified="h"), at(says("INPUT_REQUIRED"), 2))
+    wire.streams(wire.book.follow(notified="h"), at(says("INPUT_REQUIRED"), 2))
     wire.passes(LINGER_S + 1)
     wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
     assert [calls for _, calls, _ in wire.turns] == [[], ["one", "two"]]
@@ -279,7 +279,7 @@ def test_a_message_that_nobody_saw_is_noticed_by_the_messages_of_the_task(wire: 
 
 @pytest.mark.parametrize("shown_to", ["poll", "stream", "webhook", "nobody"])
 def test_a_task_that_goes_on_without_a_message_is_noticed_once(wire: Wire, shown_to: str) -> None:
-    hook = wire.book.watch(notified="h")
+    hook = wire.book.follow(notified="h")
     asks = at(task("AUTH_REQUIRED", artifact("a", "one")), 1)
     wire.answers(wire.sends(), asks)
     wire.answers(wire.watches(), asks)
@@ -311,7 +311,7 @@ def test_calls_that_a_task_shows_first_after_its_end_are_noticed(wire: Wire, bef
     assert [calls for _, calls, _ in wire.turns] == [[], before]
     wire.passes(passed)
     wire.answers(wire.watches(), task("COMPLETED", shared))
-    wire.streams(wire.book.watch(notified="h"), gives(shared))
+    wire.streams(wire.book.follow(notified="h"), gives(shared))
     assert wire.findings == [[], []]
     for _ in range(2):
         wire.answers(wire.watches(), task("COMPLETED", shared, artifact("b", "two")))
@@ -340,7 +340,7 @@ def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown
             wire.streams(watch := wire.watches(), at(shown, 1))
             wire.ends(watch)
         elif shown_to == "webhook":
-            wire.streams(wire.book.watch(notified="h"), gives(artifact("a", "one")))
+            wire.streams(wire.book.follow(notified="h"), gives(artifact("a", "one")))
         else:
             wire.answers(wire.watches(), at(shown, 1))
         if "later" in meanwhile:
@@ -391,7 +391,7 @@ def test_a_webhook_that_repeats_overtakes_or_lags_changes_nothing_of_what_came(
     shown = [task("SUBMITTED"), says("WORKING"), *texts, says("COMPLETED")]
     events = [numbered(event, number) for number, event in enumerate(shown, 1)]
     wire = Wire()
-    hook = wire.book.watch(notified="h")
+    hook = wire.book.follow(notified="h")
     sent = wire.sends()
     wire.streams(sent, events[0])
     for place, event in enumerate(events[1:shown_to_client], 1):
@@ -415,7 +415,7 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
     notified = [number for number in (*order, 8) if number not in lost]
     wire = Wire()
     wire.answers(wire.sends(), numbered(events[1], 1))
-    hook = wire.book.watch(notified="h")
+    hook = wire.book.follow(notified="h")
     wire.streams(hook, *[numbered(events[number], number) for number in notified])
     wire.passes(LINGER_S + 1)
     (turn,) = wire.closed
@@ -1050,7 +1050,7 @@ def test_an_answer_that_repeats_the_end_before_is_no_end(wire: Wire, live: bool)
 
 @pytest.mark.parametrize("shown_to", ["webhook", "poll", "subscription"])
 def test_after_a_repeated_end_others_show_the_turns_own(wire: Wire, shown_to: str) -> None:
-    hook = wire.book.watch(notified=True)
+    hook = wire.book.follow(notified=True)
     sent = wire.sends()
     wire.streams(hook, asked(1, artifact("a", "one")))
     wire.answers(sent, asked(1, artifact("a", "one")))

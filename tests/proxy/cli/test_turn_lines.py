@@ -41,7 +41,7 @@ def lines_of(one: Turn, *results: dict[str, Any], scores: bool = True) -> list[s
     """What is printed when the turn is stored, scored, and scored again."""
     shown = Shown()
     listener = TurnLines(shown, scores=scores)
-    listener.closed([one])
+    listener.stored([one])
     if scores:
         listener.scored([(one, results, False)])
         listener.scored([(one, results, True)])

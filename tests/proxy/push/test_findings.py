@@ -73,7 +73,7 @@ async def test_a_notification_that_does_not_arrive_is_a_finding(
     assert len(turn["evaluations"]) > 0
 
 
-@pytest.mark.parametrize("entry", ["watch", "feed", "end", "report"])
+@pytest.mark.parametrize("entry", ["follow", "feed", "end", "report"])
 async def test_a_notification_that_capture_fails_on_arrives(
     entry: str, relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

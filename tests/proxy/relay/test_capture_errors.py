@@ -112,7 +112,7 @@ BODIES = {
 }
 
 ENTRIES: list[tuple[type, str]] = [
-    *((TurnBook, name) for name in ("open", "watch", "feed", "touch", "end", "report", "over")),
+    *((TurnBook, name) for name in ("open", "follow", "feed", "touch", "end", "report", "over")),
     *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((TaskLog, name) for name in ("put", "is_behind")),
     *((Pipeline, name) for name in ("take", "keep_open", "written", "revise")),

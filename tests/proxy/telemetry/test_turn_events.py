@@ -37,7 +37,7 @@ async def test_events_keep_their_order_while_one_is_redacted() -> None:
     events = TurnEvents(bus, privacy)
     with bus.listen() as listener:
         events.opened(a_turn(1))
-        events.closed([a_turn(1)])
+        events.stored([a_turn(1)])
         await asyncio.sleep(0)
         assert heard(listener) == []
         privacy.gate.set()
@@ -53,7 +53,7 @@ async def test_where_redaction_does_not_keep_up_listeners_learn_of_the_loss(monk
     with bus.listen() as listener:
         events.opened(a_turn(1))
         for number in range(5):
-            events.closed([a_turn(number)])
+            events.stored([a_turn(number)])
         news: Any = await listener.news()
         assert news.lost
         privacy.gate.set()

@@ -67,7 +67,7 @@ class Shown:
             made = [Turn.from_dict(turn) for turn in turns]
             assert self.proxy.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
             await committed.wait()
-            self.proxy.live_runs.closed(made)
+            self.proxy.live_runs.stored(made)
             await self.proxy.live_runs.drained()
 
         self.loop.run(add())
