@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, open_store, write_queue
+from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, open_store, write_queue
 from a2a_eval_proxy.store.encoding import json_text
 from a2a_eval_proxy.store.reads import Annotation
 from a2a_eval_proxy.store.schema import OUTCOMES
@@ -109,6 +109,14 @@ async def test_the_file_is_for_its_owner_alone(kept: Kept, path: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in path.parent.iterdir()}
     assert modes
     assert set(modes.values()) == {0o600}
+
+
+async def test_what_was_opened_to_read_is_closed_with_the_store(kept: Kept, path: Path) -> None:
+    for number in range(3):
+        await kept.add(turn(number))
+        assert len((await kept.store.turns(TurnQuery())).items) == number + 1
+    kept.store.close()
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -72,6 +72,9 @@ class SqliteStore(Store):
         self._changes = BoundedThreads("store changes", 1, self._too_many)  # SQLite makes one at a time
         self._changing = threading.Lock()
         """Held by a change while it has the file open, and while another file gets its name."""
+        self._idle: list[tuple[Identity | None, sqlite3.Connection]] = []
+        """Connections for reads, and the file of each: to open one takes longer than most reads. They delete no
+        write-ahead log."""
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._damage: tuple[Identity | None, str] | None = None
@@ -89,26 +92,28 @@ class SqliteStore(Store):
     def marked_in_use(self) -> AbstractContextManager[bool]:
         return file_marked_in_use(self._path)
 
-    # ── reads, each with a connection of its own, and changes that are awaited ──────────────────────────
+    # ── reads, and changes that are awaited ─────────────────────────────────────────────────────────────
 
     def _too_many(self) -> Exception:
         return StoreFileError(f"store {self._path}: {MOST_WAITING} operations wait for it already")
 
+    def _connect(self, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+        """A connection that does not create a missing file."""
+        place = f"file:{quote(self._path)}?mode={mode}"
+        return sqlite3.connect(place, uri=True, timeout=_BUSY_S, check_same_thread=False)
+
     @contextmanager
-    def _connected(self, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
-        """A connection that does not create a missing file. Raises StoreFileError."""
+    def _told(self, done: Literal["read", "written"]) -> Iterator[Identity | None]:
+        """Yields the file that the block is to use. Raises StoreFileError for what goes wrong with it."""
         file = identity(self._path)
         try:
-            opened = partial(sqlite3.connect, f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S)
-            with self._changing if mode == "rw" else nullcontext(), closing(opened()) as connection:
-                yield connection
+            yield file
         except OSError as error:
             raise StoreFileError(f"store {self._path}: it cannot be written: {error.strerror}") from error
         except sqlite3.Error as error:
             if self._patient and self._damage is None and file == self._identity and is_damage(error):
                 self._damage = file, str(error)
                 self._put(Item())  # the writing thread sees to it
-            done = "read" if mode == "ro" else "written"
             raise StoreFileError(f"store {self._path}: it cannot be {done}: {error}") from error
         except json.JSONDecodeError as error:
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
@@ -118,21 +123,36 @@ class SqliteStore(Store):
     ) -> T:
         def read(begin: Begin) -> T:
             begin()
-            with self._connected() as connection:
-                return decode(connection.execute(statement, values))
+            with self._told("read") as file:
+                connection = self._idle_on(file) or self._connect("ro")
+                try:
+                    with closing(connection.execute(statement, values)) as rows:
+                        found = decode(rows)
+                except BaseException:
+                    connection.close()
+                    raise
+                self._idle.append((file, connection))
+                return found
 
         return await (self._searches if search else self._reads).run(read)
 
-    async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        return await self._changed(statement, values, lambda cursor: cursor.rowcount)
+    def _idle_on(self, file: Identity | None) -> sqlite3.Connection | None:
+        """A connection to this file that nobody uses; those to others are closed. None: they all are."""
+        with suppress(IndexError):
+            while True:
+                opened, connection = self._idle.pop()
+                if file is not None and opened == file:
+                    return connection
+                connection.close()
+        return None
 
-    async def _changed(self, statement: str, values: dict[str, Any], result: Callable[[sqlite3.Cursor], T]) -> T:
-        def change(begin: Begin) -> T:
-            with self._connected("rw") as connection, connection:
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        def change(begin: Begin) -> int:
+            with self._told("written"), self._changing, closing(self._connect("rw")) as connection, connection:
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute("BEGIN IMMEDIATE")  # waits for the lock
                 begin()
-                return result(connection.execute(statement, values))
+                return connection.execute(statement, values).rowcount
 
         return await self._changes.run(change)
 
@@ -176,6 +196,7 @@ class SqliteStore(Store):
 
     def _let_go(self) -> None:
         """Close the file. Before another takes its name: SQLite deletes a write-ahead log by name."""
+        self._idle_on(None)
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
