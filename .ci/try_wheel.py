@@ -67,7 +67,7 @@ def use(scripts: Path, folder: Path) -> None:
     program = str(scripts / f"a2a-eval-proxy{EXE}")
     subprocess.run([program, "--version"], check=True, cwd=folder)
     subprocess.run([program, "demo"], check=True, cwd=folder)
-    agent = [str(scripts / f"python{EXE}"), "-m", "a2a_eval_proxy.demo.agent", "--port", "0"]
+    agent = [str(scripts / f"python{EXE}"), "-m", "a2a_eval_proxy.features.demo.agent", "--port", "0"]
     with subprocess.Popen(agent, cwd=folder, stdout=subprocess.PIPE, text=True) as served:
         try:
             assert served.stdout

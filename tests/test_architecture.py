@@ -68,11 +68,11 @@ SANS_IO = [
     "a2a_eval_proxy.push.notifications",
     "a2a_eval_proxy.push.rewriting",
     "a2a_eval_proxy.traces",
-    "a2a_eval_proxy.check.requests",
-    "a2a_eval_proxy.check.rules",
-    "a2a_eval_proxy.check.record",
-    "a2a_eval_proxy.check.report",
-    "a2a_eval_proxy.check.traffic_rules",
+    "a2a_eval_proxy.features.check.requests",
+    "a2a_eval_proxy.features.check.rules",
+    "a2a_eval_proxy.features.check.record",
+    "a2a_eval_proxy.features.check.report",
+    "a2a_eval_proxy.features.check.traffic_rules",
     "a2a_eval_proxy.scoring.case_book",
     "tool_call_evaluators.simulation.user",
     "a2a_tool_capture.spans",
@@ -111,11 +111,12 @@ def imports_of(graph: grimp.ImportGraph, module: str) -> set[str]:
 LAYERS = {
     PROXY: [  # the highest first; those in one line do not import each other
         "__main__",
+        "features",
+        "testing",
         "cli",
-        "demo | testing",
-        "app | worker",
+        "app",
         "ui",
-        "admin | check | doctor | serving",
+        "admin | serving",
         "runs",
         "scoring",
         "grpc_relay",
@@ -127,9 +128,11 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "body_memory | clock | errors | ids | memory | signals | threads | turn",
+        "body_memory | clock | errors | feature | ids | memory | signals | threads | turn",
     ],
-    f"{PROXY}.check": [
+    f"{PROXY}.features.check": [
+        "feature",
+        "checking",
         "report",
         "traffic_rules",
         "rules",
@@ -220,17 +223,19 @@ def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph
     assert {name for name in importers if name.partition(".")[0] == package} == set()
 
 
-def test_check_is_entered_by_its_face_only(graph: grimp.ImportGraph) -> None:
-    """So that it can become a distribution."""
-    room = f"{PROXY}.check"
+def test_nothing_imports_a_feature_but_itself(graph: grimp.ImportGraph) -> None:
+    """So that each can be deleted."""
+    room = f"{PROXY}.features"
+    features = graph.find_children(room)
     entered = {
         f"{importer} imports {module}"
-        for module in graph.find_descendants(room)
+        for feature in features
+        for module in {feature} | graph.find_descendants(feature)
         for importer in graph.find_modules_that_directly_import(module)
         if not f"{importer}.".startswith(f"{room}.")
     }
+    assert features
     assert entered == set()
-    assert graph.find_modules_that_directly_import(room) == {f"{PROXY}.cli.agents"}
 
 
 ROOMS = sorted({path.parent for path in MODULES} - set(FOLDERS))
@@ -333,7 +338,9 @@ def test_the_contract_names_what_the_extension_exports() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [name_of(path) for path in MODULES if not re.match(r'r?"""\S', path.read_text("utf-8"))] == []
+    """But for commands, which say it in their help."""
+    modules = [path for path in MODULES if path.name != "feature.py" and path.parent.name != "features"]
+    assert [name_of(path) for path in modules if not re.match(r'r?"""\S', path.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

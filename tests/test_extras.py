@@ -9,10 +9,10 @@ OF_EXTRAS = ("agents", "any_llm", "grpc", "mcp", "psycopg", "pytest", "ray")
 """Modules of the libraries that extras install, besides those of the frameworks of agents."""
 
 NEEDS_AN_EXTRA = (
-    "a2a_eval_proxy.cli.mcp_tools",
+    "a2a_eval_proxy.features.mcp.tools",
     "a2a_eval_proxy.testing.pytest_plugin",
     "a2a_eval_proxy.store.postgres",
-    "a2a_eval_proxy.worker",
+    "a2a_eval_proxy.features.worker",
     "a2a_tool_capture.agent.grpc_gate",
     "a2a_tool_capture.bridges",
     "a2a_tool_capture.connector.tracing",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from .app import RunningProxy, run_proxy
     from .errors import ConfigError
-    from .runs.accept import record_run
     from .runs.compare import compare_runs
     from .runs.drive import AgentOptions, run_suite
     from .runs.rescore import evaluate_store
@@ -33,7 +32,6 @@ _MODULES = {
     "compare_runs": "runs.compare",
     "evaluate_store": "runs.rescore",
     "publish_report": "runs.run_plan",
-    "record_run": "runs.accept",
     "run_proxy": "app",
     "run_suite": "runs.drive",
     "write_turns": "runs.stored_turns",
@@ -48,7 +46,6 @@ __all__ = [
     "compare_runs",
     "evaluate_store",
     "publish_report",
-    "record_run",
     "run_proxy",
     "run_suite",
     "write_turns",

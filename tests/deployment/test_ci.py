@@ -55,7 +55,7 @@ pytestmark = [pytest.mark.installs, pytest.mark.timeout(600)]  # the first has t
 
 def agent(port: int = 0) -> ChildProcess:
     """The sample agent, with its weaknesses."""
-    return ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)])
+    return ChildProcess([sys.executable, "-m", "a2a_eval_proxy.features.demo.agent", "--port", str(port)])
 
 
 @pytest.fixture(scope="module")

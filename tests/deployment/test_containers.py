@@ -102,7 +102,7 @@ def test_it_serves_and_ends_in_order(
 async def test_gateways_capture_and_workers_score(
     podman: Podman, postgres: PostgresServer, port: int, tmp_path: Path
 ) -> None:
-    agent = ("-m", "a2a_eval_proxy.demo.agent", "--host", "127.0.0.1", "--port", str(port))
+    agent = ("-m", "a2a_eval_proxy.features.demo.agent", "--host", "127.0.0.1", "--port", str(port))
     podman("run", "--detach", "--name=elsewhere", *HARDENED, "--entrypoint=python3", IMAGE, *agent)
     secret = {"A2A_EVAL_PROXY_STORE": postgres.new_database()}
     upstream = {"http://agent": f"http://127.0.0.1:{port}"}

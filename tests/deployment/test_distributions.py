@@ -15,7 +15,7 @@ from pathlib import Path
 import a2a_tool_capture
 import pytest
 import yaml
-from a2a_eval_proxy.check.rules import CheckVerdict
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from deployment.building import hatchling
 from deployment.containers import REPOSITORY
 from e2e.authors.served import PROGRAM

@@ -28,7 +28,7 @@ from a2a.server.tasks import (
     TaskUpdater,
 )
 from a2a.types import AgentCard
-from a2a_eval_proxy.check.rules import CheckVerdict
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import (
     URI,
     CaptureClient,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.demo.story import send_suite
+from a2a_eval_proxy.features.demo.story import send_suite
 from a2a_eval_proxy.graph.trees import trees_of
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load

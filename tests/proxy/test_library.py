@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.features.demo.agent import run_agent
 from support.patience import PATIENCE_S
 
 PAGE = Path(__file__).parents[2] / "proxy/docs/library.md"
-DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 
 async def test_the_library_example_runs(tmp_path: Path) -> None:

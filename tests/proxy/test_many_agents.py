@@ -16,9 +16,9 @@ import pytest
 from a2a.client import A2ACardResolver, ClientConfig, create_client
 from a2a.types import AgentCard, Message, Part, Role, SendMessageRequest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.check import ProbeClient
-from a2a_eval_proxy.check.dialogue import probe_agent
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.check.client import ProbeClient
+from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.check import CheckReport, ProbeClient, check_agent
-from a2a_eval_proxy.check.dialogue import probe_agent
-from a2a_eval_proxy.check.report import apply_rules
-from a2a_eval_proxy.check.rules import RuleStatus
+from a2a_eval_proxy.features.check.checking import check_agent
+from a2a_eval_proxy.features.check.client import ProbeClient
+from a2a_eval_proxy.features.check.dialogue import probe_agent
+from a2a_eval_proxy.features.check.report import CheckReport, apply_rules
+from a2a_eval_proxy.features.check.rules import RuleStatus
 from support.patience import PATIENCE_S
 
 

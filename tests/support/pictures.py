@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from a2a_eval_proxy.demo.story import tell
+from a2a_eval_proxy.features.demo.story import tell
 from a2a_eval_proxy.ui.store_pages import store_pages
 from rich.console import Console
 from support.chromium import chromium, screenshot, tab

@@ -30,7 +30,7 @@ WRITTEN = (
     "{component}/pictures/*",
     "deploy/**/*.md",
     "proxy/a2a_eval_proxy/ui/findings.md",
-    "proxy/a2a_eval_proxy/check/rules.md",
+    "proxy/a2a_eval_proxy/features/check/rules.md",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")
 

@@ -14,10 +14,9 @@ import click
 from a2a_tool_capture import __version__
 
 from ..errors import BAD_INPUT, UNREACHABLE
-from .agents import check, doctor, init, send
-from .serve import demo, mcp, serve, ui, worker
-from .stored import accept, calibrate, compare, export, prune, record, runs, show
-from .suites import convert, evaluate, evaluators, run, schema, validate
+from ..feature import features
+from .serve import serve
+from .suites import evaluate, run
 
 _SETTINGS = {
     "help_option_names": ["-h", "--help"],
@@ -36,11 +35,7 @@ def cli() -> None:
     """
 
 
-_RUNNING = (init, doctor, serve, run, send, check, worker, mcp, demo)
-_STORED = (evaluate, runs, show, ui, compare, accept, calibrate, export, record, prune)
-_SUITES = (validate, evaluators, schema, convert)
-
-for _command in (*_RUNNING, *_STORED, *_SUITES):
+for _command in (serve, run, evaluate, *(command for feature in features() for command in feature.commands)):
     cli.add_command(_command)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import BINDINGS
 
-from ..doctor.frameworks import CAN_BE_NAMED
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
@@ -20,7 +19,6 @@ from ..settings.settings import (
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
-    RetentionOptions,
     StoreOption,
     TlsFilesOptions,
     TraceUrlOption,
@@ -34,32 +32,34 @@ if TYPE_CHECKING:
     from ..runs.rescore import Engine
     from ..runs.run_plan import Selection
 
-_agent = partial(option, group=OptionGroup.AGENT)
-_run = partial(option, group=OptionGroup.RUN)
+agent_option = partial(option, group=OptionGroup.AGENT)
+run_option = partial(option, group=OptionGroup.RUN)
 _user = partial(option, group=OptionGroup.USER)
 _tls = partial(option, group=OptionGroup.TLS)
 
-_FAIL_ON = _run(
+FAIL_ON = run_option(
     types.some_of("CHANGE,...", ["regression", "newly-failing", "undecided"]),
     "Exit with 1 if the later run is worse, newly fails a case, or if there are not enough runs to decide.",
 )
-_output = partial(option, types.one_of("text", "json"), "Output format.", "text")
-_new_file = partial(option, types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
-_suites = partial(option, types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True)
-_IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
-_suite_format = partial(_run, types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.")
+output_option = partial(option, types.one_of("text", "json"), "Output format.", "text")
+new_file_option = partial(option, types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.")
+suites_option = partial(
+    option, types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
+)
+IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
+suite_format_option = partial(run_option, types.one_of("suite", *IMPORTED), "Suite file format; detected by default.")
 
 
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
-    run: str | None = _run(types.NAME, "Only turns of this run.")
+    run: str | None = run_option(types.NAME, "Only turns of this run.")
 
 
 class StoredAgentOption(Options):
     """Of which of several agents stored turns are."""
 
-    agent_name: str | None = _run(
+    agent_name: str | None = run_option(
         types.NAME, "Only turns of this one of several agents behind a proxy.", alias="--agent"
     )
 
@@ -67,12 +67,12 @@ class StoredAgentOption(Options):
 class SelectionOptions(Options):
     """Which cases of a suite a command takes."""
 
-    case: tuple[str, ...] = _run(
+    case: tuple[str, ...] = run_option(
         replace(types.TEXTS, metavar="ID"),
         "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
         repeatable=True,
     )
-    tag: tuple[str, ...] = _run(
+    tag: tuple[str, ...] = run_option(
         replace(types.TEXTS, metavar="TAG"),
         "Only cases with this tag. Repeatable.",
         repeatable=True,
@@ -95,16 +95,18 @@ class ReportOptions(SelectionOptions):
         group=OptionGroup.RUN,
         alias="--output-dir",
     )
-    scenario_file_path: str | None = _run(types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.")
-    format: str | None = _suite_format()
-    no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.")
-    baseline: str | None = _run(
+    scenario_file_path: str | None = run_option(
+        types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration."
+    )
+    format: str | None = suite_format_option()
+    no_judge_cache: bool = run_option(types.FLAG, "Neither use nor store cached judge answers.")
+    baseline: str | None = run_option(
         types.NAME,
         "Run of the store to compare with, or version:NAME for the runs of an agent version: the report shows what "
         "changed.",
     )
-    fail_on: tuple[FailOn, ...] = _FAIL_ON
-    allow_no_capture: bool = _run(
+    fail_on: tuple[FailOn, ...] = FAIL_ON
+    allow_no_capture: bool = run_option(
         types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail."
     )
     output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
@@ -115,16 +117,16 @@ class ReportOptions(SelectionOptions):
 class AgentClientOptions(Options):
     """How a client connects to the agent."""
 
-    header: tuple[tuple[str, str], ...] = _agent(
+    header: tuple[tuple[str, str], ...] = agent_option(
         types.HEADERS,
         "Header to send with every request. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
         secret=True,
         references=True,
         repeatable=True,
     )
-    agent_model: str | None = _agent(types.NAME, "Model of an openai: agent.")
-    agent_system: str | None = _agent(types.TEXT, "System prompt of an openai: agent.")
-    agent_tools: str | None = _agent(
+    agent_model: str | None = agent_option(types.NAME, "Model of an openai: agent.")
+    agent_system: str | None = agent_option(types.TEXT, "System prompt of an openai: agent.")
+    agent_tools: str | None = agent_option(
         types.FILE, "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run."
     )
     agent_ca: str | None = _tls(
@@ -149,17 +151,19 @@ class AgentClientOptions(Options):
 class DrivenAgentOptions(AgentClientOptions):
     """Which agent gets messages from a command, and how."""
 
-    agent: str | None = _agent(
+    agent: str | None = agent_option(
         types.AGENT,
         "URL of the agent, or of a proxy for it; python:FILE.py:CLASS; or openai:URL of a chat-completions API. "
         "Default: from the suite.",
     )
-    binding: str | None = _agent(types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.")
-    streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
-    dialects: tuple[str, ...] = _agent(
+    binding: str | None = agent_option(
+        types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card."
+    )
+    streaming: bool | None = agent_option(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
+    dialects: tuple[str, ...] = agent_option(
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
     )
-    timeout: float | None = _agent(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.")
+    timeout: float | None = agent_option(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.")
 
     def agent_defaults(self) -> AgentDefaults:
         """What takes precedence over the suite's `agent` block."""
@@ -193,10 +197,10 @@ _TRACE_WAIT_S = 16.0
 class ReceivedTracesOptions(Options):
     """Whether a command that drives an agent receives its traces."""
 
-    otlp: str | None = _agent(
+    otlp: str | None = agent_option(
         types.ADDRESS, "Receive the agent's traces here (OTLP/HTTP), such as 127.0.0.1:4318, and merge them into turns."
     )
-    trace_wait: float = _agent(
+    trace_wait: float = agent_option(
         types.SECONDS, "With --otlp: time to wait for the spans of a turn after its end.", _TRACE_WAIT_S
     )
 
@@ -211,25 +215,27 @@ class RunOptions(
     StoreOption,
     TlsFilesOptions,
 ):
-    suite: tuple[str, ...] = _suites()
-    concurrency: int | None = _agent(
+    suite: tuple[str, ...] = suites_option()
+    concurrency: int | None = agent_option(
         types.UP_TO_1000, "Conversations to run concurrently. Default: from the suite, or 4."
     )
-    run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.")
-    fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.")
-    resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
-    repeat: int | None = _run(
+    run: str | None = run_option(types.NAME, "Name of the run. Default: the suite's name and the current time.")
+    fail_fast: bool = run_option(types.FLAG, "Begin no conversation after one that failed.")
+    resume: bool = run_option(types.FLAG, "Resume the run named by --run; completed conversations are skipped.")
+    repeat: int | None = run_option(
         types.UP_TO_1000, "Attempts at each case, in place of the suite's `repeat`; shows which are flaky."
     )
-    repeat_all: bool = _run(types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided.")
+    repeat_all: bool = run_option(
+        types.FLAG, "Make all attempts, also after `repeat: {pass: ...}` of the suite is decided."
+    )
     replay_user: str | None = _user(types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.")
-    seed: int | None = _run(
+    seed: int | None = run_option(
         types.WHOLE_NUMBER, "Seed of the run: each attempt sends one of its own to the agent and the simulated user."
     )
-    agent_version: str | None = _run(
+    agent_version: str | None = run_option(
         types.NAME, "Version of the agent, for --baseline version:NAME. Default: that of its card."
     )
-    agent_name: str | None = _run(
+    agent_name: str | None = run_option(
         types.NAME, "Which of several agents of a proxy it is: its turns are among those of that agent."
     )
 
@@ -243,44 +249,14 @@ class RunOptions(
         return replace(super().agent_defaults(), concurrency=self.concurrency)
 
 
-class SendOptions(DrivenAgentOptions):
-    text: str = option(types.TEXT, "The message.", required=True, positional=True)
-    agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.", required=True)
-    conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.")
-    task: str | None = option(types.NAME, "Id of the task that waits for this message.")
-    file: tuple[str, ...] = option(
-        replace(types.SUITE_FILES, metavar="FILE"), "File to send with the message. Repeatable.", repeatable=True
-    )
-    output: str = _output()
-
-
-class InitOptions(ReceivedTracesOptions, DrivenAgentOptions):
-    dir: Path = option(types.OUTPUT_DIRECTORY, "Directory for the files; created if it does not exist.", Path())
-    message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.")
-
-
-class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
-    agent: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
-    message: str | None = option(types.TEXT, "Message that makes the agent call a tool. Default: as for `init`.")
-    framework: str | None = option(
-        types.one_of(*(framework.page for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
-    )
-    otlp: str | None = _agent(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
-
-
-class ValidateOptions(DrivenAgentOptions, PluginOption):
-    suite: tuple[str, ...] = _suites()
-    format: str | None = _suite_format()
-
-
 class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
-    suite: tuple[str, ...] = _run(
+    suite: tuple[str, ...] = run_option(
         replace(types.TEXTS, metavar="FILE"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",
         required=True,
         repeatable=True,
     )
-    simulation_file_path: str | None = _run(
+    simulation_file_path: str | None = run_option(
         types.FILE,
         "Conversations (ArkSim's simulation.json) to store as a new run and score. Default: as in the configuration.",
     )
@@ -290,116 +266,3 @@ class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, 
         "in-process",
         group=OptionGroup.RUN,
     )
-
-
-class ExportOptions(StoredAgentOption, StoredRunOptions):
-    format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
-
-
-class EvaluatorsOptions(Options):
-    name: str | None = option(
-        replace(types.NAME, metavar="[NAME]"), "Name of the evaluator to explain.", positional=True
-    )
-
-
-class SchemaOptions(Options):
-    pass
-
-
-class ConvertOptions(PluginOption):
-    file: str = option(types.FILE, "File of ArkSim, google-adk, UiPath or Dokimos.", required=True, positional=True)
-    format: str | None = option(types.one_of(*_IMPORTED), "Format of FILE; detected by default.")
-    out: Path | None = _new_file()
-
-
-class RunsOptions(StoredAgentOption, StoreOption):
-    output: str = _output()
-
-
-class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):
-    dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
-
-    def __post_init__(self) -> None:
-        if self.retain_days is None and self.retain_mb is None:
-            raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
-
-
-class ShowOptions(StoredAgentOption, StoreOption):
-    name: str = option(
-        replace(types.NAME, metavar="RUN|TURN"), "Name of a run, or id of a turn.", required=True, positional=True
-    )
-    output: str = _output()
-
-
-class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
-    suite: str | None = _run(types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs.")
-    port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
-    open: bool = option(types.FLAG, "Open the link in a browser.")
-
-
-class CompareOptions(StoredAgentOption, StoreOption):
-    run_a: str = option(
-        replace(types.NAME, metavar="RUN_A"),
-        "The earlier run, or version:NAME for all of an agent version.",
-        required=True,
-        positional=True,
-    )
-    run_b: str = option(replace(types.NAME, metavar="RUN_B"), "The later run.", required=True, positional=True)
-    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
-    fail_on: tuple[FailOn, ...] = _FAIL_ON
-    margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)
-    detect: float | None = option(types.SHARE, "Say how many attempts show a drop of the pass rate by this: 10%, 0.1.")
-
-    @property
-    def conditions(self) -> tuple[FailOn, ...]:
-        """On what the exit code is 1."""
-        return (*self.fail_on, "regression") if self.fail_on_regression else self.fail_on
-
-    format: str = option(types.one_of("text", "json", "markdown", "html"), "Output format.", "text")
-    report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
-
-
-class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
-    suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
-    evaluator: str | None = _run(types.NAME, "Only the judge of these results. Default: every one with labels.")
-    labels: str | None = _run(
-        types.FILE,
-        "CSV or JSON Lines with turn_id or conversation_id, label, evaluator, who, by. Default: the annotations in the"
-        " store.",
-    )
-    output: str = _output()
-
-
-class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):
-    suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
-    run: str | None = _run(types.NAME, "Run that shows the new behaviour. Default: the newest.")
-    yes: bool = option(types.FLAG, "Accept every change without asking.")
-    dry_run: bool = option(types.FLAG, "Only show the changes.")
-    undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
-
-
-class McpOptions(AuditOption, PluginOption, StoreOption):
-    suite: str | None = option(types.FILE, "Suite file with the cases to run, and what they expect.")
-    agent: str | None = option(types.AGENT, "URL of the agent, or as for `run`. Default: from the suite.")
-    allow_accept: bool = option(types.FLAG, "Allow the coding agent to change what the suite expects.")
-
-
-class RecordOptions(AuditOption, StoredRunOptions):
-    suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
-    out: Path | None = _new_file()
-
-
-class CheckOptions(AgentClientOptions):
-    url: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
-    message: tuple[str, ...] = option(
-        types.TEXTS,
-        "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",
-        repeatable=True,
-    )
-    timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
-    format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
-    out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.")
-
-
-class DemoOptions(Options):
-    keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.")

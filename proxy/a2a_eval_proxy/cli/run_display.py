@@ -43,16 +43,16 @@ from ..runs.tables import (
     gate_table,
     plain,
     score_table,
+    stored_runs,
     suite_table,
     turn_table,
 )
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
-from .agents import receiving
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput
-from .stored import newest_run
+from .traces import receiving
 
 if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
@@ -410,3 +410,13 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
     console.print(f"\n{escape(plain(run))}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
     return verdict.passed
+
+
+async def newest_run(store: str) -> str | None:
+    """The name of the newest run, after saying so; None in an empty store."""
+    runs = await stored_runs(store)
+    if not runs:
+        return None
+    others = f" of {len(runs)} runs; choose another with --run NAME" if len(runs) > 1 else ""
+    click.echo(plain(f"run {runs[0].name}, the newest{others}"), err=True)
+    return runs[0].name

@@ -1,11 +1,10 @@
-"""Commands that work until they are stopped: `serve`, `ui`, `worker`, `mcp` and `demo`."""
+"""`serve`: works until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import sys
-from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,10 @@ import click
 
 from ..memory import return_large_blocks
 from ..settings import Settings
-from ..settings.settings import WorkerOptions
 from ..settings.store_url import masked_url
 from ..signals import stop_signal
-from .command import command, run_async, wide_console
-from .options import DemoOptions, McpOptions, UiOptions
-from .output import guarded, unguarded
+from .command import command, run_async
+from .output import guarded
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -108,87 +105,3 @@ def _tune_interpreter() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 0, 150)
-
-
-@command(UiOptions)
-def ui(options: UiOptions) -> None:
-    """Show the turns and runs of a store in a browser.
-
-    The pages are those of `serve`, without an agent. The store may be in use: turns that proxies add appear on the
-    pages. Several proxies that share a PostgreSQL database appear in one page. Prints a link that works once; listens
-    on this machine only.
-
-    \b
-    Example: a2a-eval-proxy ui --store postgresql://db.example/turns --suite suite.yaml
-    """
-    run_async(_serve_pages(options))
-
-
-async def _serve_pages(options: UiOptions) -> None:
-    from tool_call_evaluators.importers import import_suites
-
-    from ..privacy.policy import NO_PRIVACY
-    from ..telemetry.logs import LOG_LINE, start_logging
-    from ..ui.store_pages import store_pages
-
-    stop = stop_signal()
-    start_logging("info", LOG_LINE, NO_PRIVACY)
-    imported = import_suites(options.suite, allow_plugins=options.allow_plugins) if options.suite else None
-    suite, file = (imported.suite, imported.file) if imported else (None, None)
-    async with store_pages(options.store, options.port, suite, file, options.trace_url) as served:
-        click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {served.link}")
-        click.echo(f"the link works once; later logins and the API need the token {served.token}", err=True)
-        if options.open:
-            await asyncio.to_thread(click.launch, served.link)
-        await stop.wait()
-
-
-@command(WorkerOptions)
-def worker(options: WorkerOptions) -> None:
-    """Score turns that proxies leave pending.
-
-    These are the turns that `serve --no-evaluate` stores in PostgreSQL. Any number of workers share the work. A turn
-    is scored once, even if a worker dies while scoring it. Prints one line when ready. SIGTERM stops the worker after
-    its running jobs. With the --config file of proxies before several agents, the turns of each are scored by its own
-    suite.
-
-    \b
-    Example: a2a-eval-proxy worker --store postgresql://user@host/turns --suite suite.yaml
-    """
-    from ..store.postgres import require_extra
-
-    require_extra()
-    from ..worker.command import work_until_stopped
-
-    run_async(work_until_stopped(options))
-
-
-@command(DemoOptions)
-def demo(options: DemoOptions) -> None:
-    """Show a sample agent behind the proxy, in one process.
-
-    Clients talk to the agent through the proxy, which shows and scores its tool calls, and writes a report.
-    """
-    from ..demo.story import tell
-
-    run_async(tell(options.keep, console=wide_console()))
-
-
-@command(McpOptions)
-def mcp(options: McpOptions) -> None:
-    """Serve runs and failed turns to a coding agent over MCP.
-
-    The coding agent starts this command and exchanges messages with it on standard input and output. It can list runs,
-    show how a turn differs from what was expected, run cases, and explain evaluators. It changes the suite only with
-    --allow-accept.
-
-    \b
-    Example: a2a-eval-proxy mcp --suite suite.yaml --agent http://127.0.0.1:9999
-    """
-    from .mcp_tools import tools_server
-
-    server = tools_server(options)
-    if sys.stdin.isatty():
-        click.echo("waiting for a coding agent, which starts this command; see proxy/docs/coding-agents.md", err=True)
-    with redirect_stdout(unguarded(sys.stdout)):  # the protocol writes bytes, whatever the encoding is
-        run_async(server.run_stdio_async())

@@ -20,7 +20,7 @@ from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .options import Option, OptionGroup, Options, missing, object_option, object_type, option, options_of
 from .parsing import ValueType, is_loopback, split_address
-from .store_url import is_postgres, masked_url
+from .store_url import is_postgres
 
 if TYPE_CHECKING:
     from ..privacy.policy import Privacy
@@ -583,7 +583,7 @@ class Agent(NamedTuple):
 
 def agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
     """The agent with these settings of its own over those of the proxy. Raises ConfigError."""
-    given, hosts = _own_settings(name, own, options_of(Settings), shared)
+    given, hosts = own_settings(name, own, options_of(Settings), shared)
     values: dict[str, Any] = {"agents": (), "run": f"{shared.run}-{name}"}
     values["retain_mb"] = None  # the proxy's is that of the whole store
     for url in ("public_url", "push_url"):
@@ -612,7 +612,7 @@ _HOSTS = "hosts"
 _HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 
 
-def _own_settings(
+def own_settings(
     name: str, own: Mapping[str, Any], options: Mapping[str, Option], shared: Options, read: Collection[str] = OWN
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The parsed settings of an agent, of those that are `options` of the proxy and to be `read`, and its hosts;
@@ -654,39 +654,6 @@ def _unknown(key: str, of_proxy: bool) -> str:
     if of_proxy:
         return "is a setting of the proxy, which all agents share; write it above `agents`"
     return f"unknown setting {key!r}{or_known(key, sorted({*OWN, _HOSTS}))}"
-
-
-class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOption):
-    """The options of `worker`, and what holds for the turns of each agent."""
-
-    store: str = option(
-        replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
-    )
-    concurrency: int = option(
-        types.UP_TO_1000, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
-    )
-    stalled_after: float = option(
-        types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
-    )
-    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.")
-
-    def __post_init__(self) -> None:
-        if not is_postgres(self.store):
-            given = masked_url(self.store)
-            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
-        if self.admin and not is_loopback(self.admin) and not self.admin_token:
-            raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
-        self.check_admin()
-        _ = self.each_agent  # raises ConfigError
-
-    @cached_property
-    def each_agent(self) -> dict[str, WorkerOptions]:
-        """What holds for the turns of each agent, by name: of its settings, those that concern scoring."""
-        read = OWN & options_of(WorkerOptions).keys()
-        return {
-            name: replace(self, **{"agents": (), **_own_settings(name, own, options_of(Settings), self, read)[0]})
-            for name, own in self.agents
-        }
 
 
 def _leads_to(url: str, address: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.check.report import CheckReport
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.features.check.report import CheckReport
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, faulty, faulty_app
 from agents.serving import ServerThread

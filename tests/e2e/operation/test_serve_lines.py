@@ -89,7 +89,7 @@ def test_an_agent_that_starts_later_is_missed_and_then_described(tmp_path: Path,
     with Proxy(f"http://127.0.0.1:{port}", tmp_path / "turns.db") as proxy:
         while "is unreachable, and requests fail until it is up: connection refused" not in proxy.stderr():
             time.sleep(POLL_S)
-        with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)]):
+        with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.features.demo.agent", "--port", str(port)]):
             while "agent Harbour Coffee customer service: JSONRPC, HTTP+JSON; declares" not in proxy.stderr():
                 time.sleep(POLL_S)
         text = printed(proxy)

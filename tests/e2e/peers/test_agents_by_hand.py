@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.check.rules import CheckVerdict
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import URI, read_tool_calls
 from a2a_tool_capture.client import CaptureClient
 from e2e.frameworks.pages import PAGES

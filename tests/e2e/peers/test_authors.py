@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from a2a_eval_proxy.check.record import Activation, calls_of
-from a2a_eval_proxy.check.report import CheckReport
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.features.check.record import Activation, calls_of
+from a2a_eval_proxy.features.check.report import CheckReport
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from e2e.frameworks.page_code import diff_of
 from packaging.requirements import Requirement
 from support.checking import check, rules_with

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.doctor.frameworks import A2A_SDK, FRAMEWORKS, PAGES
+from a2a_eval_proxy.features.doctor.frameworks import A2A_SDK, FRAMEWORKS, PAGES
 from agents.serving import ServerThread
 from e2e.frameworks import pages, scripted_model
 from e2e.frameworks.scripted_model import ANSWER, QUESTION, script

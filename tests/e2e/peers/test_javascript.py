@@ -13,7 +13,7 @@ from typing import Any
 
 import a2a_tool_capture
 import pytest
-from a2a_eval_proxy.check.rules import CheckVerdict
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import CaptureClient
 from e2e.frameworks.pages import PAGES
 from e2e.frameworks.scripted_model import ANSWER, QUESTION

@@ -44,7 +44,7 @@ def report(turns, suite=None, **more) -> Report:
 @pytest.fixture(scope="module")
 def demo() -> Report:
     lines = (Path(__file__).parents[1] / "fixtures" / "demo-turns.jsonl").read_text("utf-8").splitlines()
-    suite = load_suite(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    suite = load_suite(ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml")
     turns = [json.loads(line) for line in lines]
     longest = max(turns, key=lambda turn: len(turn["tool_calls"]))
     for number, made in enumerate(longest["tool_calls"]):  # as traces would tell

@@ -13,7 +13,7 @@ from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite.writing import EDITOR_LINE, slug
 
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 
 def report(turns, suite=None, **more) -> Report:

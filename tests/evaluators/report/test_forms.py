@@ -20,7 +20,7 @@ from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 HOSTILE = "</system-out>]]>\x00\x1b[31m\ud800 <script>alert(1)</script> | `x` ![x](http://evil.example/x.png) @all\n# h"
 
 ONE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")

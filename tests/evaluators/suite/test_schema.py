@@ -102,7 +102,7 @@ def from_tests() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "text", [*documented(), *from_tests(), (ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml").read_text("utf-8")]
+    "text", [*documented(), *from_tests(), (ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml").read_text("utf-8")]
 )
 def test_suites_that_can_be_read_are_valid(text, tmp_path):
     (tmp_path / "my_evaluators.py").write_text("")

@@ -8,7 +8,7 @@ import pytest
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.suite.writing import EDITOR_LINE, suite_text
 
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 EVERYTHING = """
 suite: everything

@@ -14,7 +14,7 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface
-from a2a_eval_proxy.check.rules import CheckVerdict
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import METADATA_KEY, URI, CapturingExecutor, CapturingMiddleware, ToolCallRecorder
 from a2a_tool_capture.spec import BASE_URI, OWN_ARTIFACT_PREFIX
 from agents.serving import ServerThread

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.admin import turn_changes_api
+from a2a_eval_proxy.features.accept.changes import record_run
 from a2a_eval_proxy.privacy.redactor import detector_rule
-from a2a_eval_proxy.runs.accept import record_run
 from support.proxied import Proxied, proxied
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.suite import load_suite

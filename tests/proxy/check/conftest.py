@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check import client
+from a2a_eval_proxy.features.check import client
 
 
 @pytest.fixture(autouse=True)

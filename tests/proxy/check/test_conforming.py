@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, Json, faulty_app
 from agents.serving import ServerThread

@@ -9,11 +9,11 @@ from typing import Any
 import grpc
 import pytest
 from a2a.server.request_handlers import GrpcHandler
-from a2a_eval_proxy.check import client
-from a2a_eval_proxy.check.dialogue import probe_agent
-from a2a_eval_proxy.check.report import CheckReport, place, report_json
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.cli.options import AgentClientOptions
+from a2a_eval_proxy.features.check import client
+from a2a_eval_proxy.features.check.dialogue import probe_agent
+from a2a_eval_proxy.features.check.report import CheckReport, place, report_json
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_tool_capture.client import AgentUnreachableError
 from agents.capture_agent import agent_card
 from agents.grpc_only_agent import grpc_only_agent

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from a2a_eval_proxy.check import rules as base
-from a2a_eval_proxy.check.rules import CARD_RULES, Rule
-from a2a_eval_proxy.check.traffic_rules import TRAFFIC_RULES
+from a2a_eval_proxy.features.check import rules as base
+from a2a_eval_proxy.features.check.rules import CARD_RULES, Rule
+from a2a_eval_proxy.features.check.traffic_rules import TRAFFIC_RULES
 from a2a_tool_capture import METADATA_KEY, URI
 
 PAGE = Path(base.__file__).with_name("rules.md")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.cli.suites import explained
+from a2a_eval_proxy.features.evaluators import explained
 from tool_call_evaluators.registry import evaluator_class
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
-from a2a_eval_proxy.cli.agents import _agent_url
+from a2a_eval_proxy.features.init.feature import _agent_url
 
 
 def test_a_wrong_url_is_one_sentence() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from a2a_eval_proxy.cli.mcp_tools import MAX_CHARACTERS
+from a2a_eval_proxy.features.mcp.tools import MAX_CHARACTERS
 from support.stored_runs import store_turns
 from support.turn_samples import call, turn
 

@@ -11,8 +11,8 @@ import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.options import EvaluateOptions, RunOptions
 from a2a_eval_proxy.cli.run_display import evaluate_and_show, run_and_show
-from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.demo.agent import run_agent
 from click.testing import CliRunner
 from tool_call_evaluators.suite import load_suite
 from tool_call_evaluators.suite.model import CombinationError

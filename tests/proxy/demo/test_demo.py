@@ -13,16 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import a2a_eval_proxy.demo
+import a2a_eval_proxy.features.demo
 import httpx
 import pytest
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, TaskState
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
-from a2a_eval_proxy.demo.agent import run_agent
-from a2a_eval_proxy.demo.planner import Ask, Memory, make_plan, small_talk
-from a2a_eval_proxy.demo.tools import Shop, Tool, ToolError
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.features.demo.agent import run_agent
+from a2a_eval_proxy.features.demo.planner import Ask, Memory, make_plan, small_talk
+from a2a_eval_proxy.features.demo.tools import Shop, Tool, ToolError
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
@@ -31,7 +31,7 @@ from support.checking import check, rules_with
 from tool_call_evaluators.evaluator import evaluate
 from tool_call_evaluators.suite import Suite, load_suite
 
-SUITE = Path(a2a_eval_proxy.demo.__file__).with_name("suite.yaml")
+SUITE = Path(a2a_eval_proxy.features.demo.__file__).with_name("suite.yaml")
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ async def test_without_the_weaknesses_nothing_fails(tmp_path: Path, suite: Suite
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
 
-COMMAND = [sys.executable, "-m", "a2a_eval_proxy.demo.agent"]
+COMMAND = [sys.executable, "-m", "a2a_eval_proxy.features.demo.agent"]
 
 
 async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.demo.story import tell
+from a2a_eval_proxy.features.demo.story import tell
 from rich.console import Console
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND

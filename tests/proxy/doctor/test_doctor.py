@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.doctor.diagnosis import diagnose
-from a2a_eval_proxy.doctor.frameworks import CAN_BE_NAMED, Framework, recognised
+from a2a_eval_proxy.features.doctor.diagnosis import diagnose
+from a2a_eval_proxy.features.doctor.frameworks import CAN_BE_NAMED, Framework, recognised
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.linked import EXTENSION
 from support.turn_samples import turn

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import BAD_INPUT, UNREACHABLE, ConfigError
+from a2a_eval_proxy.features.calibrate.judging import NoVerdictError, calibrate
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
-from a2a_eval_proxy.runs.calibrate import NoVerdictError, calibrate
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.store.reads import Annotation
@@ -78,7 +78,7 @@ class Scripted:
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
-    monkeypatch.setattr("a2a_eval_proxy.runs.calibrate.MAX_ASKED_TWICE", ASKED_TWICE)
+    monkeypatch.setattr("a2a_eval_proxy.features.calibrate.judging.MAX_ASKED_TWICE", ASKED_TWICE)
     scripted = Scripted()
     with ServerThread(scripted.api.app) as server:
         scripted.url = server.url

@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from a2a.server.routes import create_agent_card_routes
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from a2a_eval_proxy.features.init.first_suite import CI, CONFIG, SUITE, FirstSuite, files, first_suite
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.init import CI, CONFIG, SUITE, FirstSuite, files, first_suite
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
 from tool_call_evaluators.suite import load_suite, parse_suite

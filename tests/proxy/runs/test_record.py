@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.ids import new_run_name
 from support.prefork import run as command
 from support.stored_runs import store_turns
@@ -14,7 +14,7 @@ from support.turn_samples import call, turn
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.suite import parse_suite
 
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 
 def test_a_suite_on_standard_output(tmp_path: Path) -> None:

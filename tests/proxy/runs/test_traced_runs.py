@@ -14,9 +14,9 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a_eval_proxy.features.init.first_suite import first_suite
 from a2a_eval_proxy.otlp.receivers import tracing_at
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.init import first_suite
 from agents.scenario_agent import AgentOptions as CardOptions
 from agents.scenario_agent import agent_card
 from agents.serving import ServerThread

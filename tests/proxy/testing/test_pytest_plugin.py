@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.testing import pytest_plugin
 from agents.scenario_agent import AgentOptions, scenario_agent
 from support.prefork import PYTEST, run

@@ -49,7 +49,7 @@ def browser(tmp_path_factory):
 def demo(tmp_path_factory) -> Iterator[Shown]:
     """A proxy with the suite of the demo and the turns that its agent made."""
     lines = (ROOT / "tests/evaluators/fixtures/demo-turns.jsonl").read_text("utf-8").splitlines()
-    suite = str(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    suite = str(ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml")
     with shown_proxy(tmp_path_factory.mktemp("demo"), suite=suite) as proxy:
         proxy.store(*(json.loads(line) for line in lines))
         yield proxy
@@ -387,7 +387,7 @@ def test_every_screen_of_several_agents_fits_every_width_and_is_accessible(
 ) -> None:
     """One with a card and a failed turn, and others, which are away."""
     away = {f"agent-{number}-with-a-rather-long-name": f"http://127.0.0.1:{port}" for number in range(12)}
-    suite = str(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    suite = str(ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml")
     with ReplayAgent() as agent:
         agent.card = json_answer(CARD)
         with shown_proxy(tmp_path, suite=suite, agents={"orders": agent.url, **away}) as proxy:

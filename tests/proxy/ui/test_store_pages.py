@@ -13,9 +13,9 @@ import httpx
 import pytest
 from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.cli.options import UiOptions
 from a2a_eval_proxy.cli.serve import _serve_pages
 from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.features.ui_command import UiOptions
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store

@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 
 import psycopg
 import pytest
+from a2a_eval_proxy.features.worker import job_scorer
+from a2a_eval_proxy.features.worker.command import Engine
+from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents, in_their_cases
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.scoring.case_book import CaseBook
@@ -19,9 +22,6 @@ from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.work import MOST_TRIES, queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
-from a2a_eval_proxy.worker import job_scorer
-from a2a_eval_proxy.worker.command import Engine
-from a2a_eval_proxy.worker.job_scorer import JobScorer, WorkerAgents, in_their_cases
 from a2a_tool_capture import Finding, Severity, ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
@@ -419,7 +419,7 @@ async def test_a_job_that_fails_is_tried_again_later(shared: Shared, caplog: pyt
 async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
     shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "a2a_eval_proxy.worker")
+    caplog.set_level("INFO", "a2a_eval_proxy.features.worker")
     scorer = shared.scorer(None)
     scored, stopped = asyncio.Event(), asyncio.Event()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.options import load
@@ -18,7 +19,6 @@ from a2a_eval_proxy.store import TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S

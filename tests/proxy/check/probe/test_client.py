@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.check import client, requests
-from a2a_eval_proxy.check.client import ProbeClient
-from a2a_eval_proxy.check.record import Activation, Interface, ProbeExchange
-from a2a_eval_proxy.check.rules import CheckVerdict, RuleStatus
+from a2a_eval_proxy.features.check import client, requests
+from a2a_eval_proxy.features.check.client import ProbeClient
+from a2a_eval_proxy.features.check.record import Activation, Interface, ProbeExchange
+from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread

@@ -9,9 +9,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.check import requests
-from a2a_eval_proxy.check.dialogue import skill_examples
-from a2a_eval_proxy.check.record import (
+from a2a_eval_proxy.features.check import requests
+from a2a_eval_proxy.features.check.dialogue import skill_examples
+from a2a_eval_proxy.features.check.record import (
     Activation,
     CardSeen,
     Interface,
@@ -25,9 +25,9 @@ from a2a_eval_proxy.check.record import (
     occurrences,
     read_response,
 )
-from a2a_eval_proxy.check.report import apply_rules, print_report, report_json, report_junit
-from a2a_eval_proxy.check.requests import offered_interfaces
-from a2a_eval_proxy.check.rules import RuleStatus
+from a2a_eval_proxy.features.check.report import apply_rules, print_report, report_json, report_junit
+from a2a_eval_proxy.features.check.requests import offered_interfaces
+from a2a_eval_proxy.features.check.rules import RuleStatus
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given

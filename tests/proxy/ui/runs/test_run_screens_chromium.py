@@ -37,7 +37,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """A proxy with the suite of the demo, whose cases two runs have, and an agent that gets the extension wrong."""
     lines = (ROOT / "tests/evaluators/fixtures/demo-turns.jsonl").read_text("utf-8").splitlines()
     turns = [json.loads(line) for line in lines]
-    suite = str(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    suite = str(ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml")
     folder = tmp_path_factory.mktemp("shop")
     with ServerThread(faulty(FAULT)) as agent, shown_proxy(folder, suite=suite, upstream=agent.url) as proxy:
         for run in ("monday", "tuesday"):

@@ -1,0 +1,1 @@
+"""Takes over into a suite what the agent did in a run."""

@@ -1,0 +1,125 @@
+"""`accept` and `record`: suites that expect what the agent did in stored runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import takewhile
+from pathlib import Path
+
+from tool_call_evaluators.runs.accepting import Acceptance, Proposal, acceptance
+from tool_call_evaluators.runs.recording import record_suite
+from tool_call_evaluators.suite import Suite, SuiteError, load_suite, parse_suite
+from tool_call_evaluators.suite.editing import with_values
+from tool_call_evaluators.suite.files import read_text
+from tool_call_evaluators.suite.yaml_document import read_document
+from tool_call_evaluators.texts import counted
+
+from ...errors import ConfigError
+from ...ids import prefix_of
+from ...privacy.content_removal import lacks_content
+from ...runs import audit
+from ...runs.files import write_file
+from ...runs.run_plan import Selection
+from ...runs.stored_turns import compact, conversation_results, open_existing_store, turns_of
+from ...runs.suite_file import change_suite_file
+from ...settings.store_url import masked_url
+from ...store import StoreError
+
+
+async def proposed(
+    store: str, run: str, file: Path, selection: Selection | None = None, *, allow_plugins: bool = False
+) -> Acceptance:
+    """The changes of the suite in `file` that `run` proposes, with its selected cases.
+
+    Raises SuiteError where it is no suite in this project's own format, StoreError where there is no
+    store or run, ConfigError for a run without content.
+    """
+    async with open_existing_store(store) as opened:
+        audit.note(run=run)
+        suite = load_suite(file, allow_plugins=allow_plugins)
+        document = read_document(read_text(file), str(file)).value
+        turns = [turn async for turn in turns_of(opened, run)]
+        results = await conversation_results(opened, run)
+    if any(lacks_content(turn["user_text"]) for turn in turns):
+        raise ConfigError(f"run {run}: was stored without its content (--no-content): it shows no values to accept")
+    found = await asyncio.to_thread(acceptance, suite, document, turns, results)
+    if selection is None or not selection:
+        return found
+    (chosen,) = selection.of_each([suite])
+    ids = {case.id for case in chosen.cases}
+    return Acceptance(tuple(one for one in found.proposals if one.case_id in ids), found.left_out)
+
+
+def changed_text(text: str, proposals: Iterable[Proposal], file: Path) -> str:
+    """The suite `text` with these changes. Raises SuiteError."""
+    return with_values(text, {proposal.path: proposal.value for proposal in proposals}, str(file))
+
+
+def difference(before: str, after: str) -> list[str]:
+    """The changed lines with two lines around them, as of `diff -U2`, without its heading."""
+    return list(unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]
+
+
+def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> Path:
+    """Change the suite file, and keep the former one next to it for `undo`; returns its path.
+
+    Raises SuiteError, SuiteFileError, OSError.
+    """
+    audit.note(accepted=len(proposals))
+    before = change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
+    write_file(_kept(file), before)
+    return _kept(file)
+
+
+def undo(file: Path, *, allow_plugins: bool = False) -> None:
+    """Take back the last `accept`. Raises SuiteError without one and for a later edit, SuiteFileError, OSError."""
+    kept = _kept(file)
+    if not kept.is_file():
+        raise SuiteError(f"nothing to undo: {kept.name} does not exist", str(file))
+    if file.stat().st_mtime_ns > kept.stat().st_mtime_ns:  # `accept` writes the kept one after the suite
+        raise SuiteError(
+            f"was edited after the last accepted change, which is not undone; {kept.name} has it", str(file)
+        )
+    before = read_text(kept)
+    audit.note(undone="the last accepted changes")
+    change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
+    kept.unlink()
+
+
+def _kept(file: Path) -> Path:
+    target = file.resolve()
+    return target.with_name(f".{target.name}.before-accept")
+
+
+class NothingToRecordError(StoreError):
+    """No stored conversation can be expected; the message names the store and the run, and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The `text` of a suite file, how many `cases` it has, and in sentences what was left out."""
+
+    text: str
+    cases: int
+    left_out: tuple[str, ...]
+
+
+async def record_run(location: str, run: str | None, known: Suite | None = None) -> Recording:
+    """A suite that expects what the agent did in one run or (None) in all. Else it is the suite `known`, if given.
+
+    Raises StoreError where there is no store or no such run, NothingToRecordError.
+    """
+    async with open_existing_store(location) as store:
+        turns = [compact(turn) async for turn in turns_of(store, run)]
+    text = record_suite(turns, prefix_of(run or "") or "recorded", known)
+    head = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    left_out = tuple(line[2:] for line in head if line.startswith("# Left out"))
+    cases = len(parse_suite(text, allow_plugins=True).cases)  # they have run if `known` has any
+    if not cases:
+        where = f"store {masked_url(location)}" + (f", run {run!r}" if run else "")
+        nothing = f"{where}: no conversation of {counted(len(turns), 'turn')} can be recorded. "
+        raise NothingToRecordError(nothing + " ".join(left_out))
+    return Recording(text, cases, left_out)

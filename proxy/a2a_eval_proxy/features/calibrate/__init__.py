@@ -1,0 +1,1 @@
+"""How well judges agree with people, and what their scores are worth."""

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...cli.command import command, run_async
+from ...cli.options import StoredRunOptions, output_option, run_option
+from ...cli.output import echo_json
+from ...feature import Feature
+from ...settings import parsing as types
+from ...settings.options import option
+from ...settings.settings import AuditOption, PluginOption, RedactionOptions
+
+if TYPE_CHECKING:
+    pass
+
+
+class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
+    suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
+    evaluator: str | None = run_option(types.NAME, "Only the judge of these results. Default: every one with labels.")
+    labels: str | None = run_option(
+        types.FILE,
+        "CSV or JSON Lines with turn_id or conversation_id, label, evaluator, who, by. Default: the annotations in the"
+        " store.",
+    )
+    output: str = output_option()
+
+
+_MOST_DISAGREEMENTS = 20
+
+
+_LINE_EVERY_S = 10.0
+
+
+@command(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> None:
+    """Compare the judges of a suite with labels of people.
+
+    Labels are the annotations in the store, given on the page /label, or a file. Says how consistent a judge is, how
+    often it agrees with people, what it passes and fails wrongly, and where. Every score of that judge shows it from
+    then on, until its prompt, criteria, model, parameters or threshold change.
+
+    \b
+    Exit codes: 0 compared, 2 nothing to compare, 3 no judge answered.
+    Example: a2a-eval-proxy calibrate suite.yaml --labels labels.csv
+    """
+    from tool_call_evaluators.importers import import_suites
+    from tool_call_evaluators.runs.calibration import calibration_lines
+    from tool_call_evaluators.texts import counted, printable
+
+    from .judging import calibrate
+
+    suite = import_suites(options.suite, allow_plugins=options.allow_plugins).suite
+    said_at = time.monotonic()
+
+    def advance(done: int, of: int) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at > _LINE_EVERY_S:
+            said_at = time.monotonic()
+            click.echo(f"{done:,} of {of:,} labelled", err=True)
+
+    labels = None if options.labels is None else Path(options.labels)
+    made = run_async(
+        calibrate(
+            suite, options.store, options.run, options.evaluator, labels, privacy=options.privacy(), advance=advance
+        )
+    )
+    if options.output == "json":
+        echo_json(made)
+        return
+    for one in made:
+        threshold = f"threshold {one['threshold']:g}"
+        lines = [f"{one['metric']}: {one['model'] or 'a judge'}, {one['prompt']}, {threshold}"]
+        lines += [f"  {line}" for line in calibration_lines(one)]
+        wrong = one["disagreements"]
+        if wrong:
+            lines.append(
+                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full: "
+                + ("the page /judges" if one["scope"] == "conversation" else "a2a-eval-proxy show ID")
+            )
+        for found in wrong[:_MOST_DISAGREEMENTS]:
+            people, judge = ("passes" if found[who] else "fails" for who in ("people", "judge"))
+            name, said = found.get("conversation_id") or found["turn_id"], found["label"] or found["score"]
+            lines.append(f"    {name}: people: {people}, judge: {judge} ({said})")
+        if one["disagreement_count"] > _MOST_DISAGREEMENTS:
+            lines.append(
+                f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
+            )
+        click.echo(printable("\n".join(lines)) + "\n")
+
+
+FEATURE = Feature(commands=[calibrate])

@@ -1,0 +1,184 @@
+"""A sample agent for an online shop: real tools, rules in place of a model, the tool-call-capture extension.
+
+Run it by hand with `python -m a2a_eval_proxy.features.demo.agent --port 9999`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sqlite3
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
+from a2a_tool_capture.recent import Recent
+
+from ...connectors.server import REST_PREFIX, sdk_server
+from ...errors import UNREACHABLE, ListenError
+from ...signals import stop_signal
+from .planner import Ask, Memory, Plan, make_plan, small_talk
+from .tools import Shop
+
+MAX_REMEMBERED = 1000
+"""Conversations and open questions kept in memory; the oldest are forgotten first."""
+
+
+class ShopAgent(AgentExecutor):
+    """One shop, many conversations; A2A 1.0 and 0.3 reach it through the same SDK interface."""
+
+    def __init__(self, shop: Shop, recorder: ToolCallRecorder, *, weak: bool = True) -> None:
+        self._tools = {name: recorder.tool(tool) for name, tool in shop.tools.items()}
+        self._weak = weak
+        self._memories: Recent[str, Memory] = Recent(MAX_REMEMBERED)
+        self._waiting: Recent[str, Plan] = Recent(MAX_REMEMBERED)
+        """Plans that asked the user something, by task id."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        message, task_id, context_id = context.message, context.task_id, context.context_id
+        if message is None or task_id is None or context_id is None:
+            raise ValueError("a request without a message")
+        text = context.get_user_input()
+        waiting = self._waiting.pop(task_id, None)
+        if waiting is None and (answer := small_talk(text)) is not None:
+            await event_queue.enqueue_event(new_text_message(answer, context_id=context_id))
+            return
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(message))
+        updater = TaskUpdater(event_queue, task_id, context_id)
+        await updater.start_work()
+        memory = self._memories.setdefault(context_id, Memory())
+        plan = waiting or make_plan(text, memory, self._tools, weak=self._weak)
+        question = await self._follow(plan, text if waiting else None, updater)
+        if question is None:
+            await updater.complete()
+        else:
+            self._waiting[task_id] = plan
+            await updater.requires_input(new_text_message(question, context_id=context_id, task_id=task_id))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self._waiting.pop(context.task_id or "", None)
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+    async def _follow(self, plan: Plan, received: str | None, updater: TaskUpdater) -> str | None:
+        """Carry out `plan` from where it stands. Returns the question it stopped at, None at its end.
+
+        Its texts are one artifact, with a chunk for each sentence. Tools run on the event loop: a query on a local file
+        of this size takes microseconds.
+        """
+        artifact_id, started = str(uuid.uuid4()), False
+        try:
+            step = plan.send(received)
+            while not isinstance(step, Ask):
+                for sentence in re.findall(r".+?(?:[.!?]\s+|$)", step):
+                    parts = [new_text_part(sentence)]
+                    await updater.add_artifact(parts, artifact_id=artifact_id, name="answer", append=started)
+                    started = True
+                step = next(plan)
+        except StopIteration:
+            return None
+        return step.question
+
+
+def agent_card(url: str) -> AgentCard:
+    """The card of an agent that is reached at `url` (no trailing slash)."""
+    return AgentCard(
+        name="Harbour Coffee customer service",
+        description="Sample agent of a2a-eval-proxy: orders, refunds, deliveries and stock of a small shop",
+        version="1.0.0",
+        supported_interfaces=[
+            AgentInterface(url=interface_url, protocol_binding=binding, protocol_version=version)
+            for version in ("1.0", "0.3")
+            for binding, interface_url in (("JSONRPC", f"{url}/"), ("HTTP+JSON", url + REST_PREFIX))
+        ],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[
+            AgentSkill(
+                id="orders",
+                name="Orders and products",
+                description="Looks up, changes and refunds orders; knows what is in stock",
+                tags=["shop"],
+                examples=["Where is order ORD-1001?", "Do you have a kettle?"],
+            )
+        ],
+    )
+
+
+def request_handler(shop: Shop, card: AgentCard, *, weak: bool = True) -> CapturingRequestHandler:
+    """The agent as the SDK serves it; declares the extension on `card`. `weak`: see `planner`."""
+    recorder = ToolCallRecorder()
+    agent = ShopAgent(shop, recorder, weak=weak)
+    return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)
+
+
+@asynccontextmanager
+async def run_agent(
+    database: Path, *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None, weak: bool = True
+) -> AsyncIterator[str]:
+    """Serve the agent inside this process; yields its URL, which the card names too. Port 0 takes a free one.
+
+    `public_url` is for clients that reach it by another name than `host` and `port`; `weak`: see `planner`.
+    Raises ListenError (an OSError) where the address is not available, sqlite3.Error for an unusable database.
+    """
+    with closing(Shop(database)) as shop:
+
+        def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
+            card = agent_card((public_url or url).rstrip("/"))
+            return request_handler(shop, card, weak=weak), card
+
+        async with sdk_server(build, f"{host}:{port}") as url:
+            yield (public_url or url).rstrip("/")
+
+
+async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:
+    stopped = stop_signal()
+    async with run_agent(database, host=host, port=port, public_url=public_url, weak=weak) as url:
+        sys.stdout.write(
+            f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json, database: {database})\n"
+        )
+        sys.stdout.flush()
+        await stopped.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 stopped by the user, 2 bad usage, 3 the address or the database could not be opened."""
+    parser = argparse.ArgumentParser(
+        prog="python -m a2a_eval_proxy.features.demo.agent", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=9999, help="port to listen on, 0 for a free one (default: %(default)s)"
+    )
+    parser.add_argument("--public-url", help="URL the card names (default: from --host and --port)")
+    parser.add_argument("--fixed", action="store_true", help="without the weaknesses that the sample suite finds")
+    parser.add_argument("--db", type=Path, help="SQLite file; created with sample data (default: a temporary one)")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="a2a-demo-agent-") as folder:
+        database = options.db or Path(folder, "shop.db")
+        try:
+            serving = _serve_until_stopped(
+                database, options.host, options.port, options.public_url, weak=not options.fixed
+            )
+            asyncio.run(serving)
+            return 0
+        except ListenError as error:
+            sys.stderr.write(f"{error}. Try another --host or --port\n")
+        except sqlite3.Error as error:
+            sys.stderr.write(f"cannot use {database} as the shop's database: {error}. Try another --db\n")
+    return UNREACHABLE
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import shlex
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from ...cli.command import command, run_async
+from ...cli.options import DrivenAgentOptions, ReceivedTracesOptions, agent_option
+from ...cli.traces import receiving, variables
+from ...errors import ListenError
+from ...feature import Feature
+from ...settings import parsing as types
+from ...settings.options import option
+from .frameworks import CAN_BE_NAMED
+
+if TYPE_CHECKING:
+    from ...runs.drive import AgentOptions
+    from .diagnosis import Diagnosis
+
+
+class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
+    agent: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
+    message: str | None = option(types.TEXT, "Message that makes the agent call a tool. Default: as for `init`.")
+    framework: str | None = option(
+        types.one_of(*(framework.page for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
+    )
+    otlp: str | None = agent_option(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
+
+
+_HEADERS_TIMEOUT_S = 5.0
+
+
+@command(DoctorOptions)
+def doctor(options: DoctorOptions) -> bool:
+    """Say what is seen of an agent's tool calls, and what to add.
+
+    Sends one message to the agent at URL, and waits for traces that it sends to --otlp. Names the way by which calls
+    are seen, the framework, and the lines that show the rest. The agent's tools really run. Add the lines, restart the
+    agent, and run it again.
+
+    \b
+    Exit codes: 0 all calls are seen, 1 not all, 2 bad usage, 3 agent unreachable.
+    Example: a2a-eval-proxy doctor localhost:9999
+    """
+    diagnosis = run_async(_diagnose(options))
+    for line in diagnosis.lines:
+        click.echo(line)
+    return diagnosis.all_seen
+
+
+async def _diagnose(options: DoctorOptions) -> Diagnosis:
+    from ..init.first_suite import send_first
+    from .diagnosis import diagnose
+
+    agent = options.agent_options()
+    named = next((one for one in CAN_BE_NAMED if one.page == options.framework), None)
+    async with AsyncExitStack() as stack:
+        try:
+            tracing = await stack.enter_async_context(receiving(options))
+        except ListenError as error:  # a `serve` may have it, and the extension may show all
+            click.echo(f"warning: no traces are received: {error}", err=True)
+            tracing = None
+        first = await send_first(agent, options.message, tracing)
+        (turn,) = first.turns
+        scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []
+    given = {"--message": options.message, "--framework": options.framework}
+    again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
+    traces, headers = variables(f"http://{options.otlp}"), await _server_headers(agent)
+    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, headers, again)
+
+
+async def _server_headers(agent: AgentOptions) -> dict[str, str]:
+    """The headers of a response of the agent's server; {} without HTTP."""
+    import httpx
+    from a2a_tool_capture.environment_proxies import EnvironmentTransport
+
+    try:
+        async with httpx.AsyncClient(
+            transport=EnvironmentTransport(agent.tls or True), timeout=_HEADERS_TIMEOUT_S
+        ) as http:
+            return dict((await http.get(f"{agent.url}/.well-known/agent-card.json")).headers)
+    except (httpx.HTTPError, httpx.UnsupportedProtocol):
+        return {}
+
+
+FEATURE = Feature(commands=[doctor])

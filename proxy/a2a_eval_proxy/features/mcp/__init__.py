@@ -1,0 +1,1 @@
+"""Runs and failed turns for a coding agent, over MCP (https://modelcontextprotocol.io)."""

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..cli.command import command, run_async
+from ..cli.options import StoredAgentOption
+from ..errors import ConfigError
+from ..feature import Feature
+from ..settings import parsing as types
+from ..settings.options import option
+from ..settings.settings import AuditOption, RetentionOptions, StoreOption
+
+if TYPE_CHECKING:
+    pass
+
+
+class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):
+    dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
+
+    def __post_init__(self) -> None:
+        if self.retain_days is None and self.retain_mb is None:
+            raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
+
+
+@command(PruneOptions)
+def prune(options: PruneOptions) -> None:
+    """Delete old turns of the store, once and now.
+
+    Deletes turns that ended more than --retain-days ago, then the oldest ones until the store takes at most
+    --retain-mb, with their results and annotations: what `serve` does every ten minutes with the same settings.
+    With --agent NAME, turns of that agent; --retain-mb is for what these take. Proxies may use the store meanwhile.
+
+    \b
+    Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
+    """
+    from ..runs.stored_turns import pruned
+
+    limits = options.retain_days, options.retain_mb
+    click.echo(run_async(pruned(options.store, *limits, agent=options.agent_name, dry_run=options.dry_run)))
+
+
+FEATURE = Feature(commands=[prune])

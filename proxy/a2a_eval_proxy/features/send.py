@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..cli.command import command, run_async
+from ..cli.options import DrivenAgentOptions, agent_option, output_option
+from ..cli.output import echo_json
+from ..feature import Feature
+from ..settings import parsing as types
+from ..settings.options import option
+
+if TYPE_CHECKING:
+    from a2a_tool_capture import TaskMerger
+
+
+class SendOptions(DrivenAgentOptions):
+    text: str = option(types.TEXT, "The message.", required=True, positional=True)
+    agent: str = agent_option(types.AGENT, "URL of the agent, or as for `run`.", required=True)
+    conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.")
+    task: str | None = option(types.NAME, "Id of the task that waits for this message.")
+    file: tuple[str, ...] = option(
+        replace(types.SUITE_FILES, metavar="FILE"), "File to send with the message. Repeatable.", repeatable=True
+    )
+    output: str = output_option()
+
+
+@command(SendOptions)
+def send(options: SendOptions) -> bool:
+    """Send one message to an agent.
+
+    Shows the agent's tool calls and its response as they come. The agent is asked for its tool calls. Nothing is stored
+    or scored; to do both, send through `serve`, or use `run`. The exit code is 1 if the agent's task failed.
+
+    \b
+    Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
+    """
+    from a2a_tool_capture.wire import FAILED_STATES
+
+    from ..runs.send import MessageTranscript, files_of, send_message, turn_json
+
+    transcript, files = MessageTranscript(), files_of(options.file)
+    out = sys.stdout
+    as_text = options.output == "text"
+
+    def show(text: str) -> None:
+        out.write(text)
+        out.flush()
+
+    def observe(so_far: TaskMerger) -> None:
+        if as_text:
+            show(transcript.update(so_far.turn_tool_calls, so_far.response_text))
+
+    with redirect_stdout(sys.stderr):  # a Python agent may print
+        try:
+            turn = run_async(
+                send_message(
+                    options.agent_options(),
+                    options.text,
+                    conversation_id=options.conversation,
+                    task_id=options.task,
+                    files=files,
+                    observe=observe,
+                )
+            )
+        except BaseException:
+            show(transcript.line_end())  # the error has a line of its own
+            raise
+    if as_text:
+        show(transcript.end(turn))
+    else:
+        echo_json(turn_json(turn))
+    return turn.state not in FAILED_STATES
+
+
+FEATURE = Feature(commands=[send])
