@@ -115,7 +115,7 @@ LAYERS = {
         "testing",
         "cli",
         "app",
-        "ui",
+        "feature",
         "admin | serving",
         "runs",
         "scoring",
@@ -128,7 +128,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "body_memory | clock | errors | feature | ids | memory | signals | threads | turn",
+        "body_memory | clock | errors | ids | memory | signals | threads | turn",
     ],
     f"{PROXY}.features.check": [
         "feature",

@@ -20,11 +20,12 @@ from tool_call_evaluators.suite import SuiteError
 from .admin.agent_report import AgentReport, AgentWatch, recent_turns
 from .admin.api import admin_app
 from .admin.control import MAX_OPEN, Control
-from .admin.guard import AdminTokens
+from .admin.guard import AdminTokens, Pages
 from .body_memory import BodyMemory
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
+from .feature import features
 from .memory import share
 from .net.browser_guard import HostNames
 from .net.client_limits import Capacity, connections_possible, operator_limits
@@ -53,7 +54,6 @@ from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_events import TurnEvents
 from .telemetry.turn_listener import TurnListener, TurnListeners
-from .ui.site import Site
 
 if TYPE_CHECKING:
     from .telemetry.provider import Telemetry
@@ -260,7 +260,7 @@ class RunningProxy(Control):
     trace_url: str | None = field(init=False)
     serving: DataPort = field(init=False)
     admin_url: str = field(init=False)
-    site: Site = field(init=False)
+    pages: Pages | None = field(init=False)
     _problems: list[str] = field(default_factory=lambda: ["the proxy is starting"])
     _finish_by: float = 0.0
 
@@ -319,9 +319,9 @@ class RunningProxy(Control):
         """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
         return self.serving.grpc_address
 
-    def page_address(self) -> str:
-        """Where a browser opens the pages; with an admin token, a new link that works once."""
-        return self.site.address(reachable(self.admin_url))
+    def page_address(self) -> str | None:
+        """Where a browser opens the pages, if there are any; with an admin token, a new link that works once."""
+        return self.pages.address(reachable(self.admin_url)) if self.pages else None
 
     @property
     def queue_depth(self) -> int:
@@ -451,14 +451,15 @@ async def _open_to_operators(
     """Open the port of operators: the admin API, the metrics and the pages. Raises ListenError, ConfigError."""
     settings, store = proxy.settings, proxy.store
     tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
-    proxy.site = Site(proxy, tokens)
+    make = next((feature.pages for feature in features() if feature.pages), None)
+    proxy.pages = make and make(proxy, tokens)
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, lambda: store.health)]
     if store.work is not None:
         backlog = BacklogWatch(store.work.backlog)
         sources.append(backlog.source)
         _run_in(stack, backlog.watch())
     registry = process_registry(*sources)
-    admin = admin_app(proxy, registry, tokens, names, proxy.site.routes, proxy.site.access)
+    admin = admin_app(proxy, registry, tokens, names, proxy.pages)
     tls = server_tls(TlsFiles.of(*settings.tls_of("admin")), files, "TLS of the admin port")
     limits = operator_limits()
     server = HttpServer(admin, settings.admin, setting="--admin", limits=limits, capacity=capacity, tls=tls)

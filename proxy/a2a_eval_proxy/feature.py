@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from click import Command
 
+    from .admin.control import Control
+    from .admin.guard import AdminTokens, Pages
+
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
@@ -19,6 +22,8 @@ class Feature:
     import where it is used: every command imports every feature."""
 
     commands: Sequence[Command] = ()
+    pages: Callable[[Control, AdminTokens | None], Pages] | None = None
+    """What the admin port shows in a browser; without tokens, to everybody."""
 
 
 @cache

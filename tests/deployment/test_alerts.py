@@ -75,7 +75,7 @@ def test_every_metric_that_is_named_exists(text: Path) -> None:
 
 def test_every_label_and_code_exists() -> None:
     labels = set(re.findall(r"(\w+)=\"", exposed()))
-    findings = (DEPLOY.parent / "proxy/a2a_eval_proxy/ui/findings.md").read_text("utf-8")
+    findings = (DEPLOY.parent / "proxy/a2a_eval_proxy/features/pages/findings.md").read_text("utf-8")
     for alert in alerts():
         for name, values in re.findall(r"(\w+)=~?\"([^\"]+)\"", alert["expr"]):
             assert name in labels

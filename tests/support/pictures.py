@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from a2a_eval_proxy.features.demo.story import tell
-from a2a_eval_proxy.ui.store_pages import store_pages
+from a2a_eval_proxy.features.pages.store_pages import store_pages
 from rich.console import Console
 from support.chromium import chromium, screenshot, tab
 from support.patience import PATIENCE_S

@@ -29,7 +29,7 @@ WRITTEN = (
     "{component}/docs/pictures/*",
     "{component}/pictures/*",
     "deploy/**/*.md",
-    "proxy/a2a_eval_proxy/ui/findings.md",
+    "proxy/a2a_eval_proxy/features/pages/findings.md",
     "proxy/a2a_eval_proxy/features/check/rules.md",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
@@ -26,7 +26,7 @@ from .api_operation import ApiOperation, ApiParameter, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
-from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, AdminTokens, PageAccess
+from .guard import HEALTH_PATHS, METRICS_PATH, AdminGuard, AdminTokens, Pages
 from .runs_api import RunsApi
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
@@ -113,10 +113,9 @@ def admin_app(
     registry: CollectorRegistry,
     tokens: AdminTokens | None,
     names: HostNames,
-    pages: Sequence[Route] = (),
-    access: PageAccess | None = None,
+    pages: Pages | None = None,
 ) -> ASGIApp:
-    """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
+    """The ASGI application of the admin port, which `AdminGuard` protects."""
     apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
     operations = [
         *(operation for api in apis for operation in api(control).operations()),
@@ -125,7 +124,7 @@ def admin_app(
     operations.append(_document(operations))  # which describes itself, too
     places = [*(["/"] if pages else []), *dict.fromkeys(operation.place for operation in operations)]
     app = Starlette(
-        routes=[*(operation.route() for operation in operations), *pages],
+        routes=[*(operation.route() for operation in operations), *(pages.routes if pages else ())],
         exception_handlers={
             HTTPException: partial(_error, places),
             StoreError: _store_error,
@@ -133,7 +132,7 @@ def admin_app(
         },
     )
     app.router.redirect_slashes = False
-    return AdminGuard(app, tokens, names, access)
+    return AdminGuard(app, tokens, names, pages.access if pages else None)
 
 
 def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], tokens: AdminTokens | None) -> ASGIApp:

@@ -11,14 +11,15 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from a2a_tool_capture.recent import Recent
 from starlette.responses import JSONResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
@@ -121,6 +122,20 @@ class PageAccess:
     is_open: Callable[[str], bool]  # whether everybody may have this path: the login and the assets
     login: ASGIApp  # answers browsers that ask for a page without a session
     is_login: Callable[[Scope], bool]  # whether the request would open a session
+
+
+class Pages(Protocol):
+    """What the admin port shows in a browser."""
+
+    @property
+    def routes(self) -> Sequence[Route]: ...
+
+    @property
+    def access(self) -> PageAccess | None:
+        """What the guard must know; None without a token."""
+
+    def address(self, base: str) -> str:
+        """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
 
 
 class _Admitted(NamedTuple):

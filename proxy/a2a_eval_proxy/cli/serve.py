@@ -58,7 +58,8 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
             f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings, [*proxy.lines])}, admin {proxy.admin_url}, "
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
-        click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
+        if address := proxy.page_address():
+            click.echo(f"open {address} in a browser to see turns live", err=True)
         reports = [
             line.status.report(partial(lines.write, partial("{}: {}".format, name) if name else str))
             for name, line in proxy.lines.items()

@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.features.pages import turn_list
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry.event_bus import TYPES, EventLog
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.ui import turn_list
 from agents.scenario_agent import RPC_PATH, scenario_agent
 from agents.scenarios import CONVERT, SEARCH
 from support.live import LiveStream, live

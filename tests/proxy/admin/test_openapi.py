@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.ui.site import SCREENS
+from a2a_eval_proxy.features.pages.site import SCREENS
 from jsonschema import Draft202012Validator
 from support.admin_contract import HOLES, AdminContract
 from support.proxied import Proxied, proxied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.ui.call_rows import MAX_SHOWN, CallRows, call_rows
+from a2a_eval_proxy.features.pages.call_rows import MAX_SHOWN, CallRows, call_rows
 
 
 def made(name: str, **fields: Any) -> dict[str, Any]:

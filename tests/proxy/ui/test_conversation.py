@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from a2a_eval_proxy.features.pages import turn_page
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation
-from a2a_eval_proxy.ui import turn_page
 from support.turn_samples import call, finding, result, turn
 
 from .conftest import Shown, shown_proxy

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from a2a_eval_proxy.features.pages.label_page import choices
 from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
-from a2a_eval_proxy.ui.label_page import choices
 from selenium.webdriver.common.keys import Keys
 from support.chromium import chromium, tab
 from support.turn_samples import result, turn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.ui.site import PageSessions
+from a2a_eval_proxy.features.pages.site import PageSessions
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.features.pages.turn_list import _selected as selected
 from a2a_eval_proxy.store import TurnQuery
-from a2a_eval_proxy.ui.turn_list import _selected as selected
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_app
 from click.testing import CliRunner

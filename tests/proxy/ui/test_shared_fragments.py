@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.ui import site
-from a2a_eval_proxy.ui.site import SharedFragments
+from a2a_eval_proxy.features.pages import site
+from a2a_eval_proxy.features.pages.site import SharedFragments
 
 
 class Made:

@@ -15,6 +15,9 @@ from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.serve import _serve_pages
 from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.features.pages import run_pages
+from a2a_eval_proxy.features.pages import store_pages as module
+from a2a_eval_proxy.features.pages.store_pages import store_pages
 from a2a_eval_proxy.features.ui_command import UiOptions
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
@@ -22,9 +25,6 @@ from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.base import KeptVerdict
 from a2a_eval_proxy.telemetry import logs
-from a2a_eval_proxy.ui import run_pages
-from a2a_eval_proxy.ui import store_pages as module
-from a2a_eval_proxy.ui.store_pages import store_pages
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite

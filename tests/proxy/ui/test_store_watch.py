@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.features.pages import store_pages
+from a2a_eval_proxy.features.pages.store_pages import StoreWatch
 from a2a_eval_proxy.store import Scored, Store, StoreFileError, open_store
 from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
 from a2a_eval_proxy.turn import Turn
-from a2a_eval_proxy.ui import store_pages
-from a2a_eval_proxy.ui.store_pages import StoreWatch
 from support.turn_samples import result, turn
 
 

@@ -50,7 +50,7 @@ DECLARES: Mapping[str, frozenset[Fault]] = {
     "push_timeout": frozenset({Fault.LOST, Fault.STATE, Fault.REFUSED}),
     "push_not_relayed": frozenset({Fault.LOST, Fault.STATE}),
 }
-"""What each of the documented findings (proxy/a2a_eval_proxy/ui/findings.md) on a turn says may be wrong with it."""
+"""What each of the documented findings on a turn says may be wrong with it."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from a2a_eval_proxy.ui import run_pages
-from a2a_eval_proxy.ui.run_pages import in_order
+from a2a_eval_proxy.features.pages import run_pages
+from a2a_eval_proxy.features.pages.run_pages import in_order
 from support.turn_samples import result, turn
 from tool_call_evaluators.suite import Case
 

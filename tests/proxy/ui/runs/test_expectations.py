@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.ui.run_pages import MAX_CALLS, expectations
+from a2a_eval_proxy.features.pages.run_pages import MAX_CALLS, expectations
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.suite import Expectation
 

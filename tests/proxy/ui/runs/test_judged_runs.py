@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.admin.long_computations import LongComputations
+from a2a_eval_proxy.features.pages import judged_runs
+from a2a_eval_proxy.features.pages.judged_runs import JudgedRuns
 from a2a_eval_proxy.runs import run_result as run_summary
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
 from a2a_eval_proxy.store.base import KeptVerdict
-from a2a_eval_proxy.ui import judged_runs
-from a2a_eval_proxy.ui.judged_runs import JudgedRuns
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite

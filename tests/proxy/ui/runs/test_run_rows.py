@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from a2a_eval_proxy.features.pages.run_pages import run_row
 from a2a_eval_proxy.store import RunSummary
-from a2a_eval_proxy.ui.run_pages import run_row
 from support.turn_samples import at
 
 

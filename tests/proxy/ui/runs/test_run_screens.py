@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from a2a_eval_proxy.admin import runs_api
-from a2a_eval_proxy.ui import judged_runs, run_pages
+from a2a_eval_proxy.features.pages import judged_runs, run_pages
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.model import EvalResult
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from a2a_eval_proxy.ui.judged_runs import MAX_CASES, RunView, last_rows, run_view
+from a2a_eval_proxy.features.pages.judged_runs import MAX_CASES, RunView, last_rows, run_view
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report

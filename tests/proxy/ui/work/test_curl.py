@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.ui.turn_page import curl_command
+from a2a_eval_proxy.features.pages.turn_page import curl_command
 from support.patience import PATIENCE_S
 
 

@@ -7,7 +7,7 @@ import re
 import uuid
 
 import pytest
-from a2a_eval_proxy.ui.turn_page import links_of_call
+from a2a_eval_proxy.features.pages.turn_page import links_of_call
 from support.turn_samples import result, turn
 from tool_call_evaluators.report.timeline import waterfall
 

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
-from ..admin.agent_report import AgentReport, AgentStatus, recent_turns
-from ..admin.api import admin_app
-from ..admin.control import Control
-from ..admin.guard import AdminTokens
-from ..net.browser_guard import HostNames
-from ..net.client_limits import operator_limits
-from ..net.http_server import HttpServer
-from ..privacy.policy import NO_PRIVACY
-from ..runs.stored_turns import open_existing_store
-from ..scoring.agent_scoring import Scoring
-from ..scoring.case_book import CaseBook
-from ..settings.parsing import AGENT_NAME
-from ..store import Store, StoreError, TurnQuery
-from ..telemetry.event_bus import EventBus
+from ...admin.agent_report import AgentReport, AgentStatus, recent_turns
+from ...admin.api import admin_app
+from ...admin.control import Control
+from ...admin.guard import AdminTokens
+from ...net.browser_guard import HostNames
+from ...net.client_limits import operator_limits
+from ...net.http_server import HttpServer
+from ...privacy.policy import NO_PRIVACY
+from ...runs.stored_turns import open_existing_store
+from ...scoring.agent_scoring import Scoring
+from ...scoring.case_book import CaseBook
+from ...settings.parsing import AGENT_NAME
+from ...store import Store, StoreError, TurnQuery
+from ...telemetry.event_bus import EventBus
 from .site import Site
 
 EVERY_S = 1.0
@@ -132,7 +132,7 @@ async def store_pages(
         control = StoreControl(store=store, common=scoring, trace_url=trace_url)
         await control.agent_reports(())
         site = Site(control, tokens)
-        app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site.routes, site.access)
+        app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site)
         server = HttpServer(app, f"127.0.0.1:{port}", setting="--port", limits=operator_limits())
         await server.open(stack)
         watch = asyncio.create_task(StoreWatch(store, control.bus).run())

@@ -22,9 +22,9 @@ from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
-from ..settings.parsing import TRACE_ID
-from ..store.base import TurnJson
-from ..store.reads import turn_summary
+from ...settings.parsing import TRACE_ID
+from ...store.base import TurnJson
+from ...store.reads import turn_summary
 
 _MAX_TEXT = 60
 _MAX_CHIPS = 6

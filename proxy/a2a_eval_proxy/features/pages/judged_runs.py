@@ -22,9 +22,9 @@ from tool_call_evaluators.report.model import RunOutcome, seconds_between
 from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation
 from tool_call_evaluators.texts import duration_text, excerpt
 
-from ..admin.long_computations import LongComputations
-from ..runs.run_result import MAX_TURNS, judged_summary, run_report
-from ..store import RunSummary, Store
+from ...admin.long_computations import LongComputations
+from ...runs.run_result import MAX_TURNS, judged_summary, run_report
+from ...store import RunSummary, Store
 from .rendering import named
 
 Link: TypeAlias = Callable[

@@ -18,11 +18,11 @@ from tool_call_evaluators.suite import Case, Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
 from tool_call_evaluators.visibility import state_name
 
-from ..admin.control import scoring_for
-from ..admin.runs_api import compared
-from ..runs.run_result import MAX_TURNS, LongRunError
-from ..runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
-from ..store import RunSummary
+from ...admin.control import scoring_for
+from ...admin.runs_api import compared
+from ...runs.run_result import MAX_TURNS, LongRunError
+from ...runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
+from ...store import RunSummary
 from .judged_runs import RunView, last_rows
 from .rendering import name_in, sentence
 from .screen import Screen, Values, View

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.texts import duration_text
 
-from ..admin.agent_report import FAILS_NOW, AgentReport, failing_first
-from ..admin.control import MAX_OPEN, Control, known_agent
-from ..admin.turns_api import FILTERS, turn_query
-from ..store import TurnQuery
-from ..store.base import TurnJson
-from ..store.encoding import json_text
+from ...admin.agent_report import FAILS_NOW, AgentReport, failing_first
+from ...admin.control import MAX_OPEN, Control, known_agent
+from ...admin.turns_api import FILTERS, turn_query
+from ...store import TurnQuery
+from ...store.base import TurnJson
+from ...store.encoding import json_text
 from .rendering import MEANINGS, name_in, turn_row
 from .screen import Screen, Values, View
 

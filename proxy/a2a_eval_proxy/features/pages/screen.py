@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..admin.control import Control, known_agent
-from ..store import RunSummary, Store
-from ..store.reads import TurnFigures
+from ...admin.control import Control, known_agent
+from ...store import RunSummary, Store
+from ...store.reads import TurnFigures
 from .judged_runs import JudgedRuns
 from .rendering import Links
 

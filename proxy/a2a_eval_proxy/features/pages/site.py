@@ -18,12 +18,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..admin.api_operation import form_of
-from ..admin.control import Control
-from ..admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
-from ..admin.long_computations import seen
-from ..net.browser_guard import Headers
-from ..store import StoreError
+from ...admin.api_operation import form_of
+from ...admin.control import Control
+from ...admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
+from ...admin.long_computations import seen
+from ...net.browser_guard import Headers
+from ...store import StoreError
 from . import label_page, run_pages, turn_list, turn_page
 from .judged_runs import JudgedRuns
 from .rendering import AssetFiles, Links, environment

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cli.command import command, run_async
-from ..cli.options import run_option
-from ..feature import Feature
-from ..settings import parsing as types
-from ..settings.options import option
-from ..settings.settings import AuditOption, PluginOption, StoreOption, TraceUrlOption
-from ..settings.store_url import masked_url
-from ..signals import stop_signal
+from ...cli.command import command, run_async
+from ...cli.options import run_option
+from ...feature import Feature
+from ...settings import parsing as types
+from ...settings.options import option
+from ...settings.settings import AuditOption, PluginOption, StoreOption, TraceUrlOption
+from ...settings.store_url import masked_url
+from ...signals import stop_signal
 
 if TYPE_CHECKING:
-    pass
+    from ...admin.control import Control
+    from ...admin.guard import AdminTokens, Pages
 
 
 class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
@@ -43,9 +44,9 @@ def ui(options: UiOptions) -> None:
 async def _serve_pages(options: UiOptions) -> None:
     from tool_call_evaluators.importers import import_suites
 
-    from ..privacy.policy import NO_PRIVACY
-    from ..telemetry.logs import LOG_LINE, start_logging
-    from ..ui.store_pages import store_pages
+    from ...privacy.policy import NO_PRIVACY
+    from ...telemetry.logs import LOG_LINE, start_logging
+    from .store_pages import store_pages
 
     stop = stop_signal()
     start_logging("info", LOG_LINE, NO_PRIVACY)
@@ -59,4 +60,10 @@ async def _serve_pages(options: UiOptions) -> None:
         await stop.wait()
 
 
-FEATURE = Feature(commands=[ui])
+def _pages(control: Control, tokens: AdminTokens | None) -> Pages:
+    from .site import Site
+
+    return Site(control, tokens)
+
+
+FEATURE = Feature(commands=[ui], pages=_pages)

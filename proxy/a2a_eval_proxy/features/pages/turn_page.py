@@ -27,8 +27,8 @@ from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_convers
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 
-from ..admin.api_operation import form_of
-from ..admin.turn_changes_api import (
+from ...admin.api_operation import form_of
+from ...admin.turn_changes_api import (
     MAX_NOTE,
     MAX_WHO,
     annotate,
@@ -38,14 +38,14 @@ from ..admin.turn_changes_api import (
     remove_annotation,
     repeats,
 )
-from ..admin.wire_api import MASKED, timeline_of, wire_of
-from ..graph.trees import missing_parent, tree_of
-from ..protocol.sse import event_data
-from ..runs.run_result import Plan, judge_turns
-from ..runs.tables import turn_text
-from ..scoring.turn_in_case import turn_in_case
-from ..store import TurnQuery
-from ..store.base import TurnJson
+from ...admin.wire_api import MASKED, timeline_of, wire_of
+from ...graph.trees import missing_parent, tree_of
+from ...protocol.sse import event_data
+from ...runs.run_result import Plan, judge_turns
+from ...runs.tables import turn_text
+from ...scoring.turn_in_case import turn_in_case
+from ...store import TurnQuery
+from ...store.base import TurnJson
 from .call_rows import CallRows, call_rows
 from .rendering import MEANINGS, name_in, named, turn_row
 from .screen import Screen, Values, View

@@ -19,12 +19,12 @@ from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
-from ..admin.api_operation import form_of
-from ..admin.control import Control
-from ..admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
-from ..store import TurnQuery
-from ..store.base import TurnJson
-from ..turn import Turn
+from ...admin.api_operation import form_of
+from ...admin.control import Control
+from ...admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
+from ...store import TurnQuery
+from ...store.base import TurnJson
+from ...turn import Turn
 from .call_rows import call_rows
 from .screen import Screen, Values, View
 from .turn_page import shown_turn
