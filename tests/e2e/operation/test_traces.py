@@ -23,11 +23,11 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.settings.settings import WorkerOptions
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter

@@ -13,12 +13,12 @@ import httpx
 import pytest
 from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.cli.serve import _serve_pages
+from a2a_eval_proxy.features.pages.feature import serve_pages
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.features.pages import run_pages
 from a2a_eval_proxy.features.pages import store_pages as module
 from a2a_eval_proxy.features.pages.store_pages import store_pages
-from a2a_eval_proxy.features.ui_command import UiOptions
+from a2a_eval_proxy.features.pages.feature import UiOptions
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
@@ -196,7 +196,7 @@ async def test_a_missing_store_and_a_taken_port_are_named(tmp_path, store):
 
 async def test_the_command_prints_the_link_and_stops_on_a_signal(store, capsys, monkeypatch):
     monkeypatch.setattr(logs, "start_logging", lambda *_: None)  # the handlers are those of pytest
-    serving = asyncio.create_task(_serve_pages(UiOptions(store=str(store), port=0)))
+    serving = asyncio.create_task(serve_pages(UiOptions(store=str(store), port=0)))
     printed = ""
     while "ready" not in printed:
         await asyncio.sleep(0.01)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.settings.settings import WorkerOptions
 from a2a_eval_proxy.store import TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.counters import Metrics

@@ -38,10 +38,10 @@ def ui(options: UiOptions) -> None:
     \b
     Example: a2a-eval-proxy ui --store postgresql://db.example/turns --suite suite.yaml
     """
-    run_async(_serve_pages(options))
+    run_async(serve_pages(options))
 
 
-async def _serve_pages(options: UiOptions) -> None:
+async def serve_pages(options: UiOptions) -> None:
     from tool_call_evaluators.importers import import_suites
 
     from ...privacy.policy import NO_PRIVACY
