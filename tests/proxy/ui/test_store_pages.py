@@ -13,12 +13,11 @@ import httpx
 import pytest
 from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.features.pages.feature import serve_pages
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.features.pages import run_pages
 from a2a_eval_proxy.features.pages import store_pages as module
+from a2a_eval_proxy.features.pages.feature import UiOptions, serve_pages
 from a2a_eval_proxy.features.pages.store_pages import store_pages
-from a2a_eval_proxy.features.pages.feature import UiOptions
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
