@@ -37,7 +37,7 @@ from a2a_eval_proxy.store import (
 )
 from a2a_eval_proxy.store.postgres import database
 from a2a_eval_proxy.store.postgres import store as postgres_store
-from a2a_eval_proxy.store.sqlite.file import identity, moved_aside
+from a2a_eval_proxy.store.sqlite.file import PAGE_BYTES, identity, moved_aside
 from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
@@ -114,7 +114,7 @@ async def traffic(store: str | Path, **settings: Any) -> AsyncIterator[Traffic]:
 def damage(path: Path, page: int = 2) -> None:
     """Garbage over pages of the file, from one on; of its write-ahead log nothing is left."""
     with path.open("r+b") as file:
-        file.seek((page - 1) * 4096)
+        file.seek((page - 1) * PAGE_BYTES)
         file.write(b"\xde\xad\xbe\xef" * 10_000)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -198,7 +198,7 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
         assert await it.runs() == [(1, 0)]
         assert await it.metric("replaced_total") == 1
     (aside,) = tmp_path.glob("turns.db.damaged-*Z")
-    assert aside.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
+    assert aside.read_bytes()[PAGE_BYTES:] == damaged[PAGE_BYTES:]  # the first page counts changes
     assert f"it was moved to {aside}" in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -259,7 +259,7 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
             "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_turns_1'"
         ).fetchone()
     with path.open("r+b") as file:
-        file.seek((page - 1) * 4096)
+        file.seek((page - 1) * PAGE_BYTES)
         file.write(b"\xde\xad\xbe\xef" * 1_024)
     damaged = path.read_bytes()
     (tmp_path / "suite.yaml").write_text(
@@ -277,7 +277,8 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
     assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*restore a backup.*$", err)
     assert ("turn(s) are lost" in err) is (command[0] == "run")
     assert "Traceback" not in err
-    assert path.read_bytes()[(page - 1) * 4096 : page * 4096] == damaged[(page - 1) * 4096 : page * 4096]
+    part = slice((page - 1) * PAGE_BYTES, page * PAGE_BYTES)
+    assert path.read_bytes()[part] == damaged[part]
     assert not list(tmp_path.glob("*.damaged-*"))
 
 
