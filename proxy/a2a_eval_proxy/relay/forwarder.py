@@ -83,6 +83,15 @@ async def _traced(context: RelayContext, client: ClientRequest, spans: RequestSp
             spans.sent(client.status, complete=client.exchange.complete)
 
 
+class _UnreadRequestError(Exception):
+    """The request may set a webhook, and cannot be read: it does not reach the agent."""
+
+    def __init__(self, *, is_too_large: bool) -> None:
+        super().__init__()
+        self.is_too_large = is_too_large
+        """Whether it exceeds the limit; else there is no memory for it."""
+
+
 class HttpRelay:
     """Relays one request to the agent, and its response to the client."""
 
@@ -163,8 +172,7 @@ class HttpRelay:
             if client.exchange.ended:
                 body = await self._read_request(beginning)
             elif is_read and self._context.settings.push_mode != "pass":
-                await self._refuse_unread(len(beginning))
-                return
+                raise _UnreadRequestError(is_too_large=len(beginning) > exchange.max_bytes)
             else:
                 body = self._unread_request(beginning, is_read=is_read)
             self._head = head = request_head(
@@ -190,6 +198,8 @@ class HttpRelay:
                 await self._report_failure(error)
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
+        except _UnreadRequestError as error:
+            await self._refuse_unread(is_too_large=error.is_too_large)
         finally:
             client.exchange.cancels = False
             if self._client_gone:
@@ -213,13 +223,16 @@ class HttpRelay:
 
     async def _read_request(self, body: bytes) -> bytes:
         """Read the request, whose whole body this is, decide whether the proxy asks for the extension in it, and relay
-        its webhooks, or refuse them. Returns the body for the agent. Raises RefusedWebhookError."""
+        its webhooks, or refuse them. Returns the body for the agent. Raises RefusedWebhookError, or
+        _UnreadRequestError."""
         client, context, exchange = self._client, self._context, self._exchange
         client.body = body
         client.held.add(len(body) - client.held.size)
         content: bytes | None = body
         if client.head.content_encoding:
             content = await exchange.decoded(body, client.head.content_encoding, client.held)
+            if content is None and context.settings.push_mode != "pass":
+                raise _UnreadRequestError(is_too_large=not exchange.lacks_memory)
         found, places, unclear = await client.held.parse(len(content or b""), self._read, content)
         if client.held.size > len(body):
             client.held.give_back(client.held.size - len(body))
@@ -256,10 +269,10 @@ class HttpRelay:
                 unclear = str(error)
         return parsed_request(client.rest, content), places, unclear
 
-    async def _refuse_unread(self, size: int) -> None:
-        """Refuse a request that may set a webhook, and of which only `size` bytes could be kept."""
-        limit = self._context.settings.limits.body_bytes
-        if size > limit:
+    async def _refuse_unread(self, *, is_too_large: bool) -> None:
+        """Refuse a request that may set a webhook, and is too large to be read, or for the memory that is left."""
+        if is_too_large:
+            limit = self._exchange.max_bytes
             message = f"the request may set a webhook, and exceeds {limit} bytes (limits.body_bytes)"
             await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
         else:

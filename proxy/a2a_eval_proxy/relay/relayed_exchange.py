@@ -17,7 +17,7 @@ from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..net.http_client import RawHeaders
 from ..protocol.answers import ReadAnswer, state_of
-from ..protocol.content_coding import DecodedTooLargeError, Decoder, codings, decoding
+from ..protocol.content_coding import DecodedTooLargeError, Decoder, NoRoomError, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, ParsedRequest, rpc_method
 from .opted_in_tasks import OptedInTasks
 from .wire_log import WireLog, WireRecord
@@ -82,6 +82,8 @@ class RelayedExchange:
         """Of the body of the request, decoded, where all of it is too much."""
         self.undecoded = ""
         """Why the body of the request could not be decoded."""
+        self.lacks_memory = False
+        """Whether it could not be for want of memory."""
         self.is_notified = False
         """Whether a notification may name the task of this exchange: the request sets a webhook that is relayed."""
         self.task_ids: list[str] = []
@@ -106,7 +108,7 @@ class RelayedExchange:
         try:
             return await held.decoded(decoding(names, body, self.max_bytes))
         except DecodedTooLargeError as error:
-            self.undecoded = str(error)
+            self.undecoded, self.lacks_memory = str(error), isinstance(error, NoRoomError)
             beginning = Decoder(names)
             beginning.feed(body)
             with suppress(ValueError):

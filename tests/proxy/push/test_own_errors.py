@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from a2a_eval_proxy.body_memory import HeldBody
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
 from a2a_eval_proxy.push import listener, registry
 from a2a_eval_proxy.push.listener import WebhookAnswer, WebhookSender
@@ -198,8 +199,25 @@ async def test_what_is_too_large_to_be_read_is_refused(
         hook = with_hook("http://10.0.0.1/")
         answer = await relay.send(f"plain {'x' * 300_000}", hook)
         assert answer["error"]["data"][0]["reason"] == "REQUEST_TOO_LARGE"
+        packed = gzip.compress(json.dumps({"jsonrpc": "2.0", "method": "x", "params": ["x" * 3000]}).encode())
+        answer = (await relay.client.post("/rpc", content=packed, headers={"content-encoding": "gzip"})).json()
+        assert answer["error"]["data"][0]["reason"] == "REQUEST_TOO_LARGE"
         assert (await relay.send("plain", hook))["error"]["code"] == code
         assert (await relay.client.post("/files", content=b"\x89PNG" * 100_000)).status_code != 413
+
+
+async def test_what_there_is_no_memory_to_decode_is_to_be_sent_again(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_room(held: HeldBody, more: int, *, waits: bool) -> bool:
+        return False
+
+    monkeypatch.setattr(HeldBody, "room", no_room)
+    headers = {"a2a-version": "1.0", "content-encoding": "gzip"}
+    for path in ("/rpc", "/rest/message:send"):
+        answer = await relay.client.post(path, content=gzip.compress(b'{"message": {}}'), headers=headers)
+        assert answer.status_code == 503
+        assert "NO_MEMORY" in answer.text
 
 
 @pytest.mark.parametrize("headers", [{"signature": "sig1=:AA==:"}, {"content-encoding": "gzip"}])
