@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from click import Command
-
-    from .admin.control import Control
-    from .admin.guard import AdminTokens, Pages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +20,11 @@ class Feature:
     import where it is used: every command imports every feature."""
 
     commands: Sequence[Command] = ()
-    pages: Callable[[Control, AdminTokens | None], Pages] | None = None
-    """What the admin port shows in a browser; without tokens, to everybody."""
+    pages: Callable[..., Any] | None = None
+    """The `admin.guard.Pages` of a `Control` and its `AdminTokens`: what the admin port shows in a browser; without
+    tokens, to everybody."""
+    agents: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = field(default_factory=dict)
+    """By the scheme of their URL, servers of agents that do not speak A2A; see `runs.served_agents.connected`."""
 
 
 @cache

@@ -20,9 +20,9 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from a2a_eval_proxy.connectors.server import sdk_server
 from a2a_eval_proxy.features.demo.story import send
 from a2a_eval_proxy.features.demo.tools import Shop, Tool, ToolError
+from a2a_eval_proxy.net.sdk_server import sdk_server
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from a2a_eval_proxy.connectors.loop_thread import LoopThread
+from a2a_eval_proxy.threads import LoopThread
 
 _COUNT = re.compile(rb'"count":(\d+)')
 

@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types import AgentCard
-from a2a_eval_proxy.connectors.server import sdk_routes
 from a2a_eval_proxy.features.demo.agent import agent_card, request_handler
 from a2a_eval_proxy.features.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.net.sdk_server import sdk_routes
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, CapturedTurn
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.client import (

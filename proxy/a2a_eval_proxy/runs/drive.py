@@ -34,7 +34,6 @@ from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
-from ..connectors.server import SEED, ServedAgent, connected
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..otlp.trace_service import Tracing
@@ -49,6 +48,7 @@ from ..telemetry.counters import Metrics
 from ..turn import Turn
 from . import audit
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run
+from .served_agents import SEED, ServedAgent, connected
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
 
@@ -71,7 +71,7 @@ class NothingRanError(Exception):
 class AgentOptions:
     """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once.
 
-    `url` is also `python:...` or `openai:URL`, see `connectors.reference`; `chat` is for the latter. Turns whose
+    `url` is also `python:...` or `openai:URL`, see `features.connectors`; `chat` is for the latter. Turns whose
     case names no agent are of `agent_name`.
     """
 

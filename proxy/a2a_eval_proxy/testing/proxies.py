@@ -19,7 +19,6 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import counted, one_line, printable
 
 from ..app import RunningProxy, run_proxy
-from ..connectors.loop_thread import LoopThread
 from ..errors import ConfigError
 from ..runs.run_plan import publish_report
 from ..runs.run_result import RunResult, judge_turns
@@ -30,6 +29,7 @@ from ..settings.parsing import parse_agent_url
 from ..store.base import TurnJson
 from ..store.sqlite.scratch_folder import ScratchFolder
 from ..telemetry.turn_listener import TurnListener
+from ..threads import LoopThread
 from ..turn import Turn
 
 Export = dict[str, Any]

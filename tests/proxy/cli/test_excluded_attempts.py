@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.connectors.loop_thread import LoopThread
 from a2a_eval_proxy.runs.run_result import judge_turns
 from a2a_eval_proxy.testing.proxies import _lines
+from a2a_eval_proxy.threads import LoopThread
 from a2a_tool_capture import METADATA_KEY, URI
 from tool_call_evaluators.attempts import EXCLUSIONS, Exclusion
 from tool_call_evaluators.suite import load_suite

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.connectors import chat_agent
-from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.connectors import chat_agent
 from a2a_eval_proxy.runs.drive import AgentOptions, agent_client
+from a2a_eval_proxy.runs.served_agents import connected
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.models import CapturedTurn
@@ -349,7 +349,7 @@ async def test_an_api_that_is_not_there_is_said_before_the_run() -> None:
 
 
 async def test_an_api_that_went_away_fails_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.connectors.chat_agent.RETRIES", 0)
+    monkeypatch.setattr("a2a_eval_proxy.features.connectors.chat_agent.RETRIES", 0)
     with chat_server() as api:
         async with (
             connected(f"openai:{api.url}", AgentDefaults(), {}, None, 30) as server,
@@ -391,3 +391,9 @@ def test_the_command_runs_a_model_with_its_tools(tools: str, tmp_path: Path) -> 
     stored = run("export", cwd=tmp_path).stdout
     assert {json.loads(line)["agent"] for line in stored.splitlines()} == {f"openai:{api.url}"}
     assert KEY not in tmp_path.joinpath("a2a-eval-proxy.db").read_bytes().decode("latin-1")
+
+
+async def test_a_kind_of_agent_that_no_feature_serves_is_named() -> None:
+    with pytest.raises(ConfigError, match="no feature of this installation serves smtp: agents"):
+        async with connected("smtp:agent", AgentDefaults(), {}, None, 1.0):
+            pass

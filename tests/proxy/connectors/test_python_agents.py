@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.connectors import conversations
-from a2a_eval_proxy.connectors.conversations import AgentConversations
-from a2a_eval_proxy.connectors.server import connected
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.connectors import conversations
+from a2a_eval_proxy.features.connectors.conversations import AgentConversations
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
+from a2a_eval_proxy.runs.served_agents import connected
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.models import CapturedTurn
@@ -280,7 +280,7 @@ class Plain:
 async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
     agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.connectors.server.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("a2a_eval_proxy.features.connectors.server.STOP_TIMEOUT_S", 0.2)
     path = agent_file(BLOCKING)
     with pytest.raises(Exception, match=r"did not finish within 0\.5 s"):
         async with (
@@ -295,7 +295,7 @@ async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
 async def test_a_run_ends_although_its_agent_blocks_its_event_loop(
     agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.connectors.server.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("a2a_eval_proxy.features.connectors.server.STOP_TIMEOUT_S", 0.2)
     monkeypatch.setattr("a2a_eval_proxy.runs.drive._SERVED_GRACE_S", 0.2)
     path = agent_file(BLOCKING)
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: go}]}]")

@@ -52,7 +52,7 @@ async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
     from tool_call_evaluators.suite import AgentDefaults
 
-    from ...connectors.server import connected
+    from ...runs.served_agents import connected
     from .checking import check_agent, failure_of
     from .client import ProbeClient
     from .report import as_markup

@@ -24,8 +24,8 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from a2a_tool_capture.recent import Recent
 
-from ...connectors.server import REST_PREFIX, sdk_server
 from ...errors import UNREACHABLE, ListenError
+from ...net.sdk_server import REST_PREFIX, sdk_server
 from ...signals import stop_signal
 from .planner import Ask, Memory, Plan, make_plan, small_talk
 from .tools import Shop

@@ -16,10 +16,10 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, 
 from tool_call_evaluators.texts import call_text, counted, state_text
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE, visibility_in
 
-from ...connectors.loading import read_reference
 from ...otlp.trace_service import Tracing
 from ...runs.drive import AgentOptions, run_suite
 from ...runs.run_result import RunWatch
+from ...runs.served_agents import speaks_a2a
 from ...store.sqlite.scratch_folder import ScratchFolder
 from ...turn import Turn
 
@@ -187,8 +187,8 @@ async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing 
 
 async def _card(agent: AgentOptions) -> dict[str, Any]:
     """The agent's card, as JSON; with the name alone for an agent that does not speak A2A."""
-    if (reference := read_reference(agent.url)) is not None:
-        return {"name": str(reference)}
+    if not speaks_a2a(agent.url):
+        return {"name": agent.url.partition("?")[0]}
     async with CaptureClient(agent.url, headers=agent.headers, tls=agent.tls, binding=agent.binding) as client:
         return dict(MessageToDict(client.card))
 

@@ -9,7 +9,7 @@ import logging
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,6 @@ from a2a.helpers import new_task_from_user_message, new_text_message, new_text_p
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import RequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task
 from a2a_tool_capture import CapturingRequestHandler, ToolCall, ToolCallRecorder, reconcile
@@ -26,26 +24,20 @@ from a2a_tool_capture.connector import recorder as automatic
 from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recorder import CallRecording
 from a2a_tool_capture.secret_references import resolve
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
-from starlette.types import ASGIApp
 from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.suite import AgentDefaults
 
-from ..net.browser_guard import BrowserGuard, HostNames
-from ..net.http_server import HttpServer
-from ..turn import Turn
+from ...net.browser_guard import BrowserGuard, HostNames
+from ...net.sdk_server import REST_PREFIX, sdk_server
+from ...runs.served_agents import SEED
+from ...threads import LoopThread
+from ...turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
-from .chat_agent import ChatAgent, ChatApi, ToolModule
+from .chat_agent import ChatAgent, ChatApi, ToolModule, endpoint
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
-from .loading import ChatReference, failure, python_agents, read_reference
-from .loop_thread import LoopThread
+from .loading import failure, python_agents
 
 logger = logging.getLogger(__name__)
-
-
-SEED = "a2a-eval-proxy/seed"
-"""Key of the metadata of a user's message: the seed of the attempt."""
 
 
 class ConnectedAgent(AgentExecutor):
@@ -119,11 +111,6 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-for _name in ("a2a.server.routes", "a2a.utils.error_handlers"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL)  # errors of requests are in the responses
-
-REST_PREFIX = "/rest"
-
 MAX_TASKS = 10_000
 """Tasks that clients can read again; the oldest are forgotten first."""
 
@@ -132,7 +119,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 @dataclass(slots=True)
-class ServedAgent:
+class LocalAgent:
     """A running server: the `name` of its agent, the `url` of its card, and the conversations it holds."""
 
     name: str
@@ -176,44 +163,39 @@ class RecentTasks(InMemoryTaskStore):
 
 
 @asynccontextmanager
-async def connected(
+async def serving(
     agent: str, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None, timeout_s: float
-) -> AsyncIterator[ServedAgent | None]:
-    """The server of a `python:` or `openai:` agent; None for the URL of an A2A agent.
+) -> AsyncIterator[LocalAgent]:
+    """The server of a `python:` or `openai:` agent.
 
     `chat`: how a chat-completions API is asked: `model`, `system`, `tools` and `body`, whose `enable_metadata`, as in
     ArkSim, is not sent: it adds `metadata` with the conversation's `chat_id` and `turn_id`. `headers` and `tls` are
     those of requests to it. Raises ConfigError, ConfigurationError, and
     AgentUnreachableError if nothing answers at its URL.
     """
-    reference = read_reference(agent)
-    if reference is None:
-        yield None
-        return
-    if isinstance(reference, ChatReference):
-        new_agent = await _models(reference, chat, headers, tls)
-    else:
-        new_agent = python_agents(reference)
-    async with served(str(reference), new_agent, timeout_s) as server:
+    scheme, _, reference = agent.partition(":")
+    models = scheme == "openai"
+    new_agent = await _models(reference, chat, headers, tls) if models else python_agents(reference)
+    async with served(agent.partition("?")[0] if models else agent, new_agent, timeout_s) as server:
         yield server
 
 
 async def _models(
-    reference: ChatReference, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None
+    url: str, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None
 ) -> Callable[[], Any]:
     body = dict(chat.body)
     first = [*([{"role": "system", "content": chat.system}] if chat.system else []), *body.pop("messages", [])]
     with_metadata = bool(body.pop("enable_metadata", False))
     if chat.model:
         body["model"] = chat.model
-    api = ChatApi(ChatReference(resolve("--agent", reference.url)).endpoint, body, headers, tls)
+    api = ChatApi(endpoint(resolve("--agent", url)), body, headers, tls)
     tools = ToolModule(chat.tools) if chat.tools else None
     await api.reach()
     return lambda: ChatAgent(api, first, tools, with_metadata=with_metadata)
 
 
 @asynccontextmanager
-async def served(name: str, new_agent: Callable[[], Any], timeout_s: float) -> AsyncIterator[ServedAgent]:
+async def served(name: str, new_agent: Callable[[], Any], timeout_s: float) -> AsyncIterator[LocalAgent]:
     """An A2A server for the agents that `new_agent` creates, one for each conversation.
 
     Raises what the first call of `new_agent` raises. A turn fails after `timeout_s` seconds.
@@ -233,7 +215,7 @@ async def served(name: str, new_agent: Callable[[], Any], timeout_s: float) -> A
 
 async def _start(
     stack: AsyncExitStack, loop: LoopThread, name: str, new_agent: Callable[[], Any], timeout_s: float
-) -> ServedAgent:
+) -> LocalAgent:
     conversations = AgentConversations(new_agent)
     stack.push_async_callback(conversations.end_all)
     recorder = ToolCallRecorder(enabled=True)
@@ -244,36 +226,7 @@ async def _start(
         return CapturingRequestHandler(executor, RecentTasks(), card, recorder=recorder), card
 
     serving = sdk_server(build, "127.0.0.1:0", lambda app: BrowserGuard(app, HostNames()))
-    return ServedAgent(name, await stack.enter_async_context(serving), loop, conversations)
-
-
-@asynccontextmanager
-async def sdk_server(
-    build: Callable[[str], tuple[CapturingRequestHandler, AgentCard]],
-    address: str,
-    guarded: Callable[[ASGIApp], ASGIApp] = lambda app: app,
-) -> AsyncIterator[str]:
-    """Serve what `build` makes for the URL of this address: JSON-RPC at `/`, HTTP+JSON under `/rest`, each also for A2A
-    0.3. Yields the URL. Raises ListenError."""
-    app = Starlette()
-    server = HttpServer(guarded(app), address)
-    handler, card = build(server.url)
-    app.routes.extend(sdk_routes(handler, card))
-    async with aclosing(handler):
-        await server.start()
-        try:
-            yield server.url
-        finally:
-            await server.stop()
-
-
-def sdk_routes(handler: RequestHandler, card: AgentCard) -> list[BaseRoute]:
-    """See `sdk_server`."""
-    return [
-        *create_agent_card_routes(card),
-        *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True),
-        *create_rest_routes(handler, path_prefix=REST_PREFIX, enable_v0_3_compat=True),
-    ]
+    return LocalAgent(name, await stack.enter_async_context(serving), loop, conversations)
 
 
 def _card(name: str, url: str) -> AgentCard:

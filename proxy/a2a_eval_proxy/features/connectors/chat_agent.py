@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from a2a_tool_capture.connector import recorder
@@ -29,7 +30,7 @@ from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.judge.answers import content_text, shortened
 from tool_call_evaluators.judge.transport import RefusedError, backoff
 
-from ..errors import ConfigError
+from ...errors import ConfigError
 from .conversations import ModelUnreachableError, called
 from .loading import load_module
 
@@ -95,6 +96,13 @@ RETRIES = 4
 """Of a request that failed for a reason that may pass, such as a rate limit."""
 
 CONNECT_TIMEOUT_S = 10.0
+
+
+def endpoint(url: str) -> str:
+    """Where completions are requested; `url` is the base URL of an API, or `.../chat/completions` itself."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    return parts._replace(path=path if path.endswith("/chat/completions") else f"{path}/chat/completions").geturl()
 
 
 class ChatApiError(Exception):

@@ -7,11 +7,9 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
 
 from a2a_tool_capture.connector import AgentConfig, CustomConfig
 from a2a_tool_capture.connector.arksim_names import names
@@ -20,7 +18,7 @@ from tool_call_evaluators import plugins
 from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.options import OptionError
 
-from ..errors import ConfigError
+from ...errors import ConfigError
 from .agent_spans import watch_spans
 
 
@@ -65,60 +63,18 @@ _NOT_OF_AGENTS = ("site-packages", "importlib", str(Path(__file__).parent), str(
 """Parts of the names of files that are no code of an agent."""
 
 
-PYTHON, CHAT = "python:", "openai:"
-
-
-@dataclass(frozen=True, slots=True)
-class PythonReference:
-    """`python:FILE.py:CLASS` or `python:MODULE:CLASS`. Without a class: the only one there that has `execute`."""
-
-    source: str
-    """A path that ends with `.py`, or a dotted module name."""
-    class_name: str | None = None
-
-    def __str__(self) -> str:
-        return PYTHON + self.source + (f":{self.class_name}" if self.class_name else "")
-
-
-@dataclass(frozen=True, slots=True)
-class ChatReference:
-    """`openai:URL`, of a chat-completions API: its base URL, or its endpoint `.../chat/completions`."""
-
-    url: str
-
-    def __str__(self) -> str:
-        """Without the query, which may hold a key."""
-        return CHAT + self.url.partition("?")[0]
-
-    @property
-    def endpoint(self) -> str:
-        """Where completions are requested."""
-        parts = urlsplit(self.url)
-        path = parts.path.rstrip("/")
-        return parts._replace(path=path if path.endswith("/chat/completions") else f"{path}/chat/completions").geturl()
-
-
-def read_reference(agent: str) -> PythonReference | ChatReference | None:
-    """What `agent` names; None for the URL of an A2A agent. Raises ConfigError."""
-    if agent.startswith(CHAT):
-        return ChatReference(agent.removeprefix(CHAT))
-    if not agent.startswith(PYTHON):
-        return None
-    source = agent.removeprefix(PYTHON)
-    before, _, last = source.rpartition(":")
-    given = PythonReference(before, last) if last.isidentifier() and before else PythonReference(source)
-    if not given.source.endswith(".py") and not all(part.isidentifier() for part in given.source.split(".")):
-        raise ConfigError(f"--agent {agent}: expected python:FILE.py:CLASS or python:MODULE:CLASS")
-    return given
-
-
-def python_agents(reference: PythonReference) -> Callable[[], Any]:
-    """Creates an instance for a conversation. Raises ConfigError where there is no such class; so does the call, where
-    the constructor fails."""
-    setting = f"--agent {reference}"
-    agent_class = _find(reference, setting)
+def python_agents(reference: str) -> Callable[[], Any]:
+    """Creates an instance for a conversation, of the class that `FILE.py:CLASS` or `MODULE:CLASS` names. Without a
+    class: of the only one there that has `execute`. Raises ConfigError where there is no such class; so does
+    the call, where the constructor fails."""
+    setting = f"--agent python:{reference}"
+    before, _, last = reference.rpartition(":")
+    source, class_name = (before, last) if last.isidentifier() and before else (reference, None)
+    if not source.endswith(".py") and not all(part.isidentifier() for part in source.split(".")):
+        raise ConfigError(f"{setting}: expected python:FILE.py:CLASS or python:MODULE:CLASS")
+    agent_class = _find(source, class_name, setting)
     name = agent_class.__name__
-    arguments = _arguments(agent_class, AgentConfig(name, custom_config=CustomConfig(reference.source, name)), setting)
+    arguments = _arguments(agent_class, AgentConfig(name, custom_config=CustomConfig(source, name)), setting)
 
     def new() -> Any:
         try:
@@ -131,22 +87,22 @@ def python_agents(reference: PythonReference) -> Callable[[], Any]:
     return new
 
 
-def _find(reference: PythonReference, setting: str) -> type:
-    module = load_module(reference.source, setting)
+def _find(source: str, class_name: str | None, setting: str) -> type:
+    module = load_module(source, setting)
     found = {
         name: value
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__ == module.__name__ and callable(getattr(value, "execute", None))
     }
-    if reference.class_name is None:
+    if class_name is None:
         if len(found) == 1:
             return next(iter(found.values()))
         among = f"one of {', '.join(found)}; append :CLASS" if found else "none: an agent is a class with `execute`"
         raise ConfigError(f"{setting}: expected a single class with `execute` there, found {among}")
-    named = getattr(module, reference.class_name, None)
+    named = getattr(module, class_name, None)
     if not inspect.isclass(named):
         candidates = f"; classes with `execute` are {', '.join(found)}" if found else ""
-        raise ConfigError(f"{setting}: {reference.source} has no class {reference.class_name}{candidates}")
+        raise ConfigError(f"{setting}: {source} has no class {class_name}{candidates}")
     if not callable(getattr(named, "execute", None)):
         raise ConfigError(f"{setting}: the class has no method execute(user_query, **kwargs)")
     return named

@@ -15,7 +15,7 @@ from a2a_tool_capture.models import ToolCall, ToolCallSource
 from a2a_tool_capture.recorder import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
-from ..threads import in_daemon_thread
+from ...threads import in_daemon_thread
 from .agent_spans import begin_turn
 from .loading import failure
 
