@@ -8,6 +8,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 
+from ..capture.observations import Observation
 from ..capture.task_fold import FoldRules
 from ..capture.turn_book import MAX_HELD_BYTES, TurnBook
 from ..capture.turn_changes import ChangeTracker, TurnChanges
@@ -68,8 +69,8 @@ class AgentCapture:
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
         self._loop = asyncio.get_running_loop()
         self._next_report_at = 0.0
-        self._later: set[asyncio.Task[None]] = set()
-        """Turns that wait for what was observed of their conversation before."""
+        self._waiting: dict[asyncio.Task[None], Turn | None] = {}
+        """Turns that wait for what was observed of their conversation before; None: the log closes it."""
         self._running: asyncio.Task[None] | None = None
         self._log = TaskLog(
             observations_in_memory(agent.key) if privacy.changes_turns else store.observations(agent.key),
@@ -87,7 +88,7 @@ class AgentCapture:
         self.book = TurnBook(
             rules,
             source,
-            self._log.put,
+            self._observed,
             self._closed_in_order,
             on_opened=listeners.opened,
             on_evicted=self._evicted,
@@ -129,7 +130,7 @@ class AgentCapture:
         while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
             await asyncio.sleep(_LOOK_EVERY_S)
         await self._log.settled()
-        await asyncio.gather(*self._later)
+        await asyncio.gather(*self._waiting)
 
     async def close(self, timeout_s: float) -> None:
         """No more requests come: fold what is left, and leave open turns to a later process, or close them."""
@@ -142,7 +143,7 @@ class AgentCapture:
                 await self._log.close()
         except TimeoutError:
             logger.error("what was observed last of tasks is not in their turns: the store takes too long")
-        await asyncio.gather(*self._later)
+        await asyncio.gather(*self._waiting)
         self._no_room.close()
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
@@ -168,19 +169,29 @@ class AgentCapture:
     def _closed_in_order(self, turn: Turn) -> None:
         """Turns of a conversation are passed on in their order, unless what was observed before takes long to fold."""
         if self._log.is_behind(turn.conversation_id):
-            self._later.add(later := self._loop.create_task(self._close_later(turn)))
-            later.add_done_callback(self._later.discard)
+            waits = self._loop.create_task(self._wait_for_earlier(turn))
+            self._waiting[waits] = turn
+            waits.add_done_callback(self._waited)
         else:
             self.closed(turn)
 
-    async def _close_later(self, turn: Turn) -> None:
+    async def _wait_for_earlier(self, turn: Turn) -> None:
         try:
             async with asyncio.timeout(_MAX_WAIT_S):
                 await self._log.folded()
         except TimeoutError:
             logger.debug("turn %s is passed on before the earlier ones of its conversation", turn.turn_id)
-        finally:
+
+    def _waited(self, waits: asyncio.Task[None]) -> None:
+        if (turn := self._waiting.pop(waits)) is not None:
             self.closed(turn)
+
+    def _observed(self, task_id: str, observation: Observation) -> None:
+        """A turn whose task goes on while it waits is the log's, which closes it in its order."""
+        for waits, turn in self._waiting.items():
+            if turn is not None and turn.task_id == task_id:
+                self._waiting[waits] = None
+        self._log.put(task_id, observation)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""

@@ -21,6 +21,7 @@ from a2a_eval_proxy.serving import task_log
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from a2a_eval_proxy.store.observations import Observed
+from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
 from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
@@ -268,6 +269,36 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         go_on.set()
         assert (await proxy.flush(PATIENCE_S))["pending"] == 0
         assert told(await proxy.turns()) == THREE_TURNS[:2]
+
+
+async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(TurnListeners, "ended", lambda self, turn: ended.append(turn.user_text))
+    async with run_proxy(settings(agent, store)) as proxy:
+        first = await say(proxy, "ask")
+        await proxy.flush(PATIENCE_S)
+        go_on, ask = asyncio.Event(), proxy.store.of_task
+
+        async def slow(task_id: str, agent: str, most: int) -> list[Json]:
+            await go_on.wait()
+            return await ask(task_id, agent, most)
+
+        monkeypatch.setattr(proxy.store, "of_task", slow)
+        await say(proxy, "done", first)
+        second = await say(proxy, "other", {"contextId": first["contextId"]})
+        assert "other" not in ended
+        message = {"messageId": "late", "role": "ROLE_USER", "parts": [{"text": "late"}], "taskId": second["id"]}
+        async with httpx.AsyncClient(trust_env=False) as client:  # the agent refuses it: the task is over
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+            refused = await client.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"})
+        assert "error" in refused.json()
+        go_on.set()
+        await proxy.flush(PATIENCE_S)
+        turns = await proxy.turns()
+    assert sorted(ended) == ["ask", "done", "late", "other"]
+    assert [turn["user_text"] for turn in turns] == ["ask", "done", "other", "late"]
 
 
 # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
