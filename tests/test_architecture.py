@@ -81,6 +81,7 @@ SANS_IO = [
     "a2a_tool_capture.wire",
     "a2a_tool_capture.merge",
     "a2a_tool_capture.reconciliation",
+    "a2a_tool_capture.dialect",
     "a2a_tool_capture.dialects",
     "a2a_tool_capture.generations",
     "a2a_tool_capture.same_call",
@@ -164,8 +165,9 @@ LAYERS = {
         "connector",
         "bridges | client",
         "agent_connection",
-        "a2e | agent | merge | spans",
-        "card_search | client_tls | dialects | environment_proxies | secret_references",
+        "a2e | agent | dialects | merge | spans",
+        "function_parts",
+        "card_search | client_tls | dialect | environment_proxies | secret_references",
         "artifact_calls | errors | reconciliation | recorder",
         "same_call | unknown_calls",
         "extension_filter | models",
@@ -222,18 +224,20 @@ def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph
     assert {name for name in importers if name.partition(".")[0] == package} == set()
 
 
-def test_nothing_imports_a_feature_but_itself(graph: grimp.ImportGraph) -> None:
-    """So that each can be deleted."""
-    room = f"{PROXY}.features"
-    features = graph.find_children(room)
+@pytest.mark.parametrize(
+    ("package", "rooms"), [(PROXY, ["features"]), (EXTENSION, ["a2e", "bridges", "connector", "dialects"])]
+)
+def test_nothing_imports_a_feature_but_features(graph: grimp.ImportGraph, package: str, rooms: list[str]) -> None:
+    """So that each can be deleted. What another package imports goes with the feature there that does."""
+    inside = tuple(f"{package}.{room}." for room in rooms)
     entered = {
         f"{importer} imports {module}"
-        for feature in features
-        for module in {feature} | graph.find_descendants(feature)
+        for module in graph.modules
+        if f"{module}.".startswith(inside)
         for importer in graph.find_modules_that_directly_import(module)
-        if not f"{importer}.".startswith(f"{room}.")
+        if importer.startswith(package) and not f"{importer}.".startswith(inside)
     }
-    assert features
+    assert all(graph.find_children(room.rstrip(".")) for room in inside)
     assert entered == set()
 
 

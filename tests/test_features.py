@@ -1,4 +1,5 @@
-"""Each feature can be deleted: without it, the rest imports, and serves, runs and evaluates."""
+"""Each feature can be deleted: without it, the rest imports, and serves, runs and evaluates; without one of the
+extension's, the rest of the extension imports, records and captures."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import a2a_eval_proxy
+import a2a_tool_capture
 import pytest
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
@@ -55,6 +57,53 @@ asyncio.run(main())
 '''
 
 
+EXTENSION = Path(a2a_tool_capture.__file__).parent
+OF_THE_EXTENSION = ["a2e", "bridges", "connector", "dialects"]
+OF_THE_EXTENSION += sorted(
+    path.relative_to(EXTENSION).as_posix()
+    for room in ("bridges", "dialects")
+    for path in (EXTENSION / room).glob("[!_]*.py")
+)
+
+CAPTURE = """
+import importlib, pkgutil, sys
+
+folder, gone, *left = sys.argv[1:]
+sys.path.insert(0, folder)
+import a2a_tool_capture
+from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCallRecorder
+from a2a_tool_capture.dialect import known_dialects
+
+assert a2a_tool_capture.__file__.startswith(folder)
+features = tuple("a2a_tool_capture." + room for room in ("a2e", "bridges", "connector"))
+for module in pkgutil.walk_packages(a2a_tool_capture.__path__, "a2a_tool_capture."):
+    try:
+        importlib.import_module(module.name)
+    except ImportError as error:  # a framework that is not installed; or a feature that needs another one
+        ours = (error.name or "").startswith("a2a_tool_capture")
+        assert module.name.startswith(features) and (not ours or error.name.startswith(gone)), error
+assert [name for name in ("adk", "kagent", "traceability") if name in known_dialects()] == left
+
+recorder, merger = ToolCallRecorder(), TaskMerger(dialects=left)
+with recorder.request():
+    with recorder.call("look_up", {"order": 1}) as call:
+        call.result = "shipped"
+    artifact = {"artifactId": "a", "parts": [{"text": "It is shipped."}], "extensions": [URI]}
+    artifact["metadata"] = recorder.metadata()
+merger.feed({"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}})
+(seen,) = merger.tool_calls
+assert (seen.name, seen.arguments, seen.result) == ("look_up", {"order": 1}, "shipped")
+assert (merger.response_text, merger.findings) == ("It is shipped.", [])
+"""
+
+
+@pytest.mark.parametrize("feature", OF_THE_EXTENSION)
+def test_the_rest_of_the_extension_works_without(feature: str, tmp_path: Path) -> None:
+    left = [name for name in ("adk", "kagent", "traceability") if not f"dialects/{name}.py".startswith(feature)]
+    gone = copy_without(EXTENSION, feature, tmp_path)
+    run(CAPTURE, tmp_path, str(tmp_path), gone, *left)
+
+
 @pytest.fixture(scope="module")
 def agent() -> Iterator[str]:
     with ServerThread(build_app) as server:
@@ -63,10 +112,19 @@ def agent() -> Iterator[str]:
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_the_rest_works_without(feature: str, agent: str, tmp_path: Path) -> None:
-    copy = tmp_path / "a2a_eval_proxy"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    unwanted = copy / "features" / feature
-    shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink()
-    command = [sys.executable, "-c", SMOKE, str(tmp_path), agent, f"a2a_eval_proxy.features.{unwanted.stem}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    gone = copy_without(PACKAGE, f"features/{feature}", tmp_path)
+    run(SMOKE, tmp_path, str(tmp_path), agent, gone)
+
+
+def copy_without(package: Path, unwanted: str, folder: Path) -> str:
+    """Copy a package into `folder` but for a part of it; returns the dotted name of that."""
+    copy = shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / unwanted
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return ".".join(path.relative_to(folder).with_suffix("").parts)
+
+
+def run(script: str, folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

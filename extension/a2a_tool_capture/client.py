@@ -16,7 +16,7 @@ from a2a.types import AgentCard, GetTaskRequest, Part, Role, SendMessageRequest,
 from a2a.utils.errors import TaskNotFoundError
 
 from .agent_connection import CARD_TIMEOUT_S, AgentConnection, mapped_errors
-from .dialects import DIALECT_MARKS, DIALECTS, DialectMark
+from .dialect import Dialect, known_dialects
 from .errors import AgentError as AgentError
 from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
@@ -82,9 +82,9 @@ class CaptureClient:
     ) -> None:
         if binding is not None and binding not in BINDINGS:
             raise ConfigurationError(f"unknown binding {binding!r}; expected one of {', '.join(BINDINGS)}")
-        unknown = [name for name in dialects if name not in DIALECTS]
-        if unknown:
-            raise ConfigurationError(f"unknown dialect {unknown[0]!r}; expected one of {', '.join(DIALECTS)}")
+        known = known_dialects()
+        if unknown := [name for name in dialects if name not in known]:
+            raise ConfigurationError(f"unknown dialect {unknown[0]!r}; expected one of {', '.join(known)}")
         if url.startswith(("grpc://", "grpcs://")) and binding not in (None, "GRPC"):
             raise ConfigurationError(f"binding {binding!r}: the agent at {url} has only GRPC")
         self.url = url.rstrip("/")
@@ -98,7 +98,7 @@ class CaptureClient:
         self._card_path = card_path
         self._trust_env = trust_env
         self._dialects = tuple(dialects)
-        self._unread = [mark for mark in DIALECT_MARKS if mark.dialect not in dialects]
+        self._unread = [one for name, one in known.items() if name not in dialects]
         self._open_tasks: Recent[str, TaskMerger] = Recent(MAX_OPEN_TASKS)
         """State of tasks that wait for the user, so that their earlier calls are not counted again."""
 
@@ -340,14 +340,14 @@ class _Progress:
         self,
         merger: TaskMerger,
         observe: Callable[[TaskMerger], object],
-        marks: Sequence[DialectMark] = (),
+        unread: Sequence[Dialect] = (),
         traceparent: str = "",
         tracestate: str = "",
     ) -> None:
         self.merger = merger
         self.traceparent = traceparent
         self.tracestate = tracestate
-        self._marks = marks
+        self._unread = unread
         self.unread: dict[Finding, None] = {}
         """What says that the answer has parts of dialects that are not read."""
         self._observe = observe
@@ -376,7 +376,7 @@ class _Progress:
             self.first_event_at = _now()
         self.merger.feed(event)
         text = json.dumps(event).encode()
-        self.unread |= {mark.finding: None for mark in self._marks if mark.key in text}
+        self.unread |= {one.not_read: None for one in self._unread if one.mark in text}
         if "message" in event:
             self.answered = True
         # The first event of a continued task may repeat the state in which it waited; the stream continues.

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
-from .dialects import DialectReader
+from .dialect import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
@@ -160,7 +160,7 @@ class TaskMerger:
     Feed it v1.0 `StreamResponse` objects (ProtoJSON dicts), as `wire.received_event` makes them from what was received.
     Memory is bounded: at most `MAX_CALLS` calls, `MAX_TEXT_CHARS` of text and `MAX_FINDINGS` findings are kept.
 
-    `dialects` names formats of frameworks (`dialects.DIALECTS`) in which calls are read too; a call that is also
+    `dialects` names formats of frameworks (`dialect.known_dialects`) in which calls are read too; a call that is also
     in the extension counts as the extension's. Raises KeyError for an unknown dialect.
     """
 

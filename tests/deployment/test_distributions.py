@@ -47,7 +47,7 @@ STANDARD_LIBRARY_ONLY = [
     "a2a_tool_capture",
     "a2a_tool_capture.a2e",
     "a2a_tool_capture.bridges.mcp",
-    "a2a_tool_capture.dialects",
+    "a2a_tool_capture.dialects.adk",
     "a2a_tool_capture.agent.asgi_gate",
     "a2a_tool_capture.secret_references",
     "a2a_tool_capture.recorder",

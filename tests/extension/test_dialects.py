@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, ToolCallSource
-from a2a_tool_capture import dialects as dialects_module
 from a2a_tool_capture.client import CaptureClient, ConfigurationError
-from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.dialect import known_dialects
+from a2a_tool_capture.function_parts import ASKS_THE_USER
 from a2a_tool_capture.unknown_calls import calls_unknown_by
 from a2a_tool_capture.wire import normalize_event
 from hypothesis import given
@@ -51,6 +51,8 @@ RECORDINGS = [
     for way in ("stream", "send", "stream-v0.3")
 ]
 """File, scenario, way of asking."""
+
+TRACE_KEY = known_dialects()["traceability"].key
 
 
 def told(call: ToolCall) -> tuple[Any, ...]:
@@ -170,7 +172,7 @@ TRACED = [
 
 def traced(steps: Any, *, as_data: bool = False) -> Event:
     trace = {"trace_id": "t1", "steps": steps}
-    held = {"parts": [{"data": trace}]} if as_data else {"parts": [], "metadata": {dialects_module.TRACE_KEY: trace}}
+    held = {"parts": [{"data": trace}]} if as_data else {"parts": [], "metadata": {TRACE_KEY: trace}}
     return {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", **held}}}
 
 
@@ -187,7 +189,7 @@ def test_a_trace_of_the_traceability_extension(as_data: bool) -> None:
 
 def test_a_trace_in_a_message_and_in_an_artifact_counts_once() -> None:
     message: dict[str, Any] = {"messageId": "m", "role": "ROLE_AGENT", "parts": []}
-    message["metadata"] = {dialects_module.TRACE_KEY: {"steps": [SEARCH]}}
+    message["metadata"] = {TRACE_KEY: {"steps": [SEARCH]}}
     said = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": message}}}
     assert len(merged(traced([SEARCH]), said, dialects=("traceability",)).tool_calls) == 1
 
@@ -219,7 +221,7 @@ def test_a_step_of_an_unknown_kind_leaves_the_calls_unknown(told: Event) -> None
 
 @pytest.mark.parametrize("trace", [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"])
 def test_a_trace_without_steps_leaves_the_calls_unknown(trace: Any) -> None:
-    artifact = {"artifactId": "a", "metadata": {dialects_module.TRACE_KEY: trace}}
+    artifact = {"artifactId": "a", "metadata": {TRACE_KEY: trace}}
     assert unknown_by(merged({"artifactUpdate": {"artifact": artifact}}, dialects=("traceability",))) is not None
 
 
@@ -317,10 +319,8 @@ def test_what_the_user_says_is_no_call() -> None:
 
 
 def test_questions_of_google_adk_to_the_user_are_no_calls() -> None:
-    asks = [call_part(str(number), name) for number, name in enumerate(sorted(dialects_module.ASKS_THE_USER))]
-    answers = [
-        response_part({}, str(number), name) for number, name in enumerate(sorted(dialects_module.ASKS_THE_USER))
-    ]
+    asks = [call_part(str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))]
+    answers = [response_part({}, str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))]
     assert merged(said(*asks, *answers)).tool_calls == []
 
 
@@ -465,15 +465,17 @@ def test_deep_nesting_is_not_followed() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialects_module, "MAX_CALL_PARTS", 5)
+    monkeypatch.setattr("a2a_tool_capture.dialect.MAX_CALL_PARTS", 5)
     events = [said(call_part(f"{n}a"), call_part(f"{n}b"), message_id=f"m{n}") for n in range(5)]
     merger = merged(*events)
     assert [call.id for call in merger.tool_calls] == ["0a", "0b", "1a", "1b", "2a"]
     assert {finding.code for finding in merger.findings} == {"too_many_calls"}
 
 
-kinds = st.sampled_from(sorted(dialects_module._READERS))
-parts = st.builds(part, kinds, json_values, st.sampled_from([dialect.type_key for dialect in DIALECTS.values()]))
+kinds = st.sampled_from(
+    ["code_execution_result", "executable_code", "function_call", "function_response", "tool_call", "tool_response"]
+)
+parts = st.builds(part, kinds, json_values, st.sampled_from([dialect.key for dialect in known_dialects().values()]))
 holders = st.lists(parts | json_values, max_size=4)
 
 

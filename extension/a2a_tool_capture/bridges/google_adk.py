@@ -8,7 +8,7 @@ from google.adk.plugins.base_plugin import (
     BasePlugin,
 )
 
-from ..dialects import function_outcome
+from ..function_parts import function_outcome
 from ..recorder import ToolCallRecorder
 
 

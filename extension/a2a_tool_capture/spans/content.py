@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dialects import function_outcome
+from ..function_parts import function_outcome
 from .literals import as_text, is_placeholder, parse, parse_object, repr_fields
 from .model import CutText
 

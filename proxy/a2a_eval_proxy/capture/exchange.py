@@ -267,9 +267,9 @@ class Exchange:
         reported = self._reported
         if reported is None:
             return
-        for mark in self._book.rules.unread:
-            if mark.key in answer.data and mark.finding not in reported.findings:
-                reported.findings.append(mark.finding)
+        for dialect in self._book.rules.unread:
+            if dialect.mark in answer.data and dialect.not_read not in reported.findings:
+                reported.findings.append(dialect.not_read)
         if (event := answer.event) is not None:
             if _CHILD_MARK in answer.data:
                 event = {**event, CHILDREN_KEY: list(dict.fromkeys(_values(event, _CHILD_KEY, WALKED)))[:MOST_NAMES]}

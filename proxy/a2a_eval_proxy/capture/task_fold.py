@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity, TaskMerger, ToolCall
-from a2a_tool_capture.dialects import DIALECT_MARKS, DialectMark
+from a2a_tool_capture.dialect import Dialect, known_dialects
 from a2a_tool_capture.merge import MISSED_EVENTS
 from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import (
@@ -81,11 +81,11 @@ class FoldRules:
     timeout_s: float = 300.0
     require_artifact_uri: bool = True
     dialects: Collection[str] = ()
-    unread: tuple[DialectMark, ...] = field(init=False)
-    """Marks of dialects that are not read."""
+    unread: tuple[Dialect, ...] = field(init=False)
+    """Dialects that are not read."""
 
     def __post_init__(self) -> None:
-        unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in self.dialects)
+        unread = tuple(one for name, one in known_dialects().items() if name not in self.dialects)
         object.__setattr__(self, "unread", unread)
 
     def new_merger(self) -> TaskMerger:
@@ -704,7 +704,7 @@ class TaskFold:
 
     def _close(self, turn: Turn, now: float) -> None:
         if turn.findings:
-            irrelevant = [mark.finding for mark in self._rules.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+            irrelevant = [dialect.not_read for dialect in self._rules.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
             turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
         turn.ended_at = max(now, turn.started_at)  # a clock may have been set back
         turn.status = "pending"

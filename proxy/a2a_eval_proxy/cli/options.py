@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.dialect import known_dialects
 from a2a_tool_capture.wire import BINDINGS
 
 from ..errors import ConfigError
@@ -161,7 +161,7 @@ class DrivenAgentOptions(AgentClientOptions):
     )
     streaming: bool | None = agent_option(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
     dialects: tuple[str, ...] = agent_option(
-        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(known_dialects())}."
     )
     timeout: float | None = agent_option(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.client import MessageFile
-from a2a_tool_capture.dialects import DIALECT_NOT_READ
+from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.texts import call_text, counted, duration_text, excerpt, printable, state_text
 from tool_call_evaluators.visibility import visibility_of

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from a2a_tool_capture.card_search import WELL_KNOWN_PATHS
-from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.dialect import known_dialects
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve
 
@@ -364,7 +364,7 @@ UP_TO_1000 = _number_type("N", "a whole number from 1 to 1000", lambda number: 1
 RATE = ValueType(_rate, "N/PERIOD")
 NAMES = ValueType(_names, "NAME,...", unset=())
 WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
-DIALECT_NAMES = some_of("NAME,...", tuple(DIALECTS))
+DIALECT_NAMES = some_of("NAME,...", tuple(known_dialects()))
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())
 HEADERS = ValueType(_header_lines, "NAME:VALUE", unset=())
 UPSTREAM_HEADERS = ValueType(_upstream_headers, "NAME:VALUE", unset=())

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.dialect import known_dialects
 from a2a_tool_capture.secret_references import unset_variables
 
 from ..errors import ConfigError
@@ -282,7 +282,7 @@ class AgentSettings(LimitsOption, TimeoutsOption):
         types.SWITCH, "Ignore tool calls in artifacts that do not list the extension's URI.", True
     )
     dialects: tuple[str, ...] = _agent(
-        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}."
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(known_dialects())}."
     )
     upstream_tls: TlsFilesOptions = object_option(
         TlsFilesOptions,

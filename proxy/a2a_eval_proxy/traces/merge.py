@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from a2a_tool_capture import Finding, Severity, reconcile
-from a2a_tool_capture.dialects import DIALECT_NOT_READ
+from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.spans.conventions import shows_genai_work, shows_work
 from a2a_tool_capture.spans.grouping import Lineage
 from a2a_tool_capture.spans.model import STATUS_ERROR, LogEvent, Span

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from a2a_tool_capture.dialects import function_outcome
+from a2a_tool_capture.function_parts import function_outcome
 from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from support.linked import beside_the_extension, brought_by
 from support.provision import python_environment

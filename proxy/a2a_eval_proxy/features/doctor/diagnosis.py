@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.dialect import known_dialects
 from tool_call_evaluators.texts import call_text, counted, printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
@@ -72,7 +72,7 @@ def _ways(turn: dict[str, Any], scopes: Sequence[str]) -> list[str]:
     capture, sources = turn["capture"], turn["capture"]["sources"]
     both = capture["matched_by_id"] + capture["matched_by_signature"]
     by_traces = both + capture["trace_only"]
-    dialects = [source for source in DIALECTS if sources.get(source)]
+    dialects = [source for source in known_dialects() if sources.get(source)]
     by_extension = both + capture["protocol_only"] - sum(sources[one] for one in dialects)
     declared = "declared on the agent card" if capture["declared"] else "not declared on the agent card"
     spans = f"{counted(len(scopes), 'span')} of {', '.join(sorted(set(scopes)))}" if scopes else "none received"
