@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from a2a_tool_capture import Finding
@@ -26,6 +26,10 @@ from .turn_changes import ChangeTracker
 MAX_OWN_S = 10.0
 """Time after which an exchange that is still open is observed for the log: it outlives this process from then on, and
 others may follow its task meanwhile."""
+
+MAX_AT_ONCE = 200
+"""Tasks that one call of `TurnBook.expire` hands over, and exchanges whose sign of life it observes: exchanges wait
+meanwhile."""
 
 MAX_OWN_BYTES = 4 * 1024 * 1024
 """Events that one exchange holds for the case that it is to be observed; beyond that it is observed at once."""
@@ -267,16 +271,20 @@ class TurnBook:
 
     def expire(self, now: float) -> None:
         """See to exchanges that take long: they are observed from now on; those that the agent has named no task are
-        closed when they were silent for too long."""
+        closed when they were silent for too long. What exceeds `MAX_AT_ONCE` is left to the next call."""
+        long = []
         for own in list(self._own.values()):
             own.fold.expire(now)
             if own.is_complete:
                 self._close(own)
             elif own.fold.task_id and now - own.began_at > MAX_OWN_S:
-                self._hand_over(own, own.fold.task_id)
-        for exchange in self._observed.values():
-            if exchange.touched_at - exchange.shown_at > self.rules.timeout_s / 4:
-                self._put(exchange, {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at})
+                long.append(own)
+        for own in long[:MAX_AT_ONCE]:
+            self._hand_over(own, own.fold.task_id)
+        late_s = self.rules.timeout_s / 4
+        quiet = (exchange for exchange in self._observed.values() if exchange.touched_at - exchange.shown_at > late_s)
+        for exchange in list(islice(quiet, MAX_AT_ONCE)):
+            self._put(exchange, {"kind": "alive", "exchange": exchange.exchange_id, "at": exchange.touched_at})
 
     def close_all(self, now: float) -> None:
         """The proxy stops. What is known of tasks is observed; turns without a task are closed as incomplete."""

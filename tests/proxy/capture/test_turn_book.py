@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules
-from a2a_eval_proxy.capture.turn_book import ReportedExchange
+from a2a_eval_proxy.capture.turn_book import MAX_AT_ONCE, MAX_OWN_S, ReportedExchange
 from a2a_eval_proxy.memory import of_json
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -1179,6 +1179,30 @@ def test_a_stream_with_nothing_but_comments_is_alive(wire: Wire) -> None:
     wire.streams(sent, says("COMPLETED"))
     wire.ends(sent)
     assert wire.findings == [[]]
+
+
+def test_streams_that_began_together_are_handed_over_some_at_a_time(wire: Wire) -> None:
+    tasks = [f"t{number}" for number in range(2 * MAX_AT_ONCE + 1)]
+    for name in tasks:
+        wire.streams(wire.sends(), task("WORKING", task_id=name))
+    handed_over = []
+    for seconds in (MAX_OWN_S + 1, 0, 0):
+        wire.passes(seconds)
+        handed_over.append(len(wire.log))
+    assert handed_over == [MAX_AT_ONCE, 2 * MAX_AT_ONCE, len(tasks)]
+    assert {turn.task_id for turn in wire.open_turns} == set(tasks)
+
+
+def test_signs_of_life_are_observed_of_some_streams_at_a_time(wire: Wire) -> None:
+    streams = [wire.sends(f"t{number}") for number in range(MAX_AT_ONCE + 1)]
+    wire.now += wire.rules.timeout_s / 2
+    for stream in streams:
+        wire.book.touch(stream, wire.now)
+    alive = []
+    for _ in range(2):
+        wire.book.expire(wire.now)
+        alive.append(sum(observations[-1]["kind"] == "alive" for observations in wire.log.values()))
+    assert alive == [MAX_AT_ONCE, len(streams)]
 
 
 def test_a_request_that_is_not_answered_is_timed_out(wire: Wire) -> None:
