@@ -7,10 +7,10 @@ are first used.
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .artifact_calls import ToolCallReading, read_tool_calls
+from .artifact_calls import read_tool_calls
 from .merge import TaskMerger
-from .models import CapturedTurn, Finding, Severity, ToolCall, ToolCallSource
-from .reconciliation import Reconciliation, reconcile
+from .models import Finding, Severity, ToolCall, ToolCallSource
+from .reconciliation import reconcile
 from .spec import METADATA_KEY, URI, A2AToolCaptureExtension, agent_extension
 
 __version__ = "0.1.0"
@@ -48,17 +48,14 @@ __all__ = [
     "ActivationGate",
     "ActivationInterceptor",
     "CaptureClient",
-    "CapturedTurn",
     "CapturingExecutor",
     "CapturingMiddleware",
     "CapturingRequestHandler",
     "Finding",
     "GatedPushConfigStore",
-    "Reconciliation",
     "Severity",
     "TaskMerger",
     "ToolCall",
-    "ToolCallReading",
     "ToolCallRecorder",
     "ToolCallSource",
     "agent_extension",

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallReading, ToolCallSource, read_tool_calls
-from a2a_tool_capture.artifact_calls import listed_uris
+from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallSource, read_tool_calls
+from a2a_tool_capture.artifact_calls import ToolCallReading, listed_uris
 from a2a_tool_capture.json_limits import READ
 from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given

@@ -20,7 +20,7 @@ from a2a_eval_proxy.features.demo.agent import agent_card, request_handler
 from a2a_eval_proxy.features.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
-from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, CapturedTurn
+from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.client import (
     AgentError,
@@ -29,6 +29,7 @@ from a2a_tool_capture.client import (
     ConfigurationError,
     TurnTimeoutError,
 )
+from a2a_tool_capture.models import CapturedTurn
 from agents import scenario_agent
 from agents.control import Control
 from agents.scenarios import BOTH, SCENARIOS

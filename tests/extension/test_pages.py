@@ -32,11 +32,11 @@ from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import (
     URI,
     CaptureClient,
-    CapturedTurn,
     CapturingRequestHandler,
     ToolCallRecorder,
     read_tool_calls,
 )
+from a2a_tool_capture.models import CapturedTurn
 from agents.serving import ServerThread
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.sdk.trace import TracerProvider

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from a2a_tool_capture import Reconciliation, ToolCall, ToolCallSource, reconcile
+from a2a_tool_capture import ToolCall, ToolCallSource, reconcile
+from a2a_tool_capture.reconciliation import Reconciliation
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
+import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -112,7 +112,9 @@ read_name = _reader("a string that is not empty", lambda value: isinstance(value
 read_boolean = _reader("true or false", lambda value: isinstance(value, bool))
 read_object = _reader("an object", lambda value: isinstance(value, dict))
 _read_items = _reader("a list", lambda value: isinstance(value, list))
-_read_finite = _reader("a finite number", lambda value: type(value) in (int, float) and math.isfinite(_float(value)))
+_read_finite = _reader(
+    "a finite number", lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max
+)
 _read_whole = _reader("an integer", lambda value: float(value).is_integer())
 
 
@@ -139,22 +141,8 @@ def list_of(read: Read) -> Callable[[Any, str], tuple[Any, ...]]:
 read_list = list_of(read_any)
 
 
-def _float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-    return f"{value!r:.60}"
+    return {type(None): "null", dict: "an object", list: "a list"}.get(type(value)) or f"{value!r:.60}"
 
 
 class EventKind(StrEnum):

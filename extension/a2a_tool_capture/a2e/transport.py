@@ -33,40 +33,20 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 _READ_BYTES = 65_536
 
 
-class LineSplitter:
-    """Sans-io. Splits a stream at its newlines. Holds at most `max_bytes` plus one piece of input."""
-
-    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._begun: list[bytes] = []
-        self._length = 0
-
-    def feed(self, data: bytes) -> list[bytes | None]:
-        """The lines that `data` completes, without newlines; None for a line that exceeds `max_bytes`."""
-        *complete, rest = data.split(b"\n")
-        lines = []
-        for piece in complete:
-            self._hold(piece)
-            lines.append(None if self._length > self._max_bytes else b"".join(self._begun))
-            self._begun, self._length = [], 0
-        self._hold(rest)
-        return lines
-
-    def _hold(self, piece: bytes) -> None:
-        self._length += len(piece)
-        if self._length > self._max_bytes:
-            self._begun.clear()
-        else:
-            self._begun.append(piece)
-
-
 async def read_lines(reader: asyncio.StreamReader, max_bytes: int) -> AsyncIterator[bytes | None]:
-    """The lines of `reader` that are not blank; None for a line that exceeds `max_bytes`. Raises ConnectionError."""
-    splitter = LineSplitter(max_bytes)
+    """The lines of `reader` that are not blank, without newlines; None for a line that exceeds `max_bytes`. Of a line
+    without end, no more is held than that and one piece of input. Raises ConnectionError."""
+    begun, is_cut = b"", False
     while chunk := await reader.read(_READ_BYTES):
-        for line in splitter.feed(chunk):
-            if line is None or line.strip():
+        *complete, begun = (begun + chunk).split(b"\n")
+        for line in complete:
+            if is_cut or len(line) > max_bytes:
+                yield None
+            elif line.strip():
                 yield line
+            is_cut = False
+        if len(begun) > max_bytes:
+            begun, is_cut = b"", True
 
 
 MAX_PARALLEL = 64

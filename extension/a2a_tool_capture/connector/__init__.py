@@ -6,17 +6,15 @@ under arksim's module names, so that an agent written for it runs unchanged. `tr
 
 from __future__ import annotations
 
-from ..models import ToolCall, ToolCallSource
-from ..spec import A2AToolCaptureExtension
+from ..models import ToolCall as ToolCall
+from ..models import ToolCallSource as ToolCallSource
+from ..spec import A2AToolCaptureExtension as A2AToolCaptureExtension
 from .agent import AgentConfig, AgentResponse, BaseAgent, CustomConfig, recorder
 
 __all__ = [
-    "A2AToolCaptureExtension",
     "AgentConfig",
     "AgentResponse",
     "BaseAgent",
     "CustomConfig",
-    "ToolCall",
-    "ToolCallSource",
     "recorder",
 ]

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from a2a_tool_capture.a2e import (
-    ErrorMessage,
     EventKind,
     ProtocolError,
-    ToolCallRequest,
-    ToolCallResponse,
     ToolDefinition,
     ToolErrorCode,
     ToolEvent,
-    ToolListRequest,
-    ToolListResponse,
     ToolParameter,
     ToolResult,
 )
-from a2a_tool_capture.a2e.messages import Message, decode, encode
-from a2a_tool_capture.a2e.transport import LineSplitter
+from a2a_tool_capture.a2e.messages import (
+    ErrorMessage,
+    Message,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolListRequest,
+    ToolListResponse,
+    decode,
+    encode,
+)
+from a2a_tool_capture.a2e.transport import read_lines
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values, plain_json
@@ -319,19 +325,34 @@ def test_junk_raises_nothing_else(kind: str, data: dict[str, Any]) -> None:
 def test_lines_are_the_same_however_they_arrive(lines: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(text + b"\n" for text in lines) + b"rest"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
-    splitter = LineSplitter(max_bytes=8)
-    got = []
-    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        got += splitter.feed(stream[start:end])
-    assert got == [text if len(text) <= 8 else None for text in lines]
+    pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    wanted = [text if len(text) <= 8 else None for text in lines if text.strip() or len(text) > 8]
+    assert asyncio.run(lines_in(pieces, 8)) == wanted
 
 
 def test_a_line_without_end_takes_no_memory() -> None:
-    splitter = LineSplitter(max_bytes=10)
-    for _ in range(1000):
-        assert splitter.feed(b"x" * 1000) == []
-    assert sum(map(len, splitter._begun)) <= 10
-    assert splitter.feed(b"\nnext\n") == [None, b"next"]
+    pieces = [b"x" * 50_000] * 1_000
+    tracemalloc.start()
+    try:
+        assert asyncio.run(lines_in([*pieces, b"\nnext\n"], 10)) == [None, b"next"]
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+class Pieces(asyncio.StreamReader):
+    """A stream whose reads return these pieces."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        super().__init__()
+        self.pieces = iter([piece for piece in pieces if piece])
+
+    async def read(self, n: int = -1) -> bytes:
+        return next(self.pieces, b"")
+
+
+async def lines_in(pieces: list[bytes], max_bytes: int) -> list[bytes | None]:
+    return [line async for line in read_lines(Pieces(pieces), max_bytes)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from a2a_tool_capture import ToolCall, ToolCallRecorder, ToolCallSource
 from a2a_tool_capture.a2e import (
-    ErrorMessage,
     EventKind,
     HostGoneError,
     HostRefusedError,
@@ -25,21 +24,25 @@ from a2a_tool_capture.a2e import (
     ProtocolError,
     StreamTransport,
     ToolAPI,
-    ToolCallRequest,
-    ToolCallResponse,
     ToolDefinition,
     ToolErrorCode,
     ToolEvent,
-    ToolListRequest,
     ToolPlugin,
-    Transport,
     client,
     host_process,
     plugin,
     serve,
     transport,
 )
-from a2a_tool_capture.a2e.messages import decode, encode
+from a2a_tool_capture.a2e.messages import (
+    ErrorMessage,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolListRequest,
+    decode,
+    encode,
+)
+from a2a_tool_capture.a2e.transport import Transport
 from extension.a2e.host_program import Shop
 from tool_call_evaluators import EvalCase, get_evaluator
 from tool_call_evaluators import ToolDefinition as Tool
