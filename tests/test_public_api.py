@@ -51,8 +51,9 @@ def signature(function: Any) -> str:
 
 
 def members(value: type) -> Iterator[str]:
-    """The public members that classes of ours define, each with its signature."""
-    seen = set()
+    """The public members that classes of ours define, each with its signature; those of a framework's interface are
+    the framework's."""
+    seen = {name for owner in value.__mro__ if not owner.__module__.startswith(OURS) for name in vars(owner)}
     for owner in value.__mro__:
         if not owner.__module__.startswith(OURS):
             continue

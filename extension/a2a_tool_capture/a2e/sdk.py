@@ -1,5 +1,5 @@
-"""A2E under the names of its documentation, for code without asyncio: a client and tools that block, and a plug-in whose
-tools are plain functions.
+"""A2E under the names of its documentation, for code without asyncio: a client that blocks, and a plug-in whose tools
+are plain functions.
 
 Code written for A2E imports from here in place of `a2e.caps.tools.client` and `a2e.caps.tools.plugin`.
 """
