@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `merge` | a task's reports | `same_call`; without ids: `new_calls`, `is_cumulative` |
 | `reconciliation` | of the protocol and of traces | id and name, else `signature`, else `agreement`, one with one |
-| `spans.grouping` | observed in one trace | id and tool; one span above the other; name, arguments, time |
+| `spans.observations` | observed in one trace | id and tool; one span above the other; name, arguments, time |
 | `matching` of the evaluators | actual and expected | name, arguments by the matcher, the expected outcome |
 | `dialects` | parts of one task | id and name, unless a finished id comes again with other arguments |
 | `recording` | an agent's own reports | id and tool |

@@ -13,10 +13,9 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ..recorder import CallRecording, ToolCallRecorder
-from ..spans.grouping import Lineage, ObservationGroup, group
 from ..spans.in_memory import span_of
 from ..spans.model import Span as SpanValue
-from ..spans.observations import Observation, read_span
+from ..spans.observations import Lineage, Observation, ObservationGroup, group, read_span
 from ..spans.tool_calls import Draft
 
 _OTEL = "OpenTelemetry"

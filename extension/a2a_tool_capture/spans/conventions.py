@@ -1,14 +1,16 @@
-"""Which spans are tool calls, and where each instrumentation puts the call: a row a convention.
+"""What is known of the pieces of traces: parts of messages, wrappers around them, operations of spans; and which spans
+are tool calls, and where each instrumentation puts the call: a row a convention.
 
-A span belongs to the first row it bears a marker of, so rows for one library stand above the general ones.
-Decided by markers alone: "tool" in a span's name means nothing (LangGraph's `tools`, MCP's `tools/list`).
+A new convention is one row. What has no row here may be a call, so it makes the calls of its turn unknown.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from .content import (
     Arguments,
@@ -27,8 +29,221 @@ from .content import (
     traceloop_arguments,
     undeclared_parameters,
 )
-from .kinds import CALLS_TOOLS, OPERATIONS, SpanRole
 from .model import Attributes, Span
+
+
+class PartRole(StrEnum):
+    CALL = "call"
+    RESPONSE = "response"
+    """What was handed back to the model for a call."""
+    CONTENT = "content"
+    """Text, reasoning, media, references, state: no call, whatever is in it."""
+
+
+class PartKind(NamedTuple):
+    """`name` is the tool's where the part has none; `members` are the arguments where none holds them as a whole;
+    `answer` is the member with the result where call and response are one part."""
+
+    role: PartRole
+    name: str = ""
+    members: tuple[str, ...] = ()
+    answer: str = ""
+
+
+_CALL, _RESPONSE, _CONTENT = PartRole
+
+
+def _parts(role: PartRole, *kinds: str) -> dict[str, PartKind]:
+    return dict.fromkeys(kinds, PartKind(role))
+
+
+PARTS: Mapping[str, PartKind] = {
+    # OpenAI Chat Completions (openai 3.52)
+    **_parts(_CONTENT, "text", "refusal", "image_url", "input_audio", "file", "audio"),
+    **_parts(_CALL, "function"),
+    # OpenTelemetry semantic-conventions-genai 2b902ce (2026-10), and its instrumentation of the Claude Agent SDK
+    **_parts(_CONTENT, "text", "reasoning", "blob", "file", "uri", "compaction", "structured_output", "error"),
+    **_parts(_CALL, "tool_call", "server_tool_call"),
+    **_parts(_RESPONSE, "tool_call_response", "server_tool_call_response"),
+    # pydantic-ai 2
+    **_parts(_CONTENT, "thinking", "image-url", "audio-url", "video-url", "document-url", "binary"),
+    # OpenAI Responses (openai 3.52)
+    **_parts(
+        _CONTENT, "input_text", "output_text", "summary_text", "reasoning_text", "input_image", "input_file",
+        "item_reference", "computer_screenshot", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
+    ),
+    **_parts(_CALL, "function_call", "custom_tool_call"),
+    "mcp_call": PartKind(_CALL, answer="output"),
+    "web_search_call": PartKind(_CALL, "web_search"),
+    "file_search_call": PartKind(_CALL, "file_search", ("queries",), "results"),
+    "code_interpreter_call": PartKind(_CALL, "code_interpreter", ("code",), "outputs"),
+    "image_generation_call": PartKind(_CALL, "image_generation"),
+    "computer_call": PartKind(_CALL, "computer"),
+    "local_shell_call": PartKind(_CALL, "local_shell"),
+    "shell_call": PartKind(_CALL, "shell"),
+    "apply_patch_call": PartKind(_CALL, "apply_patch"),
+    "tool_search_call": PartKind(_CALL, "tool_search"),
+    **_parts(
+        _RESPONSE, "function_call_output", "custom_tool_call_output", "computer_call_output", "shell_call_output",
+        "local_shell_call_output", "apply_patch_call_output", "tool_search_output",
+    ),
+    # Anthropic Messages 2023-06-01, with its betas of 2026
+    **_parts(
+        _CONTENT, "image", "document", "thinking", "redacted_thinking", "search_result", "container_upload",
+        "compaction",
+    ),
+    **_parts(_CALL, "tool_use", "server_tool_use", "mcp_tool_use"),
+    **_parts(
+        _RESPONSE, "tool_result", "mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result",
+        "code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+    ),
+    # langchain-core 1.7
+    **_parts(_CONTENT, "reasoning_content", "text-plain", "video", "media", "non_standard_annotation"),
+    **_parts(_CALL, "tool_call_chunk", "invalid_tool_call", "server_tool_call_chunk"),
+    **_parts(_RESPONSE, "server_tool_result"),
+    # Vercel AI SDK 6
+    **_parts(_CONTENT, "source", "tool-approval-request", "tool-approval-response", "step-start", "reasoning-file"),
+    **_parts(_CALL, "tool-call"),
+    **_parts(_RESPONSE, "tool-result", "tool-error"),
+    # Microsoft Agent Framework 1.23
+    **_parts(_CONTENT, "text_reasoning", "data", "usage", "hosted_file", "hosted_vector_store",
+             "function_approval_request", "function_approval_response"),
+    **_parts(_RESPONSE, "function_result"),
+}  # fmt: skip
+"""By the part's `type`."""
+
+KEYED_PARTS: Mapping[str, PartKind] = {
+    # Amazon Bedrock Converse 2023-09-30 (strands)
+    **_parts(_CONTENT, "image", "document", "video", "audio", "reasoningContent", "guardContent", "cachePoint",
+             "citationsContent", "searchResult"),
+    **_parts(_CALL, "toolUse"),
+    **_parts(_RESPONSE, "toolResult"),
+    # Gemini v1beta (google-genai, google-adk)
+    **_parts(_CONTENT, "inlineData", "inline_data", "fileData", "file_data"),
+    **_parts(_CALL, "functionCall", "function_call", "toolCall"),
+    **_parts(_RESPONSE, "functionResponse", "function_response", "toolResponse"),
+    **dict.fromkeys(("executableCode", "executable_code"), PartKind(_CALL, "code_execution", ("code", "language"))),
+    **dict.fromkeys(("codeExecutionResult", "code_execution_result"), PartKind(_RESPONSE, "code_execution")),
+    **_parts(_CALL, "tool_call"),  # OpenInference
+    **_parts(_RESPONSE, "tool_call_result"),  # Haystack 2
+}  # fmt: skip
+"""By a member of the part that holds it; a part with `text` is content, too."""
+
+WRAPPERS = (
+    "messages",  # Microsoft Agent 365 SDK 1 ({version, messages}); requests of OpenAI Chat and Anthropic
+    "message",  # choices of OpenAI Chat; OpenInference; LangChain's generations
+    "message_content",  # OpenInference
+    "choices",  # OpenAI Chat
+    "candidates",  # Gemini
+    "generations",  # LangChain
+    "output",  # OpenAI Responses
+    "input",  # OpenAI Responses
+    "contents",  # Gemini
+    "content",  # Gemini
+    "kwargs",  # LangChain, with `lc`
+    "data",  # LangChain, with `type`
+)
+"""Members that hold messages; the first that is there is read."""
+
+CONTENT_OF_MESSAGE = ("parts", "content", "contents", "blocks")
+"""Members of a message that hold its parts, or its text: OpenTelemetry, OpenAI Chat, OpenInference, llama-index."""
+
+READ_OF_MESSAGE = frozenset(
+    {
+        "tool_calls",
+        "function_call",  # OpenAI Chat, deprecated
+        "function_call_name",  # OpenInference
+        "function_call_arguments_json",
+        "invalid_tool_calls",  # LangChain
+        "tool_call_chunks",  # LangChain: again what `tool_calls` has
+        "tool_args",  # agno 3: of a tool's message
+    }
+)
+"""Members of a message that name tools or calls, besides its content, all of which are read or repeat others."""
+
+DEFINITIONS = frozenset({"tools", "functions", "tool_choice", "tool_config", "toolConfig"})
+"""Members of requests, responses and parts that say which tools there are."""
+
+MESSAGE_TYPES = frozenset(
+    {
+        "message",  # OpenAI Responses
+        *("human", "ai", "AIMessageChunk", "system", "tool", "function", "chat", "constructor"),  # LangChain
+        *("user", "assistant", "developer"),  # Claude Agent SDK; the type says the role
+    }
+)
+"""Types that are messages, not parts; `constructor` is the serialisation around one."""
+
+SPEAKS_OF_TOOLS = re.compile(r"tool|func|call|action|invo[ck]|command|plugin|skill|mcp", re.IGNORECASE).search
+"""What is of an unknown kind and has such a word in its name may be a call."""
+
+CALLS_TOOLS = re.compile(r"(?<!malformed.)(tool.?(call|use)|function.?call)|pause_turn", re.IGNORECASE).search
+"""Reasons for which a model stopped: it asked for a tool, or waits for one that its provider runs."""
+
+
+class SpanRole(StrEnum):
+    TOOL = "tool"
+    AGENT = "agent"
+    """A run of an agent."""
+    MODEL = "model"
+    """A call of a model."""
+    OTHER = "other"
+    """A step in between, and what is neither."""
+
+
+def _operations(tools: str = "", agents: str = "", models: str = "", others: str = "") -> dict[str, SpanRole]:
+    roles = zip(SpanRole, (tools, agents, models, others), strict=True)
+    return {name.casefold(): role for role, names in roles for name in names.split()}
+
+
+OPERATIONS: Mapping[str, Mapping[str, SpanRole]] = {
+    "gen_ai.operation.name": {  # OpenTelemetry semantic-conventions-genai 2b902ce
+        **_operations(
+            tools="execute_tool",
+            agents="invoke_agent",
+            models="chat generate_content text_completion fetch_response",
+            others="create_agent invoke_workflow plan retrieval embeddings search_memory create_memory update_memory "
+            "upsert_memory delete_memory create_memory_store delete_memory_store",
+        ),
+        # OpenLLMetry for LangGraph, LangSmith, strands, Microsoft Agent 365
+        **_operations(others="execute_task chain execute_event_loop_cycle output_messages"),
+    },
+    "openinference.span.kind": _operations(  # openinference-semantic-conventions 0.1.42
+        "TOOL", "AGENT", "LLM", "CHAIN RETRIEVER RERANKER EMBEDDING GUARDRAIL EVALUATOR PROMPT"
+    ),
+    "traceloop.span.kind": _operations(
+        "tool", "agent", "", "workflow task"
+    ),  # opentelemetry-semantic-conventions-ai 0.5
+    "langsmith.span.kind": _operations("tool", "", "llm", "chain retriever embedding prompt parser"),
+    "langfuse.observation.type": _operations(
+        "tool", "agent", "generation", "span event chain retriever embedding evaluator guardrail"
+    ),
+    "ai.operationId": _operations(  # Vercel AI SDK 6
+        "ai.toolCall",
+        "",
+        "ai.generateText ai.generateText.doGenerate ai.streamText ai.streamText.doStream ai.generateObject "
+        "ai.generateObject.doGenerate ai.streamObject ai.streamObject.doStream",
+        "ai.embed ai.embed.doEmbed ai.embedMany ai.embedMany.doEmbed ai.rerank ai.rerank.doRerank ai.generateSpeech "
+        "ai.transcribe ai.generateImage ai.stream.firstChunk ai.stream.finish",
+    ),
+    "mcp.method.name": _operations(  # MCP 2025-11-25 and the draft after it
+        "tools/call",
+        "",
+        "",
+        "initialize ping tools/list resources/list resources/read resources/templates/list resources/subscribe "
+        "resources/unsubscribe prompts/list prompts/get completion/complete logging/setLevel sampling/createMessage "
+        "elicitation/create roots/list server/discover tasks/get tasks/list tasks/result tasks/cancel "
+        "notifications/initialized notifications/cancelled notifications/progress notifications/message "
+        "notifications/tools/list_changed notifications/prompts/list_changed notifications/resources/list_changed "
+        "notifications/resources/updated notifications/roots/list_changed notifications/tasks/status "
+        "notifications/elicitation/complete",
+    ),
+}
+"""Attributes that say what a span is, and their values, in lower case."""
+
+TOOL_ATTRIBUTES = ("gen_ai.tool.name", "gen_ai.tool.call.", "tool.name", "tool_call.", "ai.toolCall.")
+"""Beginnings of the attributes that only a call of a tool has."""
+
 
 ANY = "*"
 
@@ -80,7 +295,7 @@ class Convention:
 
 
 _EXECUTE_TOOL = ("gen_ai.operation.name", "execute_tool")
-_OPENINFERENCE = (("openinference.span.kind", "TOOL"), ("openinference.span.kind", "tool"))
+_TOOL_KIND = (("openinference.span.kind", "TOOL"), ("openinference.span.kind", "tool"))
 _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 _OPENINFERENCE_ARGUMENTS: ArgumentPlaces = {"input.value": plain_arguments, "tool.parameters": undeclared_parameters}
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
@@ -89,7 +304,7 @@ _EXECUTE_TOOL_NAMES = (("execute_tool ", ""), ("", ".tool"))
 CONVENTIONS: tuple[Convention, ...] = (
     Convention(
         name="google-adk",  # schema 1 (gcp.vertex.agent.*) and 2, native or through OpenInference
-        markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
+        markers=(_EXECUTE_TOOL, *_TOOL_KIND),
         scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
         own=("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
         call_id=("gen_ai.tool.call.id", "tool.id"),
@@ -105,7 +320,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     ),
     Convention(
         name="strands",  # content in events by default, in attributes with the latest semantic conventions
-        markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
+        markers=(_EXECUTE_TOOL, *_TOOL_KIND),
         scopes=("strands.telemetry",),
         own=("gen_ai.tool.status",),
         span_names=_EXECUTE_TOOL_NAMES,
@@ -128,7 +343,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     ),
     Convention(
         name="smolagents",
-        markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
+        markers=(_EXECUTE_TOOL, *_TOOL_KIND),
         scopes=(
             "openinference.instrumentation.smolagents",
             "opentelemetry.instrumentation.genai.smolagents",
@@ -141,14 +356,14 @@ CONVENTIONS: tuple[Convention, ...] = (
     ),
     Convention(
         name="openinference-llama-index",
-        markers=_OPENINFERENCE,
+        markers=_TOOL_KIND,
         scopes=("openinference.instrumentation.llama_index",),
         arguments={"input.value": keyword_arguments},
         result={"output.value": llama_index_output},
     ),
     Convention(
         name="openinference-dspy",
-        markers=_OPENINFERENCE,
+        markers=_TOOL_KIND,
         scopes=("openinference.instrumentation.dspy",),
         span_names=_METHOD_NAMES,
         arguments={"input.value": keyword_arguments},
@@ -157,7 +372,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     ),
     Convention(
         name="openinference-langchain",
-        markers=_OPENINFERENCE,
+        markers=_TOOL_KIND,
         scopes=("openinference.instrumentation.langchain",),
         span_names=(("", ""),),
         arguments=_OPENINFERENCE_ARGUMENTS,
@@ -233,7 +448,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     ),
     Convention(
         name="openinference",
-        markers=_OPENINFERENCE,
+        markers=_TOOL_KIND,
         tool_name=("tool.name", "gen_ai.tool.name"),
         span_names=_METHOD_NAMES,
         arguments={"input.value": keyword_arguments, "tool.parameters": undeclared_parameters},

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from .content import joined_blocks, usable_id
-from .kinds import (
+from .conventions import (
     CALLS_TOOLS,
     CONTENT_OF_MESSAGE,
     DEFINITIONS,

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from ..models import Finding, Severity, ToolCall, ToolCallSource
 from ..same_call import signature
 from .conventions import asks_for_tools
-from .grouping import Lineage, ObservationGroup, contained, group
 from .messages import Answered, Asked, Transcript, loose_answers, of_last_turn, paired, transcripts
 from .model import CutText, LogEvent, Span, Unread
-from .observations import FailureDetail, read_span, same_tool, unread_of
+from .observations import FailureDetail, Lineage, ObservationGroup, contained, group, read_span, same_tool, unread_of
 
 SpanKey = tuple[str, str]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from a2a_tool_capture import Finding, Severity, reconcile
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.spans.conventions import shows_genai_work, shows_work
-from a2a_tool_capture.spans.grouping import Lineage
 from a2a_tool_capture.spans.model import STATUS_ERROR, LogEvent, Span
+from a2a_tool_capture.spans.observations import Lineage
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 

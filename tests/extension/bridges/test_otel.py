@@ -13,7 +13,7 @@ from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.otel import ToolSpanProcessor
 from a2a_tool_capture.models import ToolCallSource
 from a2a_tool_capture.recorder import CallRecording
-from a2a_tool_capture.spans.kinds import OPERATIONS
+from a2a_tool_capture.spans.conventions import OPERATIONS
 from a2a_tool_capture.spans.model import Span as SpanValue
 from a2a_tool_capture.spans.observations import read_span
 from a2a_tool_capture.spans.tool_calls import tool_calls

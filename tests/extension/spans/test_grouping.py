@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_tool_capture.spans.grouping import Lineage, group
 from a2a_tool_capture.spans.model import KIND_CLIENT, KIND_SERVER, Span
-from a2a_tool_capture.spans.observations import read_span
+from a2a_tool_capture.spans.observations import Lineage, group, read_span
 from golden.spans.building import OTHER_TRACE, a_span, a_tool_span
 
 PARIS = {"city": "Paris"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_tool_capture.spans.grouping import Lineage
 from a2a_tool_capture.spans.messages import transcripts
 from a2a_tool_capture.spans.model import Span
+from a2a_tool_capture.spans.observations import Lineage
 from a2a_tool_capture.spans.tool_calls import RequestedCalls
 from golden.spans.building import OTHER_TRACE, an_llm_span, answers, asks, user
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from a2a_tool_capture.spans.kinds import CONTENT_OF_MESSAGE, KEYED_PARTS, PARTS, PartRole
+from a2a_tool_capture.spans.conventions import CONTENT_OF_MESSAGE, KEYED_PARTS, PARTS, PartRole
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from a2a_tool_capture.unknown_calls import calls_unknown_by

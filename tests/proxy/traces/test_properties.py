@@ -7,9 +7,8 @@ from random import Random
 from typing import Any
 
 from a2a_eval_proxy.traces.trace_records import keys_named, root_ended
-from a2a_tool_capture.spans.grouping import Lineage, group
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
-from a2a_tool_capture.spans.observations import read_span
+from a2a_tool_capture.spans.observations import Lineage, group, read_span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
