@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
@@ -40,56 +41,101 @@ _MARKS: dict[Tone, str] = {"worse": "❌", "better": "✅", "changed": "➖", "q
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
 _NO_COMMON_CASE = "They have no case in common: is the baseline one of another suite, or were all cases renamed?"
 _NOTHING_SCORED = "No case has scored attempts in both: what was excluded shows nothing about the agent."
-SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
+_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCase:
+    """A case that changed: what fails or passes now, the differences of its calls, and its scores, as lines."""
+
+    change: CaseChange
+    name: str
+    word: str
+    tone: Tone | None
+    rate: str
+    outcome: list[_Line]
+    calls: list[_Line]
+    scores: list[_Line]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownComparison:
+    """What every form shows of a comparison: the answer in a sentence and what qualifies it, the cases that changed,
+    the worst first, then the figures."""
+
+    sentence: str
+    answer: str
+    tone: Tone
+    notes: list[_Line]
+    cases: list[ShownCase]
+    more: list[str]
+    head: Sequence[str]
+    rows: list[tuple[Sequence[str], bool]]
+    """The cells of each mean, and whether it dropped significantly."""
+    figures: list[_Line]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> ShownComparison:
+        found, tone = answer(comparison)
+        changed = [case for case in comparison.cases if case.status != "same"]
+        changed.sort(key=lambda case: list(STATUSES).index(case.status))
+        more = len(changed) - MAX_CASES
+        scores = [comparison.pass_rate, *comparison.scores] if comparison.sensitivity.cases else comparison.scores
+        return cls(
+            f"{comparison.before} → {comparison.after}: {found} ({_count_texts(comparison)})",
+            found,
+            tone,
+            _notes(comparison),
+            list(map(_shown_case, changed[:MAX_CASES])),
+            [f"… and {counted(more, 'more case')}."] if more > 0 else [],
+            _HEAD,
+            [(_score_cells(score), score.dropped) for score in scores],
+            _figures(comparison),
+        )
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """`Comparison.to_dict` as JSON text."""
-    return report_json(comparison.to_dict()) + "\n"
+    """The sentence, and `Comparison.to_dict`, as JSON text."""
+    return report_json({"sentence": ShownComparison.of(comparison).sentence, **comparison.to_dict()}) + "\n"
 
 
 def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: text) -> str:
-    """For a terminal: the counts, the scores as a table, then each case that changed, worst first.
-
-    `paint(piece, tone)` returns a piece of a line with colour codes.
-    """
+    """For a terminal. `paint(piece, tone)` returns a piece of a line with colour codes."""
+    shown = ShownComparison.of(comparison)
 
     def painted(text: str, tone: Tone | None) -> str:
-        text = printable(text)
-        return text if tone is None else paint(text, tone)
+        return printable(text) if tone is None else paint(printable(text), tone)
 
-    lines = [painted(headline(comparison), answer(comparison)[1])]
-    lines += [painted(line, tone) for line, tone in notices(comparison)] + [""]
-    if scores := score_changes(comparison):
-        rows: list[tuple[str, ...]] = [SCORE_HEAD, *map(score_cells, scores)]
-        tones: list[Tone | None] = ["quiet", *("worse" if score.dropped else None for score in scores)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(SCORE_HEAD))]
-        for row, tone in zip(rows, tones, strict=True):
-            numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
-        lines.append("")
-    for case in changed_cases(comparison)[:MAX_CASES]:
-        word, tone = STATUSES[case.status]
-        lines.append(f"{painted(f'{word}: {case.case}', tone)} ({rate(case)})")
-        lines += [f"  {painted(line, tone)}" for line, tone in case_lines(case)]
-    return "\n".join([*lines, *more_cases(comparison)]).rstrip() + "\n"
+    lines = [painted(shown.sentence, shown.tone), *(painted(*line) for line in shown.notes), ""]
+    for case in shown.cases:
+        lines.append(f"{painted(f'{case.word}: {case.name}', case.tone)} ({case.rate})")
+        lines += [f"  {painted(*line)}" for line in (*case.outcome, *case.calls, *case.scores)]
+    lines += [*shown.more, *([""] if shown.cases else [])]
+    rows = [(shown.head, False), *shown.rows] if shown.rows else []
+    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
+    for cells, dropped in rows:
+        numbers = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        row = "  ".join([cells[0].ljust(widths[0]), *numbers]).rstrip()
+        lines.append(painted(row, "worse" if dropped else "quiet" if cells is shown.head else None))
+    lines += ["", *(painted(*line) for line in shown.figures)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a CI job's page. Texts of the agent are escaped."""
-    parts = [f"## {_MARKS[answer(comparison)[1]]} {escaped(headline(comparison))}"]
-    parts += [escaped(line) for line, _ in notices(comparison)]
-    if scores := score_changes(comparison):
-        head = [f"| {' | '.join(SCORE_HEAD)} |", f"|{' --- |' * len(SCORE_HEAD)}"]
-        rows = [f"| {' | '.join(escaped(cell) for cell in score_cells(score))} |" for score in scores]
-        parts.append("\n".join([*head, *rows]))
-    for case in changed_cases(comparison)[:MAX_CASES]:
-        lines = "\n".join(f"- {escaped(line)}" for line, _ in case_lines(case))
-        parts.append(f"**{STATUSES[case.status][0]}: {escaped(case.case)}** ({rate(case)})\n\n{lines}".rstrip())
-    return "\n\n".join([*parts, *more_cases(comparison)]) + "\n"
+    shown = ShownComparison.of(comparison)
+    parts = [f"## {_MARKS[shown.tone]} {escaped(shown.sentence)}", *(escaped(line) for line, _ in shown.notes)]
+    for case in shown.cases:
+        lines = [f"- {escaped(line)}" for line, _ in (*case.outcome, *case.calls, *case.scores)]
+        parts.append("\n".join([f"**{case.word}: {escaped(case.name)}** ({case.rate})\n", *lines]).rstrip())
+    parts += shown.more
+    if shown.rows:
+        table = [shown.head, ["---"] * len(shown.head), *([*map(escaped, cells)] for cells, _ in shown.rows)]
+        parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in table))
+    return "\n\n".join([*parts, *(escaped(line) for line, _ in shown.figures)]) + "\n"
 
 
-def count_texts(comparison: Comparison) -> str:
+def _count_texts(comparison: Comparison) -> str:
     counts = comparison.counts
     parts = [f"{counts[status]:,} {word}" for status, (word, _) in STATUSES.items() if status in counts]
     return ", ".join(parts) or "no cases"
@@ -97,30 +143,26 @@ def count_texts(comparison: Comparison) -> str:
 
 def answer(comparison: Comparison) -> tuple[str, Tone]:
     """The decision in a few words, and its tone."""
-    decision = comparison.decision
-    if decision.answer == "worse":
+    decision = comparison.decision.answer
+    if decision == "worse":
         return "worse", "worse"
     if not comparison.comparable:
         return "cannot be compared", "worse"
-    if decision.answer == "undecided":
-        return "not enough runs to decide", "changed"
-    return decision.answer, "better"
+    return ("not enough runs to decide", "changed") if decision == "undecided" else (decision, "better")
 
 
-def headline(comparison: Comparison) -> str:
-    return f"{comparison.before} → {comparison.after}: {answer(comparison)[0]} ({count_texts(comparison)})"
-
-
-def notices(comparison: Comparison) -> list[_Line]:
-    """The metrics that are not compared, and how large a drop the comparison detects."""
-    lines: list[_Line] = [(f"not compared: {item.metric}: {item.reason}", "changed") for item in comparison.not_judged]
+def _notes(comparison: Comparison) -> list[_Line]:
+    """What qualifies the answer: what is not compared, and what would decide."""
+    lines: list[_Line] = [
+        (f"not compared: {metric}: {reason}", "changed") for metric, reason in comparison.not_judged.items()
+    ]
     lines += [(line, "quiet") for line in _baseline_lines(comparison)]
     for name, excluded in zip((comparison.before, comparison.after), comparison.exclusions, strict=True):
         if text := excluded_text(excluded):
             lines.append((text.replace("excluded", f"excluded in {name}", 1), "changed"))
     if not comparison.comparable:
         lines.append((_incomparable(comparison), "worse"))
-    if dropped := [score.metric for score in score_changes(comparison) if score.dropped]:
+    if dropped := [score.metric for score in (comparison.pass_rate, *comparison.scores) if score.dropped]:
         lines.append((f"dropped significantly over all cases: {', '.join(dropped)}", "worse"))
     decision = comparison.decision
     if decision.is_deterministic:
@@ -129,9 +171,6 @@ def notices(comparison: Comparison) -> list[_Line]:
         lines.append((_NEWLY_FAILING, None))
     if comparison.comparable and decision.repetitions is not None:
         lines.append((f"To decide, run each case {decision.repetitions} times in both runs (`repeat`).", "changed"))
-    if comparison.sensitivity.cases and not decision.is_deterministic:
-        tone: Tone = "quiet" if _detects_any(comparison.sensitivity) else "changed"
-        lines += [(line, tone) for line in _sensitivity_lines(comparison.sensitivity)]
     return lines
 
 
@@ -154,32 +193,28 @@ def _incomparable(comparison: Comparison) -> str:
     return _NOTHING_SCORED if statuses <= {"gone", "new", "unscored"} else _INCOMPARABLE
 
 
-def _detects_any(sensitivity: Sensitivity) -> bool:
-    return sensitivity.detected_rate is not None or sensitivity.single_case is not None
-
-
-def _sensitivity_lines(sensitivity: Sensitivity) -> list[str]:
-    each = "1 conversation" if sensitivity.repetitions == 1 else f"{sensitivity.repetitions:.3g} conversations"
-    where = "both runs" if sensitivity.runs == 1 else f"the later run, and {sensitivity.runs:.3g} earlier runs of each"
-    each = f"{counted(sensitivity.cases, 'case')}, {each} of each in {where}"
-    lines = [f"Based on {each}; an unchanged agent counts as regressed in at most {FALSE_ALARMS:.0%} of comparisons."]
-    if sensitivity.pass_rate and sensitivity.detected_rate is not None:
-        drop = f"from {sensitivity.pass_rate:.0%} to about {sensitivity.detected_rate:.0%}"
+def _figures(comparison: Comparison) -> list[_Line]:
+    """What the comparison is based on, and how large a drop it detects."""
+    found = comparison.sensitivity
+    if not found.cases or comparison.decision.is_deterministic:
+        return []
+    each = "1 conversation" if found.repetitions == 1 else f"{found.repetitions:.3g} conversations"
+    where = "both runs" if found.runs == 1 else f"the later run, and {found.runs:.3g} earlier runs of each"
+    lines = [
+        f"Based on {counted(found.cases, 'case')}, {each} of each in {where}; an unchanged agent counts as regressed in"
+        f" at most {FALSE_ALARMS:.0%} of comparisons."
+    ]
+    if found.detected_rate is not None:
+        drop = f"from {found.pass_rate:.0%} to about {found.detected_rate:.0%}"
         lines.append(
             f"A drop of the pass rate {drop} is detected in 4 of 5 comparisons; smaller drops are mostly missed."
         )
-    elif sensitivity.cases < LEAST_CASES:
+    elif found.cases < LEAST_CASES:
         lines.append(f"Too few cases to distinguish a drop from chance: at least {LEAST_CASES} are needed.")
     else:
         lines.append("No drop of the pass rate is detected in 4 of 5 comparisons: add cases or repetitions.")
-    if sensitivity.single_case is not None:
-        passes, total = sensitivity.single_case
-        lines.append(f"A case that always passed counts as regressed where {passes} of {total} pass now.")
-    if sensitivity.asked is not None:
-        lines.append(_asked_line(sensitivity.asked, sensitivity))
-    if not _detects_any(sensitivity):
-        lines.append("This comparison cannot distinguish a regression from chance.")
-    return lines
+    lines += [_asked_line(found.asked, found)] if found.asked is not None else []
+    return [(line, "changed" if found.detected_rate is None else "quiet") for line in lines]
 
 
 def _asked_line(asked: float, sensitivity: Sensitivity) -> str:
@@ -191,38 +226,23 @@ def _asked_line(asked: float, sensitivity: Sensitivity) -> str:
     return f"To detect {drop} in 4 of 5 comparisons, attempt each case {needed} times in both runs (`repeat`)."
 
 
-def score_changes(comparison: Comparison) -> tuple[ScoreChange, ...]:
-    return (comparison.pass_rate, *comparison.scores) if comparison.sensitivity.cases else comparison.scores
-
-
-def changed_cases(comparison: Comparison) -> list[CaseChange]:
-    cases = [case for case in comparison.cases if case.status != "same"]
-    return sorted(cases, key=lambda case: list(STATUSES).index(case.status))
-
-
-def more_cases(comparison: Comparison) -> list[str]:
-    more = len(changed_cases(comparison)) - MAX_CASES
-    return [f"… and {counted(more, 'more case')}."] if more > 0 else []
-
-
-def rate(case: CaseChange) -> str:
+def _shown_case(case: CaseChange) -> ShownCase:
     sides = [
         f"{passed} of {total} passed" if total else "not scored" if excluded else "missing"
         for (passed, total), excluded in zip(case.passed, case.excluded, strict=True)
     ]
-    return f"{sides[0]}, now {sides[1]}"
-
-
-def case_lines(case: CaseChange, *, calls: bool = True) -> list[_Line]:
-    """What changed in a case; without `calls`, no differences of calls."""
-    lines: list[_Line] = [(f"now failing: {', '.join(case.failures)}", "worse")] if case.failures else []
-    lines += [(f"now passing: {', '.join(case.fixes)}", "better")] if case.fixes else []
-    for turn in case.turns:
-        for change in turn.changes if calls else ():
-            lines += [(f"turn {turn.turn}: {line}", tone) for line, tone in _change_lines(change, turn)]
-        lines += [(line, "quiet") for line in _shares(turn)]
-    lines += [(_score_line(score), "worse" if score.dropped else None) for score in case.scores]
-    return lines
+    outcome: list[_Line] = [(f"now failing: {', '.join(case.failures)}", "worse")] if case.failures else []
+    outcome += [(f"now passing: {', '.join(case.fixes)}", "better")] if case.fixes else []
+    calls = [
+        (f"turn {turn.turn}: {line}", tone)
+        for turn in case.turns
+        for change in turn.changes
+        for line, tone in _change_lines(change, turn)
+    ]
+    scores: list[_Line] = [(line, "quiet") for turn in case.turns for line in _shares(turn)]
+    scores += [(_score_line(score), "worse" if score.dropped else None) for score in case.scores]
+    rate = f"{sides[0]}, now {sides[1]}"
+    return ShownCase(case, case.case, *STATUSES[case.status], rate, outcome, calls, scores)
 
 
 def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:
@@ -262,14 +282,14 @@ def _shares(turn: TurnChange) -> list[str]:
 
 
 def _score_line(score: ScoreChange) -> str:
-    metric, before, after, _, interval, p_value = score_cells(score)
+    metric, before, after, _, interval, p_value = _score_cells(score)
     text = f"{metric}: {before} → {after}"
     text += f", 95 % interval {interval}" if interval != "–" else ""
     text += f", p = {p_value}" if p_value != "–" else ""
     return text + (", significant" if score.dropped else "")
 
 
-def score_cells(score: ScoreChange) -> tuple[str, ...]:
+def _score_cells(score: ScoreChange) -> tuple[str, ...]:
     return (
         score.metric,
         score_text(score.before),
@@ -285,13 +305,13 @@ def baseline_tile(comparison: Comparison) -> tuple[str, str, str]:
     rate = comparison.pass_rate
     if not comparison.comparable:
         return change_title(comparison), "–", "cannot be compared: they share no metric"
-    more = f"pass rate {_values(rate)}; {count_texts(comparison)}"
-    return change_title(comparison), change_text(rate), more
+    more = f"pass rate {_values(rate)}; {_count_texts(comparison)}"
+    return change_title(comparison), _change_text(rate), more
 
 
 def change_line(comparison: Comparison) -> str:
     """`monday: not enough runs to decide (1 newly failing, 2 unchanged)`, for the end of a run."""
-    return f"{comparison.before}: {answer(comparison)[0]} ({count_texts(comparison)})"
+    return f"{comparison.before}: {answer(comparison)[0]} ({_count_texts(comparison)})"
 
 
 def change_title(comparison: Comparison) -> str:
@@ -300,12 +320,11 @@ def change_title(comparison: Comparison) -> str:
 
 def metric_change(comparison: Comparison, metric: str) -> str:
     """The change of the mean over the cases of both runs; – if it is not compared."""
-    aside = {item.metric for item in comparison.not_judged}
-    found = (score for score in comparison.scores if score.metric == metric and metric not in aside)
-    return next(map(change_text, found), "–")
+    found = (score for score in comparison.scores if score.metric == metric not in comparison.not_judged)
+    return next(map(_change_text, found), "–")
 
 
-def change_text(score: ScoreChange) -> str:
+def _change_text(score: ScoreChange) -> str:
     """`▲ +0.25`, `▼ −0.25` or `= 0.00`; – without two values."""
     if score.delta is None:
         return "–"
@@ -318,7 +337,7 @@ def case_data(change: CaseChange | None) -> Mapping[str, Any] | None:
     if change is None or change.status == "same":
         return None
     word, tone = STATUSES[change.status]
-    scores = {score.metric: [change_text(score), _values(score)] for score in change.scores}
+    scores = {score.metric: [_change_text(score), _values(score)] for score in change.scores}
     return {"status": word, "tone": tone} | ({"scores": scores} if scores else {})
 
 

@@ -33,23 +33,7 @@ from ..texts import (
     tokens_text,
 )
 from .causes import Cause, causes
-from .compared import (
-    MAX_CASES,
-    SCORE_HEAD,
-    STATUSES,
-    answer,
-    baseline_tile,
-    case_lines,
-    change_title,
-    changed_cases,
-    headline,
-    metric_change,
-    more_cases,
-    notices,
-    rate,
-    score_cells,
-    score_changes,
-)
+from .compared import ShownComparison, baseline_tile, change_title, metric_change
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign, verdict_words
@@ -387,7 +371,7 @@ MAX_VALUE = 2_000
 
 def comparison_html(comparison: Comparison) -> str:
     """The whole page. Its policy allows its own style and nothing else; all texts are escaped."""
-    return standalone_page("page.html", headline(comparison), comparison_body(comparison))
+    return standalone_page("page.html", ShownComparison.of(comparison).sentence, comparison_body(comparison))
 
 
 def comparison_body(comparison: Comparison) -> str:
@@ -395,17 +379,8 @@ def comparison_body(comparison: Comparison) -> str:
     return rendered(
         "comparison_body.html",
         comparison=comparison,
-        answer=answer(comparison),
-        statuses=STATUSES,
+        shown=ShownComparison.of(comparison),
         marks=MARKS,
-        score_head=SCORE_HEAD,
-        scores=score_changes(comparison),
-        cases=changed_cases(comparison)[:MAX_CASES],
-        more=more_cases(comparison),
-        notices=notices,
-        case_lines=case_lines,
-        rate=rate,
-        score_cells=score_cells,
         differs=_differs,
         value_text=lambda value: json_excerpt(value, MAX_VALUE),
     ).rstrip("\n")

@@ -12,12 +12,14 @@ import csv
 import io
 import json
 import math
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ..evaluator import EvaluatorBase, Scope
 from ..grouping import grouped
@@ -81,17 +83,13 @@ def label_value(given: Any) -> LabelValue:
     """`pass` or `fail`, a grade, or the name of a label. Raises LabelError for anything else."""
     if isinstance(given, bool):
         return given
-    if isinstance(given, int | float) and math.isfinite(given):
-        return float(given)
-    if not isinstance(given, str) or not given.strip():
+    if not isinstance(given, str | int | float) or not str(given).strip():
         raise LabelError(f"label: expected pass, fail, a grade or a label's name, got {given!r:.80}")
-    text = given.strip()
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    text = str(given).strip()
     try:
         grade = float(text)
     except ValueError:
-        return text
+        return _WORDS.get(text.lower(), text)
     if not math.isfinite(grade):
         raise LabelError(f"label: expected a finite grade, got {text!r:.80}")
     return grade
@@ -115,11 +113,35 @@ def label_passes(value: LabelValue, evaluator: EvaluatorBase) -> bool:
     return value >= evaluator.threshold
 
 
-COLUMNS = ("turn_id", "label", "evaluator", "who", "by")
-"""Of a file of labels; the first two are required. `by` is `person` or `model`. Others are ignored.
+_Text = Annotated[str, AfterValidator(str.strip)]
 
-In place of `turn_id`, `conversation_id` names a whole conversation."""
-BY = ("person", "model")
+
+class _Row(BaseModel):
+    """A line of a file of labels; other columns are ignored. `conversation_id`, in place of `turn_id`, names a whole
+    conversation."""
+
+    turn_id: _Text = ""
+    conversation_id: _Text = ""
+    label: Annotated[bool | float | str, BeforeValidator(label_value)] = Field(default="", validate_default=True)
+    evaluator: _Text = ""
+    who: _Text = ""
+    by: Annotated[Literal["person", "model"], BeforeValidator(lambda text: str(text).strip().lower())] = "person"
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not (self.turn_id or self.conversation_id):
+            raise ValueError("turn_id, or conversation_id: it is missing")
+        return self
+
+    def as_label(self) -> Label:
+        return Label(
+            self.turn_id,
+            self.label,
+            self.evaluator or None,
+            self.who[:MAX_RATER],
+            self.by == "model",
+            conversation_id="" if self.turn_id else self.conversation_id,
+        )
 
 
 def read_labels(data: bytes, name: str) -> list[Label]:
@@ -130,8 +152,16 @@ def read_labels(data: bytes, name: str) -> list[Label]:
     """
     text = _decoded(data)
     rows = _json_rows(text) if name.lower().endswith((".jsonl", ".json", ".ndjson")) else _csv_rows(text)
+    labels = []
     try:
-        labels = [_label(row, line) for line, row in rows]
+        for line, row in rows:
+            try:
+                labels.append(_Row.model_validate(row).as_label())
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = "".join(f"{part}: " for part in first["loc"][:1])
+                why = first["msg"].removeprefix("Value error, ").removeprefix("label: ")
+                raise LabelError(f"line {line}: {where}{why}") from None
     except LabelError as error:
         raise LabelError(f"{name}: {error}") from None
     if not labels:
@@ -140,30 +170,26 @@ def read_labels(data: bytes, name: str) -> list[Label]:
 
 
 def _decoded(data: bytes) -> str:
-    for mark, encoding in ((BOM_UTF8, "utf-8-sig"), (BOM_UTF16_LE, "utf-16"), (BOM_UTF16_BE, "utf-16")):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
+    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     try:
-        return data.decode("utf-8")
+        return data.decode(encoding)
     except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+        return data.decode("utf-16" if encoding == "utf-16" else "cp1252", "replace")
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)  # spreadsheets write semicolons where a comma is the decimal sign
     reader = csv.DictReader(io.StringIO(text.replace("\0", "")), delimiter=delimiter)
-    names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
-    known = {*names, "turn_id"} if "conversation_id" in names else set(names)
-    if missing := [column for column in COLUMNS[:2] if column not in known]:
+    reader.fieldnames = names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+    if "label" not in names or not {"turn_id", "conversation_id"}.intersection(names):
         raise LabelError(
-            f"the first line must name the columns {', '.join(COLUMNS)} (or conversation_id in place of turn_id);"
-            f" there is no {missing[0]}"
+            f"the first line must name the columns {', '.join(_Row.model_fields)}; label, and turn_id or"
+            " conversation_id, are required"
         )
-    reader.fieldnames = names
     try:
         for row in reader:
-            yield reader.line_num, {key: value for key, value in row.items() if value not in (None, "")}
+            yield reader.line_num, {key: value for key, value in row.items() if key and value}
     except csv.Error as error:
         raise LabelError(f"line {reader.line_num}: it is no CSV: {error}") from None
 
@@ -181,36 +207,6 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, {key: value for key, value in row.items() if value is not None}
 
 
-def _label(row: Mapping[str, Any], line: int) -> Label:
-    try:
-        return _label_in(row)
-    except LabelError as error:
-        raise LabelError(f"line {line}: {error}") from None
-
-
-def _label_in(row: Mapping[str, Any]) -> Label:
-    texts = {}
-    for column in ("turn_id", "conversation_id", "evaluator", "who", "by"):
-        value = row.get(column, "")
-        if not isinstance(value, str):
-            raise LabelError(f"{column}: expected a text, got {value!r:.80}")
-        texts[column] = value.strip()
-    if not texts["turn_id"] and not texts["conversation_id"]:
-        raise LabelError("turn_id, or conversation_id: it is missing")
-    by = texts["by"].lower() or BY[0]
-    if by not in BY:
-        raise LabelError(f"by: expected person or model, got {texts['by']!r:.80}")
-    value = label_value(row.get("label"))
-    return Label(
-        texts["turn_id"],
-        value,
-        texts["evaluator"] or None,
-        texts["who"][:MAX_RATER],
-        by == BY[1],
-        conversation_id="" if texts["turn_id"] else texts["conversation_id"],
-    )
-
-
 def label_of(annotation: Mapping[str, Any]) -> Label | None:
     """The label in an annotation of a result (as in a turn): its `label`, or, where it assesses the verdict of the
     judge as right or wrong, that verdict or the contrary. None for any other."""
@@ -224,7 +220,7 @@ def label_of(annotation: Mapping[str, Any]) -> Label | None:
         value = passed if annotation["assessment"] == "right" else not passed
     else:
         return None
-    by_model = annotation.get("by") == BY[1]
+    by_model = annotation.get("by") == "model"
     return Label(annotation["turn_id"], value, metric, annotation.get("who") or "", by_model, sighted=given is None)
 
 
@@ -238,32 +234,24 @@ class JudgeVerdict:
     model: str = ""
     prompt: str = ""
 
+    def agrees(self, other: JudgeVerdict) -> bool:
+        return (self.passed, self.label) == (other.passed, other.label)
+
 
 @dataclass(slots=True)
 class Consistency:
     """How often the judge gave the same verdict when it was asked the same twice, past the cache, and with its choices
     in the opposite order."""
 
-    asked: int = 0
-    same: int = 0
-    swapped: int = 0
-    swapped_same: int = 0
+    same: list[bool] = field(default_factory=list)
+    swapped: list[bool] = field(default_factory=list)
     unanswered: int = 0
     """Turns on which it was asked, and did not answer both times."""
 
-    def count(self, first: JudgeVerdict, second: JudgeVerdict, *, swapped: bool = False) -> None:
-        same = (first.passed, first.label) == (second.passed, second.label)
-        if swapped:
-            self.swapped += 1
-            self.swapped_same += same
-        else:
-            self.asked += 1
-            self.same += same
-
     def to_dict(self) -> dict[str, Any]:
         return {
-            "twice": proportion(self.same, self.asked).to_dict(),
-            "order_swapped": proportion(self.swapped_same, self.swapped).to_dict() if self.swapped else None,
+            "twice": proportion(sum(self.same), len(self.same)).to_dict(),
+            "order_swapped": proportion(sum(self.swapped), len(self.swapped)).to_dict() if self.swapped else None,
             "unanswered": self.unanswered,
         }
 
@@ -326,8 +314,13 @@ def calibration(
     people = [of_people[turn_id] for turn_id in pairs]
     several = any(len(given) > 1 for given in people)
     graded = {turn_id: list(of_people[turn_id].values()) for turn_id in pairs}
-    apart = [number for number, (one, other) in enumerate(judged) if one is not other]
+    apart = [
+        {"turn_id": turn_id, "people": passes, "judge": said.passed, "score": said.score, "label": said.label}
+        for turn_id, (passes, said) in pairs.items()
+        if passes is not said.passed
+    ]
     models = {turn_id: _majority(given.values(), evaluator) for turn_id, given in of_models.items()}
+    of_models_judged = [(passes, verdicts[key].passed) for key, passes in models.items() if passes is not None]
     some = next(iter(verdicts.values()), JudgeVerdict(False, 0.0))
     return {
         "metric": evaluator.metric,
@@ -345,21 +338,15 @@ def calibration(
         "enough": len(pairs) >= MIN_LABELS,
         "consistency": consistency.to_dict(),
         "confusion": asdict(confusion),
-        "base_rate": confusion.base_rate.to_dict(),
-        "agreement": confusion.agreement.to_dict(),
-        "tpr": confusion.tpr.to_dict(),
-        "tnr": confusion.tnr.to_dict(),
+        **_shares(confusion),
         "kappa": _kappa(judged).to_dict(),
         "ac1": gwet_ac1(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
         "grades_alpha": _grades(graded, pairs),
         "threshold_choice": _choice(evaluator, list(pairs.values())),
-        "labels_of_models": _of_models({key: value for key, value in models.items() if value is not None}, verdicts),
+        "labels_of_models": _shares(Confusion.of(of_models_judged))["agreement"] if of_models_judged else None,
         "excluded": dict(sorted(excluded.items())),
-        "disagreements": [
-            _disagreement(turn_id, *pairs[turn_id])
-            for turn_id in [[*pairs][number] for number in apart[:MAX_DISAGREEMENTS]]
-        ],
+        "disagreements": apart[:MAX_DISAGREEMENTS],
         "disagreement_count": len(apart),
     }
 
@@ -429,32 +416,13 @@ def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, JudgeVerd
     chosen = best_threshold(chosen_on, evaluator.threshold)
     if chosen is None:
         return None
-    now, then = (confusion_at(reported_on, threshold) for threshold in (evaluator.threshold, chosen))
-    return {
-        "threshold": chosen,
-        "chosen_on": len(chosen_on),
-        "reported_on": len(reported_on),
-        "agreement": then.agreement.to_dict(),
-        "tpr": then.tpr.to_dict(),
-        "tnr": then.tnr.to_dict(),
-        "agreement_now": now.agreement.to_dict(),
-    }
+    now, then = (_shares(confusion_at(reported_on, threshold)) for threshold in (evaluator.threshold, chosen))
+    sizes = {"chosen_on": len(chosen_on), "reported_on": len(reported_on)}
+    return {"threshold": chosen, **sizes, **then, "agreement_now": now["agreement"]}
 
 
-def _of_models(labels: Mapping[str, bool], verdicts: Mapping[str, JudgeVerdict]) -> dict[str, Any] | None:
-    if not labels:
-        return None
-    return Confusion.of((passes, verdicts[turn_id].passed) for turn_id, passes in labels.items()).agreement.to_dict()
-
-
-def _disagreement(turn_id: str, passes: bool, verdict: JudgeVerdict) -> dict[str, Any]:
-    return {
-        "turn_id": turn_id,
-        "people": passes,
-        "judge": verdict.passed,
-        "score": verdict.score,
-        "label": verdict.label,
-    }
+def _shares(confusion: Confusion) -> dict[str, dict[str, Any]]:
+    return {name: found.to_dict() for name, found in confusion.shares().items()}
 
 
 def calibration_name(made: Mapping[str, Any]) -> str:

