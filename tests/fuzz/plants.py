@@ -253,7 +253,7 @@ def judge_budget(""",
     ),
     "agents-share-turns": Plant(
         "the list of turns of one agent has those of all",
-        (Edit("admin.turns_api", '        agent=given.get("agent"),\n        status', "        status"),),
+        (Edit("admin.turns_api", '"case", "agent", "status"', '"case", "status"'),),
         kind="agents",
     ),
     "agents-share-trees": Plant(

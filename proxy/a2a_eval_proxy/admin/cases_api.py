@@ -6,25 +6,26 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from tool_call_evaluators.suite import Case, SuiteError, parse_case
 from tool_call_evaluators.suite.writing import case_dict, suite_dict
 
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
-from .api_operation import ApiOperation, ApiParameter, Given, json_object, json_response
+from .api_route import api_route, json_object, json_response
 from .control import Api, Control, scoring_for
 from .long_computations import LongComputations
 
 _MAX_CASE_BYTES = 1024 * 1024
-_AGENT = ApiParameter(
-    "agent",
-    "Name of one of several agents, whose suite is meant. Required where they have different suites",
-    Annotated[str, Field(max_length=1000)],
-)
+
+
+class OfAgent(BaseModel):
+    agent: Annotated[str, Field(max_length=1000)] | None = None
+    """Name of one of several agents, whose suite is meant. Required where they have different suites."""
 
 
 class CasesApi(Api):
@@ -32,43 +33,17 @@ class CasesApi(Api):
         super().__init__(control)
         self._listing = LongComputations()
 
-    def operations(self) -> list[ApiOperation]:
-        case_id = ApiParameter("case_id", "Id of the case")
-        case = {
-            "type": "object",
-            "description": "A case as in a suite file; `context_id` names the conversation it is for",
-        }
+    def routes(self) -> list[Route]:
+        case = "/api/cases/{case_id:path}"
         return [
-            ApiOperation(
-                "GET", "/api/cases", "List the cases of the suite and the registered ones", self.cases,
-                {200: "All cases in force"}, [_AGENT],
-            ),
-            ApiOperation(
-                "GET", "/api/suite", "Get the suite that turns are scored by", self.suite,
-                {200: "The suite without its cases", 404: "No suite"},
-                [_AGENT],
-            ),
-            ApiOperation(
-                "PUT", "/api/cases/{case_id:path}", "Register a case, or replace it", self.put_case,
-                {
-                    200: "It is registered",
-                    409: "There are too many registered cases",
-                    413: "The case is too large",
-                },
-                [case_id, _AGENT], case,
-            ),
-            ApiOperation(
-                "DELETE", "/api/cases/{case_id:path}", "Remove a registered case", self.delete_case,
-                {
-                    204: "It is removed",
-                    404: "No case with this id is registered",
-                },
-                [case_id, _AGENT],
-            ),
-        ]  # fmt: skip
+            api_route("GET", "/api/cases", self.cases, OfAgent),
+            api_route("GET", "/api/suite", self.suite, OfAgent),
+            api_route("PUT", case, self.put_case, OfAgent),
+            api_route("DELETE", case, self.delete_case, OfAgent),
+        ]
 
-    async def cases(self, _: Request, given: Given) -> Response:
-        scoring = scoring_for(self._control, given["agent"])
+    async def cases(self, _: Request, given: OfAgent) -> Response:
+        scoring = scoring_for(self._control, given.agent)
         listed, suite = scoring.cases.listed(), scoring.suite or WITHOUT_SUITE
 
         def items() -> list[dict[str, Any]]:
@@ -80,8 +55,8 @@ class CasesApi(Api):
         found = await self._listing.run(object(), lambda: asyncio.to_thread(items))
         return json_response({"items": found, "next_cursor": None})
 
-    async def suite(self, _: Request, given: Given) -> Response:
-        scoring = scoring_for(self._control, given["agent"])
+    async def suite(self, _: Request, given: OfAgent) -> Response:
+        scoring = scoring_for(self._control, given.agent)
         suite = scoring.suite
         if suite is None:
             raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
@@ -98,8 +73,7 @@ class CasesApi(Api):
             }
         )
 
-    async def put_case(self, request: Request, given: Given) -> Response:
-        case_id = given["case_id"]
+    async def put_case(self, request: Request, case_id: str, given: OfAgent) -> Response:
         data, size = await json_object(request, "a case", _MAX_CASE_BYTES)
         try:
             body, context_id = registered_case(data, case_id)
@@ -111,7 +85,7 @@ class CasesApi(Api):
             case = parse_case(body, "case")
         except SuiteError as error:
             raise HTTPException(400, str(error)) from None
-        cases, case = self._place_of(case, given["agent"])
+        cases, case = self._place_of(case, given.agent)
         try:
             cases.put(RegisteredCase(case, context_id, size))
         except TooManyCasesError as error:
@@ -138,8 +112,7 @@ class CasesApi(Api):
             raise HTTPException(409, f"the case {case.id!r} is of the agent {before.agent}; choose another id")
         return cases, replace(case, agent=named)
 
-    async def delete_case(self, _: Request, given: Given) -> Response:
-        case_id = given["case_id"]
-        if not scoring_for(self._control, given["agent"]).cases.remove(case_id):
+    async def delete_case(self, _: Request, case_id: str, given: OfAgent) -> Response:
+        if not scoring_for(self._control, given.agent).cases.remove(case_id):
             raise HTTPException(404, f"no case {case_id!r} was registered; cases of the suite file stay")
         return Response(status_code=204)

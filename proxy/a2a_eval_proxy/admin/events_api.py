@@ -7,31 +7,31 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from ..store.encoding import json_bytes
 from ..store.reads import turn_summary
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType
-from .api_operation import ApiOperation, ApiParameter, Given
+from .api_route import api_route
 from .control import Api
 
-_Types = Annotated[list[EventType], BeforeValidator(lambda text: text.split(","))]
-_PARAMETERS = (
-    ApiParameter("run", "Events of this run"),
-    ApiParameter("agent", "Events of turns of the agent with this name, where several are behind the proxy"),
-    ApiParameter("case", "Events of the case with this id"),
-    ApiParameter("types", "Events with these names", _Types),
-    ApiParameter("turn", "Events of the turn with this id"),
-    ApiParameter(
-        "view",
-        "Large events cut, turns as summaries, everything whole, or only the number of events",
-        Literal["short", "summary", "whole", "count"],
-        "short",
-    ),
-    ApiParameter("last_event_id", "As the header Last-Event-ID: events after the one with this id"),
-)
+
+class EventsQuery(BaseModel):
+    """Which events, of which turns."""
+
+    run: str | None = None
+    agent: str | None = None
+    case: str | None = None
+    types: Annotated[frozenset[EventType], BeforeValidator(lambda text: text.split(","))] = TYPES
+    turn: str | None = None
+    view: Literal["short", "summary", "whole", "count"] = "short"
+    """Large events cut, turns as summaries, everything whole, or only the number of events."""
+    last_event_id: str | None = None
+    """As the header Last-Event-ID: events after the one with this id."""
+
 
 _PING_S = 15.0
 _PAUSE_S, _LONG_PAUSE_S, _MANY = 0.05, 0.12, 20
@@ -41,20 +41,13 @@ _RETRY_MS = 2_000
 
 
 class EventsApi(Api):
-    def operations(self) -> list[ApiOperation]:
-        stream = {200: "A stream of server-sent events, without end"}
-        return [
-            ApiOperation(
-                "GET", "/api/events", "Follow live events", self.events, stream, _PARAMETERS,
-                media_type="text/event-stream",
-            )
-        ]  # fmt: skip
+    def routes(self) -> list[Route]:
+        return [api_route("GET", "/api/events", self.events, EventsQuery)]
 
-    async def events(self, request: Request, given: Given) -> Response:
-        types = TYPES if given["types"] is None else frozenset(given["types"])
-        selection = EventFilter(types, given["run"], given["case"], given["turn"], given["agent"])
-        after = request.headers.get("last-event-id") or given["last_event_id"] or None
-        stream = _stream(self._control.bus, selection, after, given["view"])
+    async def events(self, request: Request, given: EventsQuery) -> Response:
+        selection = EventFilter(given.types, given.run, given.case, given.turn, given.agent)
+        after = request.headers.get("last-event-id") or given.last_event_id or None
+        stream = _stream(self._control.bus, selection, after, given.view)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would collect events
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from tool_call_evaluators.runs.calibration import LabelError, label_value
 from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.runs.recording import record_case
@@ -28,9 +29,9 @@ from ..scoring.agent_scoring import Scoring
 from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
 from ..store.reads import MOST_OF_A_TURN, Annotation
-from .api_operation import ApiOperation, ApiParameter, Given, json_object, validated
+from .api_route import NoQuery, api_route, json_object, validated
 from .control import Api, Control
-from .turns_api import NO_TURN, TURN_ID, stored_turn
+from .turns_api import stored_turn
 
 _MAX_BYTES = 64 * 1024
 MAX_NOTE, MAX_WHO = 2_000, 100  # characters
@@ -59,87 +60,42 @@ class NewSuiteCase(BaseModel):
 
 
 class TurnChangesApi(Api):
-    def operations(self) -> list[ApiOperation]:
-        path, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
+    def routes(self) -> list[Route]:
+        annotations, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
         return [
-            ApiOperation(
-                "GET", path, "List the annotations of a turn", self.annotations,
-                {200: "All annotations of the turn", 404: NO_TURN}, [TURN_ID],
-            ),
-            ApiOperation(
-                "POST", path, "Annotate a turn or one of its results", self.annotate,
-                {
-                    201: "It is stored",
-                    404: NO_TURN,
-                    409: "The turn has too many annotations",
-                    413: "The body is too large",
-                },
-                [TURN_ID], NewAnnotation,
-            ),
-            ApiOperation(
-                "DELETE", f"{path}/{{annotation_id}}", "Delete an annotation", self.remove,
-                {
-                    204: "It is deleted",
-                    404: "The turn has no such annotation",
-                },
-                [TURN_ID, ApiParameter("annotation_id", "Id of the annotation")],
-            ),
-            ApiOperation(
-                "GET", case, "Get a case that expects what the agent did", self.recorded_case,
-                {
-                    200: "An item of `cases` of a suite file",
-                    404: NO_TURN,
-                    409: "No case can be made of the turn",
-                },
-                [TURN_ID], media_type="application/yaml",
-            ),
-            ApiOperation(
-                "POST", case, "Bind the turn to a case, and score it again", self.bind_case,
-                {
-                    202: "It is being scored",
-                    404: "There is no such turn or case",
-                    409: "The turn cannot be scored now",
-                    413: "The body is too large",
-                },
-                [TURN_ID], NewBinding,
-            ),
-            ApiOperation(
-                "POST", "/api/suite/cases", "Append the case of a turn to the suite file", self.append_case,
-                {
-                    201: "It is in the file, and in the suite of the proxy",
-                    404: NO_TURN,
-                    409: "No case can be made of the turn, or not in this file",
-                    413: "The body is too large",
-                },
-                (), NewSuiteCase,
-            ),
-        ]  # fmt: skip
+            api_route("GET", annotations, self.annotations),
+            api_route("POST", annotations, self.annotate),
+            api_route("DELETE", f"{annotations}/{{annotation_id}}", self.remove),
+            api_route("GET", case, self.recorded_case),
+            api_route("POST", case, self.bind_case),
+            api_route("POST", "/api/suite/cases", self.append_case),
+        ]
 
-    async def annotations(self, _: Request, given: Given) -> Response:
-        turn = await stored_turn(self._control.store, given["turn_id"])
+    async def annotations(self, _: Request, turn_id: str, given: NoQuery) -> Response:
+        turn = await stored_turn(self._control.store, turn_id)
         return JSONResponse({"items": turn.get("annotations", []), "next_cursor": None})
 
-    async def annotate(self, request: Request, given: Given) -> Response:
+    async def annotate(self, request: Request, turn_id: str, given: NoQuery) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
-        annotation = await annotate(self._control, given["turn_id"], data)
+        annotation = await annotate(self._control, turn_id, data)
         return JSONResponse(annotation.to_dict(), 201)
 
-    async def remove(self, _: Request, given: Given) -> Response:
-        await remove_annotation(self._control, given["turn_id"], given["annotation_id"])
+    async def remove(self, _: Request, turn_id: str, annotation_id: str, given: NoQuery) -> Response:
+        await remove_annotation(self._control, turn_id, annotation_id)
         return Response(status_code=204)
 
-    async def recorded_case(self, _: Request, given: Given) -> Response:
-        made = await recorded_case(self._control, given["turn_id"])
+    async def recorded_case(self, _: Request, turn_id: str, given: NoQuery) -> Response:
+        made = await recorded_case(self._control, turn_id)
         return Response(case_text(made.case, made.comments), media_type="application/yaml")
 
-    async def append_case(self, request: Request, given: Given) -> Response:
+    async def append_case(self, request: Request, given: NoQuery) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
         case_id, file = await append_case(self._control, data)
         return JSONResponse({"case_id": case_id, "file": file}, 201)
 
-    async def bind_case(self, request: Request, given: Given) -> Response:
+    async def bind_case(self, request: Request, turn_id: str, given: NoQuery) -> Response:
         data, _ = await json_object(request, "a binding", _MAX_CASE_BYTES)
-        case_id = await bind_case(self._control, given["turn_id"], data)
+        case_id = await bind_case(self._control, turn_id, data)
         return JSONResponse({"case_id": case_id}, 202)
 
 

@@ -15,6 +15,7 @@ from a2a_tool_capture.models import epoch_seconds, rfc3339
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from tool_call_evaluators.report.timeline import timeline
 
 from ..net.http_client import RawHeaders
@@ -25,9 +26,9 @@ from ..protocol.sse import event_data, with_data
 from ..relay.wire_log import MAX_EXCHANGE_BYTES, WireRecord
 from ..store.base import TurnJson
 from ..telemetry.logs import SHOWN_HEADERS, without_secrets
-from .api_operation import ApiOperation, Given
+from .api_route import NoQuery, api_route
 from .control import Api, Control
-from .turns_api import NO_TURN, TURN_ID, stored_turn
+from .turns_api import stored_turn
 
 MASKED = "***"
 """Replaces the value of a header that may hold a credential."""
@@ -163,27 +164,17 @@ def _without_members(text: str, names: frozenset[str]) -> str:
 
 
 class WireApi(Api):
-    def operations(self) -> list[ApiOperation]:
+    def routes(self) -> list[Route]:
         return [
-            ApiOperation(
-                "GET", "/api/turns/{turn_id}/wire", "Get the raw wire of a turn", self.wire,
-                {
-                    200: "Its exchanges with the agent",
-                    404: "There is no such turn, or its wire is not known",
-                },
-                [TURN_ID],
-            ),
-            ApiOperation(
-                "GET", "/api/turns/{turn_id}/timeline", "Get what happened when in a turn", self.timeline,
-                {200: "The timeline", 404: NO_TURN}, [TURN_ID],
-            ),
-        ]  # fmt: skip
+            api_route("GET", "/api/turns/{turn_id}/wire", self.wire),
+            api_route("GET", "/api/turns/{turn_id}/timeline", self.timeline),
+        ]
 
-    async def wire(self, _: Request, given: Given) -> Response:
-        return JSONResponse(await wire_of(self._control, given["turn_id"]))
+    async def wire(self, _: Request, turn_id: str, given: NoQuery) -> Response:
+        return JSONResponse(await wire_of(self._control, turn_id))
 
-    async def timeline(self, _: Request, given: Given) -> Response:
-        turn = await stored_turn(self._control.store, given["turn_id"])
+    async def timeline(self, _: Request, turn_id: str, given: NoQuery) -> Response:
+        turn = await stored_turn(self._control.store, turn_id)
         return JSONResponse(await timeline_of(self._control, turn))
 
 

@@ -134,7 +134,7 @@ class EventLog:
 
 
 EventType = Literal["turn.opened", "tool_call", "text", "state", "turn.closed", "turn.done", "conversation.done"]
-TYPES: frozenset[str] = frozenset(get_args(EventType))
+TYPES: frozenset[EventType] = frozenset(get_args(EventType))
 
 LINGER_S = 60.0  # how long events are recorded after the last listener has left: it may only reload its page
 
@@ -147,7 +147,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 class EventFilter:
     """The events a listener wants; None: of every run, of every case, of every turn, of every one of several agents."""
 
-    types: frozenset[str] = TYPES
+    types: frozenset[EventType] = TYPES
     run: str | None = None
     case: str | None = None
     turn: str | None = None

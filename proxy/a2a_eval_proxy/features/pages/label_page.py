@@ -19,7 +19,7 @@ from tool_call_evaluators.runs.outcomes import agent_of_conversation
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
-from ...admin.api_operation import form_of
+from ...admin.api_route import form_of
 from ...admin.control import Control
 from ...admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
 from ...store import TurnQuery

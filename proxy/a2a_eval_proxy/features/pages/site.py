@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ...admin.api_operation import form_of
+from ...admin.api_route import form_of
 from ...admin.control import Control
 from ...admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
 from ...admin.long_computations import seen
@@ -122,7 +122,6 @@ class SharedFragments:
 
 
 LOGIN_PATH = "/login"
-_MAX_FORM_BYTES = 10_000
 
 
 class Login:
@@ -168,7 +167,7 @@ class Login:
 
     async def by_token(self, request: Request) -> Response | None:
         """The same for a form with the admin token."""
-        given = (await form_of(request, _MAX_FORM_BYTES)).get("token", "")
+        given = (await form_of(request, fields=5, most=2_000)).get("token", "")
         if self._tokens.check(given.strip(), peer_of(request.scope)) != "admin":
             return None
         session = secrets.token_urlsafe(24)

@@ -13,8 +13,9 @@ from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.texts import duration_text
 
 from ...admin.agent_report import FAILS_NOW, AgentReport, failing_first
+from ...admin.api_route import validated
 from ...admin.control import MAX_OPEN, Control, known_agent
-from ...admin.turns_api import FILTERS, turn_query
+from ...admin.turns_api import TurnFilters, turn_query
 from ...store import TurnQuery
 from ...store.base import TurnJson
 from ...store.encoding import json_text
@@ -116,13 +117,13 @@ _NARROWING = (("case", "Case"), ("tag", "Tag"), ("tool", "Tool"), ("evaluator", 
 def given_filters(request: Request) -> dict[str, str]:
     """The filters of the list in the URL of a page."""
     given = request.query_params
-    return {item.name: given[item.name].strip() for item in FILTERS if given.get(item.name, "").strip()}
+    return {name: given[name].strip() for name in TurnFilters.model_fields if given.get(name, "").strip()}
 
 
 def filtered(control: Control, filters: Mapping[str, str]) -> TurnQuery:
     """The query for summaries of the turns that have passed these filters, newest first. Raises HTTPException (400)."""
-    read = {item.name: item.read(filters[item.name]) for item in FILTERS if item.name in filters}
-    return turn_query(control, {**read, "order": "newest", "view": "summary"})
+    query = turn_query(control, validated(TurnFilters, filters))
+    return replace(query, newest_first=True, summary=True)
 
 
 async def _values(view: View) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_convers
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 
-from ...admin.api_operation import form_of
+from ...admin.api_route import form_of
 from ...admin.turn_changes_api import (
     MAX_NOTE,
     MAX_WHO,

@@ -44,7 +44,7 @@ def test_annotations_are_added_and_deleted_by_forms(shown: Shown, turn_id: str) 
         (b"assessment=fine", 400, "assessment: expected"),
         (b"delete=none", 404, "has no annotation"),
         (b"&".join(b"a%d=1" % number for number in range(200)), 400, "Maximum number of fields is 100"),
-        (b"note=" + b"x" * 70_000, 413, "bytes at most"),
+        (b"note=" + b"x" * 70_000, 400, "maximum size of 64KB"),
         (b"\xff\x00=%ff&&&", 400, "no such field"),
     ],
 )
