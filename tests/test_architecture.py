@@ -17,7 +17,7 @@ import a2a_tool_capture.a2e
 import grimp
 import pytest
 import tool_call_evaluators
-from tool_call_evaluators import runs
+from tool_call_evaluators import outcomes
 
 EXTENSION, EVALUATORS, PROXY = PACKAGES = ("a2a_tool_capture", "tool_call_evaluators", "a2a_eval_proxy")
 FOLDERS = [Path(package.__file__).parent for package in (a2a_tool_capture, tool_call_evaluators, a2a_eval_proxy)]
@@ -146,7 +146,7 @@ LAYERS = {
         "importers",
         "adk | arksim.files | dokimos | uipath",
         "report",
-        "runs",
+        "outcomes",
         "suite",
         "plugins",
         "simulation",
@@ -308,7 +308,7 @@ def test_help_is_quick_to_show() -> None:
 def test_statistics_are_imported_where_runs_are_compared() -> None:
     modules = f"{PROXY}.app, {PROXY}.runs.run_plan, {PROXY}.runs.compare, {PROXY}.features.pages.feature"
     assert not loaded_by(f"import {modules}") & {"numpy", "scipy"}
-    compared = loaded_by(f"from {EVALUATORS}.runs import compare; compare([], [])")
+    compared = loaded_by(f"from {EVALUATORS}.outcomes import compare; compare([], [])")
     assert "scipy" in compared
 
 
@@ -317,7 +317,7 @@ def test_statistics_are_imported_where_runs_are_compared() -> None:
 
 @pytest.mark.parametrize(
     "package",
-    [a2a_tool_capture, a2a_tool_capture.a2e, tool_call_evaluators, runs, a2a_eval_proxy],
+    [a2a_tool_capture, a2a_tool_capture.a2e, tool_call_evaluators, outcomes, a2a_eval_proxy],
     ids=lambda package: package.__name__,
 )
 def test_exports_are_honest(package: object) -> None:

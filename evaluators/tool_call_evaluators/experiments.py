@@ -25,8 +25,8 @@ from .judged.base import JudgedEvaluator, with_judge
 from .metrics.conversation_scores import evaluate_conversation
 from .model import EvalCase
 from .options import or_known
+from .outcomes.conversations import RunConversation, TurnJson, follow, outcomes
 from .registry import get_evaluator
-from .runs.outcomes import RunConversation, TurnJson, follow, outcomes
 from .suite import Case, Suite, SuiteError
 from .verdict import Verdict, gate
 from .visibility import NO_CAPTURE, visibility_of

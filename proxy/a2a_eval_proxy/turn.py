@@ -155,7 +155,7 @@ class Turn:
 
     @property
     def agent_of_conversation(self) -> str | None:
-        """See `tool_call_evaluators.runs.outcomes.agent_of_conversation`."""
+        """See `tool_call_evaluators.outcomes.conversations.agent_of_conversation`."""
         return None if self.attempt else self.agent_name
 
     @property

@@ -2,7 +2,7 @@
 
 Run from the repository root: `make simulate` prints the tables of evaluators/docs/runs.md, in about an hour. Agents are
 simulated with fixed seeds: a case passes with a probability of its own, drawn again for each attempt. The scores are
-drawn here, and the comparison decides (`tool_call_evaluators.runs.regression`).
+drawn here, and the comparison decides (`tool_call_evaluators.outcomes.regression`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from support.later import Later
-from tool_call_evaluators.runs.regression import (
+from tool_call_evaluators.outcomes.regression import (
     DETERMINISTIC_RUNS,
     Measure,
     Sides,

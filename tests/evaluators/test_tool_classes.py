@@ -20,8 +20,8 @@ from tool_call_evaluators import (
     load_suite,
     parse_suite,
 )
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, json_report
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite.writing import suite_text
 from tool_call_evaluators.tool_classes import NoClassesError, named
 

@@ -9,10 +9,10 @@ from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
 from tool_call_evaluators.gates import TOLERABLE, Outcome
 from tool_call_evaluators.model import EvalResult, Status
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.registry import evaluator_names
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.junit import junit_xml
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.verdict import gate
 from tool_call_evaluators.visibility import turn_failure_of, turn_result

@@ -8,7 +8,7 @@ PUBLIC_MODULES = (
     "tool_call_evaluators.importers",
     "tool_call_evaluators.judge",
     "tool_call_evaluators.report",
-    "tool_call_evaluators.runs",
+    "tool_call_evaluators.outcomes",
     "a2a_eval_proxy",
     "a2a_eval_proxy.testing",
 )

@@ -9,7 +9,7 @@ from typing import Any
 from ..behavior_failures import SEVERITY, normalised
 from ..grouping import grouped
 from ..matching.explain import CallChange
-from ..runs.outcomes import ConversationTurn, RunConversation
+from ..outcomes.conversations import ConversationTurn, RunConversation
 from ..texts import counted
 from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
 

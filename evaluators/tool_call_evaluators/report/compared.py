@@ -10,9 +10,9 @@ from a2a_tool_capture.models import ToolCall
 
 from ..matching.arguments import Difference
 from ..matching.explain import CallChange
-from ..runs.comparison import CaseChange, Comparison, ScoreChange, TurnChange
-from ..runs.outcomes import excluded_text
-from ..runs.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES, Sensitivity
+from ..outcomes.comparison import CaseChange, Comparison, ScoreChange, TurnChange
+from ..outcomes.conversations import excluded_text
+from ..outcomes.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES, Sensitivity
 from ..texts import call_text, counted, escaped, json_excerpt, printable, report_json, score_text
 
 MAX_CASES = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..runs.outcomes import RunConversation, failures
+from ..outcomes.conversations import RunConversation, failures
 from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
 from ..suite.writing import printable_id, slug, suite_text
 from .model import Report

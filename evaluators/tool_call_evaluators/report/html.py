@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ..attempts import pass_rates
 from ..grouping import grouped
-from ..runs.comparison import Comparison
+from ..outcomes.comparison import Comparison
 from ..texts import (
     cost_text,
     counted,

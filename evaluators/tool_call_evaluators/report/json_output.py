@@ -8,7 +8,7 @@ from typing import Any
 from ..attempts import pass_rates
 from ..matching.explain import CallChange
 from ..model import EvalResult
-from ..runs.outcomes import ConversationTurn, RunConversation
+from ..outcomes.conversations import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
 from ..texts import report_json
 from .causes import causes

@@ -13,7 +13,7 @@ from ..attempts import EXCLUSIONS
 from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult, Status
-from ..runs.outcomes import ConversationTurn, RunConversation
+from ..outcomes.conversations import ConversationTurn, RunConversation
 from ..simulation.record import fault_counts, user_text
 from ..texts import call_text, excerpt, gate_name, gate_word, printable, score_text
 from .model import ReasonJson, Report, duration

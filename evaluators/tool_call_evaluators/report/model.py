@@ -19,9 +19,9 @@ from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
-from ..runs.calibration import corrected, corrected_text
-from ..runs.comparison import CaseChange, Comparison, case_name
-from ..runs.outcomes import (
+from ..outcomes.calibration import corrected, corrected_text
+from ..outcomes.comparison import CaseChange, Comparison, case_name
+from ..outcomes.conversations import (
     ConversationResults,
     ConversationTurn,
     RunConversation,

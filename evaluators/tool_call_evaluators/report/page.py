@@ -14,7 +14,7 @@ from typing import Any
 from ..judged.base import band
 from ..matching.explain import CallChange, expected_call_text
 from ..model import EvalResult
-from ..runs.outcomes import ConversationTurn, RunConversation, TurnJson
+from ..outcomes.conversations import ConversationTurn, RunConversation, TurnJson
 from ..simulation.record import user_text
 from ..suite import Expectation
 from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..matching.call_failure import has_failed
 from ..model import READ_DETAILS, Status
-from ..runs.outcomes import TurnJson
+from ..outcomes.conversations import TurnJson
 from ..texts import finite
 
 LONGEST_TEXT = 20_000

@@ -10,7 +10,7 @@ from typing import Any
 from a2a_tool_capture.models import epoch_seconds
 
 from ..grouping import grouped
-from ..runs.outcomes import TurnJson
+from ..outcomes.conversations import TurnJson
 from ..texts import tokens_text
 
 KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer")

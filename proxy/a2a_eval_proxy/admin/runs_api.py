@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
+from tool_call_evaluators.outcomes.comparison import Comparison
 from tool_call_evaluators.report import comparison_json
-from tool_call_evaluators.runs.comparison import Comparison
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict

@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tool_call_evaluators.runs.calibration import LabelError, label_value
-from tool_call_evaluators.runs.outcomes import agent_of_conversation
-from tool_call_evaluators.runs.recording import record_case
+from tool_call_evaluators.outcomes.calibration import LabelError, label_value
+from tool_call_evaluators.outcomes.conversations import agent_of_conversation
+from tool_call_evaluators.outcomes.recording import record_case
 from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.editing import case_text
 

@@ -25,7 +25,7 @@ from ..settings.settings import (
 )
 
 if TYPE_CHECKING:
-    from tool_call_evaluators.runs.comparison import FailOn
+    from tool_call_evaluators.outcomes.comparison import FailOn
     from tool_call_evaluators.suite import AgentDefaults
 
     from ..runs.drive import AgentOptions

@@ -16,7 +16,7 @@ from ..settings.options import option
 from ..settings.settings import StoreOption
 
 if TYPE_CHECKING:
-    from tool_call_evaluators.runs.comparison import FailOn
+    from tool_call_evaluators.outcomes.comparison import FailOn
 
 
 class CompareOptions(StoredAgentOption, StoreOption):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from tool_call_evaluators.outcomes.comparison import Comparison, compare
+from tool_call_evaluators.outcomes.regression import MARGIN
 from tool_call_evaluators.report import comparison_html, comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import Tone
-from tool_call_evaluators.runs.comparison import Comparison, compare
-from tool_call_evaluators.runs.regression import MARGIN
 
 from ..store import RunSummary, Store
 from ..store.base import Evaluations, TurnJson

@@ -25,7 +25,7 @@ from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.options import or_known
-from tool_call_evaluators.runs.outcomes import attempts_at, follow, remaining
+from tool_call_evaluators.outcomes.conversations import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.model import combined

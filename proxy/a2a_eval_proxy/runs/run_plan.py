@@ -23,9 +23,9 @@ from tool_call_evaluators.arksim.files.simulation import (
     simulation_text,
 )
 from tool_call_evaluators.options import did_you_mean
+from tool_call_evaluators.outcomes.conversations import RunConversation
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.focus import focus_suites
-from tool_call_evaluators.runs.outcomes import RunConversation
 from tool_call_evaluators.simulation.user import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 from tool_call_evaluators.suite.model import combined

@@ -13,10 +13,8 @@ from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.gates import Reason
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
-from tool_call_evaluators.report import Report, html_report, shortened_turn
-from tool_call_evaluators.report.compared import change_line
-from tool_call_evaluators.runs.comparison import Comparison, FailOn
-from tool_call_evaluators.runs.outcomes import (
+from tool_call_evaluators.outcomes.comparison import Comparison, FailOn
+from tool_call_evaluators.outcomes.conversations import (
     ConversationResults,
     agent_of_conversation,
     failures,
@@ -24,6 +22,8 @@ from tool_call_evaluators.runs.outcomes import (
     run_verdict,
     verdict_of_suites,
 )
+from tool_call_evaluators.report import Report, html_report, shortened_turn
+from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.kept import kept_suite, read_kept_suite

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import methodcaller
 from types import MappingProxyType
 
-from tool_call_evaluators.runs.outcomes import agent_of_conversation
+from tool_call_evaluators.outcomes.conversations import agent_of_conversation
 
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn

@@ -18,8 +18,8 @@ from tool_call_evaluators.judge.budget import JudgeBudget, spending
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
 from tool_call_evaluators.model import CALLS_UNSEEN, ENDED_AS_EXPECTED, EvalCase, EvalResult
+from tool_call_evaluators.outcomes.conversations import ConversationTurn, follow
 from tool_call_evaluators.resources import resources_in, resources_of
-from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.expectation import CALL_FIELDS
 from tool_call_evaluators.visibility import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.matching.explain import CallChange
+from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation
 from tool_call_evaluators.report.model import Report
-from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation
 from tool_call_evaluators.suite import Case
 
 from ..store import Store

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import orjson
 from tool_call_evaluators.agent_tree import MOST_TEXT, called_tools
 from tool_call_evaluators.evaluator import Scope
-from tool_call_evaluators.runs.calibration import calibration_name, standing
+from tool_call_evaluators.outcomes.calibration import calibration_name, standing
 from tool_call_evaluators.texts import excerpt
 from tool_call_evaluators.visibility import visibility_in
 
@@ -502,7 +502,7 @@ class StoreReads(ABC):
         return await self._read(statement, values, found)
 
     async def calibrations(self) -> list[dict[str, Any]]:
-        """The calibrations of judges (`tool_call_evaluators.runs.calibration`), in no order."""
+        """The calibrations of judges (`tool_call_evaluators.outcomes.calibration`), in no order."""
         return await self._read(
             "SELECT body FROM calibrations", {}, lambda rows: [json.loads(body) for (body,) in rows]
         )

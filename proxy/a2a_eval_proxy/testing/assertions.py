@@ -10,7 +10,7 @@ from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_mat
 from tool_call_evaluators.matching.explain import MAX_DIFFED, CallChange, diff_calls
 from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
 from tool_call_evaluators.model import CallsUnseenError, EvalCase, ExpectedCall
-from tool_call_evaluators.runs.outcomes import TurnJson
+from tool_call_evaluators.outcomes.conversations import TurnJson
 from tool_call_evaluators.texts import call_text, counted, one_line, printable
 from tool_call_evaluators.visibility import visibility_in
 

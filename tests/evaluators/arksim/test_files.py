@@ -37,7 +37,7 @@ from tool_call_evaluators.arksim.files.simulation import (
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
 from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.suite import Simulation
 from tool_call_evaluators.suite.writing import suite_text
 

@@ -13,8 +13,8 @@ from tool_call_evaluators.arksim import Evaluation
 from tool_call_evaluators.arksim.files.config import Scenarios
 from tool_call_evaluators.arksim.files.results import ArksimResults
 from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 IMPORTED = import_suite(Path(__file__).parents[1] / "fixtures/arksim-scenarios.json")
 assert IMPORTED.arksim is not None

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, turn
 from tool_call_evaluators import EvalCase, ForbiddenCalls, OptionError, evaluate_sync, parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.comparison import compare
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
 from tool_call_evaluators.report.page import page_data
-from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 SUITE = parse_suite(
     "suite: s\nevaluators: [tool_trajectory]\n"

@@ -9,9 +9,9 @@ import pytest
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
 from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
 from tool_call_evaluators.report.causes import causes
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 BAD = [result("tool_trajectory", 0.5, reason="in_order: 1 of 2"), result("tool_call_args", 0.5, reason="1 of 2 calls")]

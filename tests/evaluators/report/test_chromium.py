@@ -17,10 +17,10 @@ from support.patience import PATIENCE_S
 from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.outcomes.comparison import compare
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.report import html as html_module
-from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import SuiteError, load_suite, parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite.writing import EDITOR_LINE, slug
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, EvalResult, load_suite, parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.figures import tool_figures
 from tool_call_evaluators.report.page import page_data
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"

@@ -12,11 +12,11 @@ from importlib.resources import files
 import pytest
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.figures import percentile, tool_figures
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.page import page_data
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--"
 

@@ -10,12 +10,12 @@ from support.turn_samples import result
 from support.turn_samples import turn as turn_sample
 from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.importers import import_text
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.html import html_report
 from tool_call_evaluators.report.json_output import json_report
 from tool_call_evaluators.report.junit import junit_xml
 from tool_call_evaluators.report.markdown import markdown_summary
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.suite.lint import (
     READ_BY,

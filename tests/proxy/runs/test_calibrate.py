@@ -35,7 +35,7 @@ from support.patience import PATIENCE_S
 from support.prefork import COMMAND
 from support.processes import ChildProcess
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.runs.calibration import LabelError, calibration_lines
+from tool_call_evaluators.outcomes.calibration import LabelError, calibration_lines
 
 GRADED = """\
 suite: answers

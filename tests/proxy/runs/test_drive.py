@@ -36,8 +36,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from support.prefork import run as command
+from tool_call_evaluators.outcomes.conversations import follow
 from tool_call_evaluators.report import html_report, json_report, junit_xml
-from tool_call_evaluators.runs.outcomes import follow
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
 SUITE = """

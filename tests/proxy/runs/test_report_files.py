@@ -11,8 +11,8 @@ import pytest
 from a2a_eval_proxy.runs.run_plan import publish_report
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 SUITE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
 FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}

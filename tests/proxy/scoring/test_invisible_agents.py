@@ -21,9 +21,9 @@ from a2a_tool_capture.unknown_calls import CALLS_UNKNOWN_BY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tool_call_evaluators import Measurement, SyncEvaluator, get_evaluator
 from tool_call_evaluators.evaluator import EvaluatorBase
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
+from tool_call_evaluators.outcomes.recording import record_case
 from tool_call_evaluators.registry import evaluator_class, evaluator_names
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
-from tool_call_evaluators.runs.recording import record_case
 from tool_call_evaluators.suite import parse_suite
 
 GOLDEN = Path(__file__).parents[2] / "golden/spans"

@@ -12,8 +12,8 @@ from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
 
 

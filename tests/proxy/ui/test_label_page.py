@@ -19,7 +19,7 @@ from selenium.webdriver.common.keys import Keys
 from support.chromium import chromium, tab
 from support.turn_samples import result, turn
 from tool_call_evaluators import AgentBehaviorFailure, GoalCompletion, Helpfulness, LlmJudgeOutput
-from tool_call_evaluators.runs.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
+from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown
 

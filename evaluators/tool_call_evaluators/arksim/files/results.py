@@ -15,8 +15,8 @@ from typing import Any
 from ...behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERITY, worst_first
 from ...metrics.conversation_scores import EVALUATION_FAILED
 from ...model import EvalResult, Status
+from ...outcomes.conversations import ConversationTurn, RunConversation
 from ...report.model import Report
-from ...runs.outcomes import ConversationTurn, RunConversation
 from ...texts import printable, report_json
 from .config import Scenarios
 

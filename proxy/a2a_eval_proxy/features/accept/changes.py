@@ -9,8 +9,8 @@ from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
 
-from tool_call_evaluators.runs.accepting import Acceptance, Proposal, acceptance
-from tool_call_evaluators.runs.recording import record_suite
+from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal, acceptance
+from tool_call_evaluators.outcomes.recording import record_suite
 from tool_call_evaluators.suite import Suite, SuiteError, load_suite, parse_suite
 from tool_call_evaluators.suite.editing import with_values
 from tool_call_evaluators.suite.files import read_text

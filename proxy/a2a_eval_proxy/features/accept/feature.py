@@ -26,7 +26,7 @@ from ...cli.options import SelectionOptions, run_option
 from ...settings.settings import PluginOption, StoreOption
 
 if TYPE_CHECKING:
-    from tool_call_evaluators.runs.accepting import Acceptance, Proposal
+    from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal
 
 
 class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):

@@ -18,7 +18,7 @@ from tool_call_evaluators.judge.question import Answer, Judge, Question, order_s
 from tool_call_evaluators.judged.base import JudgeableEvaluator, LabelledEvaluator, check_judges
 from tool_call_evaluators.metrics.conversation_scores import evaluate_conversation
 from tool_call_evaluators.model import EvalCase, EvalResult, Status
-from tool_call_evaluators.runs.calibration import (
+from tool_call_evaluators.outcomes.calibration import (
     Consistency,
     JudgeVerdict,
     Label,

@@ -10,7 +10,7 @@ from typing import Any
 from a2a_tool_capture.client import AgentError, CaptureClient
 from a2a_tool_capture.wire import FAILED_STATES
 from google.protobuf.json_format import MessageToDict
-from tool_call_evaluators.runs.recording import record_suite
+from tool_call_evaluators.outcomes.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
 from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema, slug
 from tool_call_evaluators.texts import call_text, counted, state_text

@@ -15,11 +15,11 @@ from typing import TypeAlias
 from a2a_tool_capture.recent import Recent
 from markupsafe import Markup
 from tool_call_evaluators.model import Status
+from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import RunOutcome, seconds_between
-from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation
 from tool_call_evaluators.texts import duration_text, excerpt
 
 from ...admin.long_computations import LongComputations

@@ -17,13 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation, conversation_name
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import conversation_data, turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
-from tool_call_evaluators.runs.outcomes import RunConversation, agent_of_conversation, conversation_name
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text, printable
 

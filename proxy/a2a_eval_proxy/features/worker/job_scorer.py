@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from tool_call_evaluators.judge import JudgeBudget
-from tool_call_evaluators.runs.outcomes import agent_of_conversation
+from tool_call_evaluators.outcomes.conversations import agent_of_conversation
 
 from ...scoring.agent_scoring import Scoring, Scorings, judge_budget
 from ...scoring.case_book import CaseBook

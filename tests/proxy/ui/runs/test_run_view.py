@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 from a2a_eval_proxy.features.pages.judged_runs import MAX_CASES, RunView, last_rows, run_view
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import Suite
 
 SUITE = parse_suite(

@@ -6,11 +6,11 @@ from typing import Any
 
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.comparison import compare
+from tool_call_evaluators.outcomes.conversations import follow, run_verdict
+from tool_call_evaluators.outcomes.recording import record_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import focus_suites
-from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.outcomes import follow, run_verdict
-from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.simulation.user import USER_EMPTY, USER_NO_END, user_fault
 

@@ -25,7 +25,7 @@ from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..simulation.record import SIMULATED_USER, UserRecord
 from ..suite import Suite
 from ..visibility import calls_in
-from .outcomes import (
+from .conversations import (
     ConversationResults,
     ConversationTurn,
     RunConversation,

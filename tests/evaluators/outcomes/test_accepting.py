@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.turn_samples import call, turn
 from tool_call_evaluators import evaluate_sync, parse_suite
-from tool_call_evaluators.runs.accepting import Acceptance, acceptance
+from tool_call_evaluators.outcomes.accepting import Acceptance, acceptance
 from tool_call_evaluators.suite.editing import with_values
 from tool_call_evaluators.suite.yaml_document import read_document
 

@@ -8,9 +8,9 @@ from math import comb
 import pytest
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
-from tool_call_evaluators.runs.comparison import compare
 
 
 def one(case: str, score: float = 1.0, calls=(), number: int = 0, metric: str = "tool_error", **fields):

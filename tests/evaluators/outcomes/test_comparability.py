@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 from support.turn_samples import finding, result, turn
+from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.report import comparison_markdown, comparison_text
-from tool_call_evaluators.runs.comparison import compare
 
 JUDGE = {"model": "small", "prompt": "helpfulness@1", "votes": 1}
 

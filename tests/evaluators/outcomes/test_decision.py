@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from bench.gate import Setting, facts
 from support.turn_samples import call, result, turn
-from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.regression import DETERMINISTIC_RUNS, MARGIN, Answer, decide, find_drops
+from tool_call_evaluators.outcomes.comparison import compare
+from tool_call_evaluators.outcomes.regression import DETERMINISTIC_RUNS, MARGIN, Answer, decide, find_drops
 
 COMPARISONS = 200
 MOST_WRONG = 20 / COMPARISONS

@@ -6,7 +6,7 @@ exported here are public.
 """
 
 from .comparison import compare
-from .outcomes import failures, follow, remaining, run_verdict
+from .conversations import failures, follow, remaining, run_verdict
 from .recording import record_suite
 
 __all__ = [

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_call_evaluators import AgentBehaviorFailure, Helpfulness
-from tool_call_evaluators.runs.calibration import (
+from tool_call_evaluators.outcomes.calibration import (
     MIN_LABELS,
     Consistency,
     JudgeVerdict,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.later import Later
-from tool_call_evaluators.runs.regression import (
+from tool_call_evaluators.outcomes.regression import (
     UNTESTABLE,
     DropTest,
     Sensitivity,

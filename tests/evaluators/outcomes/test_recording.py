@@ -13,7 +13,7 @@ from support.turn_samples import call, finding, turn
 from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.runs.recording import Context, expected_value, record_case, record_suite
+from tool_call_evaluators.outcomes.recording import Context, expected_value, record_case, record_suite
 from tool_call_evaluators.suite.writing import MAX_LENGTH, suite_dict
 
 RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

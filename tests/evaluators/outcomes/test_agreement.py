@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.later import Later
-from tool_call_evaluators.runs.agreement import (
+from tool_call_evaluators.outcomes.agreement import (
     Confusion,
     Estimate,
     best_threshold,

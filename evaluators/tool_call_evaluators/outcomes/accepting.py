@@ -22,7 +22,7 @@ from ..suite.yaml_document import Path
 from ..texts import from_json
 from ..tool_classes import ToolClasses, named
 from ..visibility import calls_in
-from .outcomes import RunConversation, TurnJson, follow
+from .conversations import RunConversation, TurnJson, follow
 from .recording import Context, expected_value, ordered, recording_problem, typical_turns
 
 

@@ -25,7 +25,7 @@ from ..suite.lint import READ_BY, may_read
 from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..visibility import Calls, calls_in, visibility_in
-from .outcomes import ConversationTurn, RunConversation, TurnJson, follow
+from .conversations import ConversationTurn, RunConversation, TurnJson, follow
 
 _COMPLETED, _REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_REJECTED"
 
