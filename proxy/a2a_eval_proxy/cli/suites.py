@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .command import command, run_async
 from .options import EvaluateOptions, RunOptions
-
-if TYPE_CHECKING:
-    pass
 
 
 @command(RunOptions)

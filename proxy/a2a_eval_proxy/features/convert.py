@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
 from ..settings.settings import PluginOption
-
-if TYPE_CHECKING:
-    pass
 
 
 class ConvertOptions(PluginOption):

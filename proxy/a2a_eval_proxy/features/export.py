@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..cli.command import command, run_async
 from ..cli.options import StoredAgentOption, StoredRunOptions
 from ..cli.output import JsonOutput
 from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
-
-if TYPE_CHECKING:
-    pass
 
 
 class ExportOptions(StoredAgentOption, StoredRunOptions):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ..cli.command import command, run_async
@@ -11,9 +9,6 @@ from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
 from ..settings.settings import AuditOption, RetentionOptions, StoreOption
-
-if TYPE_CHECKING:
-    pass
 
 
 class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ..cli.command import command, run_async, wide_console
@@ -9,9 +7,6 @@ from ..cli.options import StoredAgentOption, output_option
 from ..cli.output import echo_json
 from ..feature import Feature
 from ..settings.settings import StoreOption
-
-if TYPE_CHECKING:
-    pass
 
 
 class RunsOptions(StoredAgentOption, StoreOption):

@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..cli.command import command
 from ..cli.output import JsonOutput
 from ..feature import Feature
 from ..settings.options import Options
-
-if TYPE_CHECKING:
-    pass
 
 
 class SchemaOptions(Options):

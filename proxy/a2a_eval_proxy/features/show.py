@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
 from ..settings.settings import StoreOption
-
-if TYPE_CHECKING:
-    pass
 
 
 class ShowOptions(StoredAgentOption, StoreOption):

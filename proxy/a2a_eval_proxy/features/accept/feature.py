@@ -1,29 +1,20 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ...cli.command import command, run_async
-from ...cli.options import StoredRunOptions, new_file_option
+from ...cli.options import SelectionOptions, StoredRunOptions, new_file_option, run_option
 from ...cli.output import put_document, refuse_existing
 from ...feature import Feature
 from ...runs import audit
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.settings import AuditOption
-
-if TYPE_CHECKING:
-    pass
-
-
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ...cli.options import SelectionOptions, run_option
-from ...settings.settings import PluginOption, StoreOption
+from ...settings.settings import AuditOption, PluginOption, StoreOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
 from ...settings.settings import AuditOption, PluginOption, RedactionOptions
-
-if TYPE_CHECKING:
-    pass
 
 
 class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):

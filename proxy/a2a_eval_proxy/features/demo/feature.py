@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...cli.command import command, run_async, wide_console
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import Options, option
-
-if TYPE_CHECKING:
-    pass
-
 
 """A sample agent, a suite for it, and `demo`, which shows both in one process.
 

@@ -2,18 +2,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
 
 import click
 
 from ...cli.command import command, run_async
 from ...cli.output import unguarded
 from ...feature import Feature
-
-if TYPE_CHECKING:
-    pass
-
-
 from .options import McpOptions
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...settings import parsing as types
 from ...settings.options import option
 from ...settings.settings import AuditOption, PluginOption, StoreOption
-
-if TYPE_CHECKING:
-    pass
 
 
 class McpOptions(AuditOption, PluginOption, StoreOption):

@@ -1,14 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...cli.command import command, run_async
 from ...feature import Feature
-
-if TYPE_CHECKING:
-    pass
-
-
 from .options import WorkerOptions
 
 

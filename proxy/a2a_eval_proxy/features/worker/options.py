@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
 from ...settings import parsing as types
@@ -20,9 +19,6 @@ from ...settings.settings import (
     own_settings,
 )
 from ...settings.store_url import is_postgres, masked_url
-
-if TYPE_CHECKING:
-    pass
 
 
 class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOption):
