@@ -25,6 +25,9 @@ class Feature:
     tokens, to everybody."""
     agents: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = field(default_factory=dict)
     """By the scheme of their URL, servers of agents that do not speak A2A; see `runs.served_agents.connected`."""
+    engines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """By name, what makes the `scoring.scorer.ScoringExecutor` of a suite, the location of a store and the privacy:
+    where `evaluate` has evaluators run."""
 
 
 @cache

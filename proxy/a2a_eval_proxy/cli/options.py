@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tool_call_evaluators.suite import AgentDefaults
 
     from ..runs.drive import AgentOptions
-    from ..runs.rescore import Engine
     from ..runs.run_plan import Selection
 
 agent_option = partial(option, group=OptionGroup.AGENT)
@@ -260,9 +259,9 @@ class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, 
         types.FILE,
         "Conversations (ArkSim's simulation.json) to store as a new run and score. Default: as in the configuration.",
     )
-    engine: Engine = option(
-        types.one_of("in-process", "ray"),
-        "Where evaluators run: in this process, or on Ray (a cluster, or all local cores), for slow evaluators.",
+    engine: str = option(
+        types.NAME,
+        "Where evaluators run: in this process, or on ray (a cluster, or all local cores), for slow evaluators.",
         "in-process",
         group=OptionGroup.RUN,
     )

@@ -148,7 +148,6 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         for sentence in missing_inputs(suite):
             click.echo(printable(f"warning: {sentence}"), err=True)
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
-    resuming = shlex.join([*_repeating(options, name), "--resume"])
     try:
         with shown_progress(silent=options.quiet) as progress:
             progress.fail_fast = options.fail_fast
@@ -171,13 +170,12 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
             )
     except asyncio.CancelledError:  # Ctrl-C
         begun = options.resume or progress.store.writes
-        command = f"resume with: {resuming}" if begun else f"begin again with: {resuming.removesuffix(' --resume')}"
-        click.echo(f"\ninterrupted; {command}", err=True)
+        click.echo(f"\ninterrupted; {_resuming(name) if begun else 'nothing is stored yet'}", err=True)
         raise
     except Exception as error:
         if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.store.writes):
             raise
-        raise RunIncompleteError(f"{error} (to resume the run: {resuming})") from error
+        raise RunIncompleteError(f"{error} ({_resuming(name)})") from error
     if (simulation := plan.simulation_output) and privacy.keeps_content:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
@@ -185,8 +183,12 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     conclusion = await _with_trees(conclusion, options)
     passed = show_result(conclusion, plan, options)
     if conclusion.unreachable and not passed:
-        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} (to resume the run: {resuming})")
+        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({_resuming(name)})")
     return passed
+
+
+def _resuming(run: str) -> str:
+    return f"to resume the run, repeat the command of `run` with --run {shlex.quote(run)} --resume"
 
 
 async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
@@ -208,26 +210,6 @@ _MOST_TREES = 1_000
 
 def _terms(options: RunOptions | EvaluateOptions) -> Terms:
     return Terms(options.allow_no_capture, options.baseline, options.fail_on)
-
-
-def _repeating(options: RunOptions, name: str) -> list[str]:
-    """The command that begins a run. Without passwords, headers and keys: those are not for logs."""
-    given = {
-        "--scenario-file-path": options.scenario_file_path,
-        "--agent": options.agent and masked_url(options.agent),
-        "--store": masked_url(options.store),
-        "--report": options.report and str(options.report),
-        "--baseline": options.baseline,
-        "--repeat": options.repeat and str(options.repeat),
-        "--seed": None if options.seed is None else str(options.seed),
-        "--agent-version": options.agent_version,
-        "--agent-name": options.agent_name,
-    }
-    chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
-    settings = [word for flag, value in given.items() if value for word in (flag, value)]
-    if options.repeat_all:
-        settings.append("--repeat-all")
-    return ["a2a-eval-proxy", "run", *options.suite, *settings, *chosen, "--run", name]
 
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
@@ -277,8 +259,9 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         conclusion = await _with_trees(conclusion, options)
     passed = show_result(conclusion, plan.selecting(options.selection), options)
     if conclusion.unreachable and not passed:
-        resuming = f"repeat it with run --run {shlex.quote(conclusion.report.run)} --resume"
-        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({resuming})")
+        raise RunIncompleteError(
+            f"the run is incomplete: {conclusion.unreachable} ({_resuming(conclusion.report.run)})"
+        )
     return passed
 
 

@@ -13,18 +13,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import httpx
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.agent_connection import CARD_TIMEOUT_S
 from a2a_tool_capture.card_search import WELL_KNOWN_PATHS
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
-from a2a_tool_capture.environment_proxies import EnvironmentTransport
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
-from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.options import or_known
 from tool_call_evaluators.outcomes.conversations import attempts_at, follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
@@ -287,31 +282,12 @@ async def agent_client(
         try:
             await stack.enter_async_context(client)
         except AgentError as error:
-            if name is not None and (why := await _unlisted(name, options.url, agent.headers, agent.tls)):
-                raise ConfigError(why) from error
-            raise
+            if name is None or isinstance(error, AgentUnreachableError):
+                raise
+            raise ConfigError(
+                f"the suite names the agent {name}, and {options.url} is no proxy with an agent of this name; {error}"
+            ) from error
         yield client, server
-
-
-async def _unlisted(name: str, proxy: str, headers: Mapping[str, str], tls: ssl.SSLContext | None) -> str | None:
-    """Why the proxy has no agent of this name, in a sentence; None if it lists one."""
-    sent = {header: resolve_header(header, value) for header, value in headers.items()}
-    try:
-        async with httpx.AsyncClient(
-            headers=sent, transport=EnvironmentTransport(tls or True), timeout=CARD_TIMEOUT_S
-        ) as http:
-            listed = (await http.get(f"{proxy}/agents")).json()
-        known = [str(item["name"]) for item in listed["agents"]]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError):
-        return (
-            f"the suite names the agent {name}, but {proxy}/agents lists none: "
-            "give --agent the URL of a proxy with several agents, without a path"
-        )
-    return (
-        None
-        if name in known
-        else f"the suite names the agent {name}, which {proxy}/agents does not list{or_known(name, known)}"
-    )
 
 
 @dataclass(frozen=True, slots=True)

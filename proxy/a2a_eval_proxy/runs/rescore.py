@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
 
+from tool_call_evaluators.options import or_known
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 
+from ..errors import ConfigError
+from ..feature import features
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
-from ..scoring.ray_executor import RayExecutor
 from ..scoring.rescoring import Rescoring
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
 from ..settings.store_url import masked_url
@@ -22,10 +23,8 @@ from .run_plan import ALL, Selection
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
 from .stored_turns import open_existing_store, turns_of
 
-Engine = Literal["in-process", "ray"]
-"""Where evaluators run: in a thread of this process, or in tasks of Ray (https://ray.io)."""
-
-_PAGE = 200
+IN_PROCESS = "in-process"
+"""The engine that is no feature's: evaluators run in a thread of this process."""
 
 
 async def evaluate_store(
@@ -35,7 +34,7 @@ async def evaluate_store(
     *,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
-    engine: Engine = "in-process",
+    engine: str = IN_PROCESS,
     selection: Selection = ALL,
     others: Sequence[Suite] = (),
     terms: Terms = NO_TERMS,
@@ -47,14 +46,21 @@ async def evaluate_store(
     `load_and_judge_run`. `others` are further suites, each for its own cases. Turns of cases that are not selected keep
     their results and do not count; with `others`, nor do those without a case. Evaluators see the turns as `privacy`
     redacts them; the store keeps them as they are.
-    Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
-    RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results;
-    else JudgeNotConfiguredError for a judge without a model or key.
+    `engine` is IN_PROCESS or that of a feature (`Feature.engines`).
+    Raises StoreError where there is no store, no such run in it, or no content in its turns; ConfigError for an engine
+    that is not there, and ExecutorLostError where it fails: then turns that are scored by then keep their new results;
+    in this process JudgeNotConfiguredError for a judge without a model or key.
     """
     suites = [suite, *others]
     whole = combined(suites)
     selected = selection.of_each(suites) if selection else suites
-    if engine != "ray":  # whose processes have their own environment
+    engines = {IN_PROCESS: None} | {name: make for feature in features() for name, make in feature.engines.items()}
+    if engine not in engines:
+        raise ConfigError(
+            f"--engine: no feature of this installation is the engine {engine}{or_known(engine, engines)}"
+        )
+    make = engines[engine]
+    if make is None:  # other processes have their own environment
         for part in selected:
             part.check_judges()
     async with open_existing_store(location) as store:
@@ -66,11 +72,10 @@ async def evaluate_store(
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None
         cases = CaseBook(whole, privacy=privacy)
         scorer = Scorer(cases, whole, privacy.judge_cache(store.judge_cache))
-        on_ray = RayExecutor(privacy.suite(whole), location, privacy) if engine == "ray" else None
-        executor = on_ray or ThreadExecutor(scorer)
+        executor = ThreadExecutor(scorer) if make is None else make(privacy.suite(whole), location, privacy)
         rescoring = Rescoring(store, cases, scorer, executor, watch, privacy, only)
         try:
-            await _score_again(store, run, rescoring, on_ray.batch if on_ray else _PAGE, watch)
+            await _score_again(store, run, rescoring, executor.batch, watch)
         finally:
             await asyncio.to_thread(executor.close)
         return await load_and_judge_run(

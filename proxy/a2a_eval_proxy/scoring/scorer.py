@@ -337,6 +337,9 @@ class ExecutorLostError(Exception):
 class ScoringExecutor(Protocol):
     """Asks a scorer elsewhere."""
 
+    batch: int
+    """Calls to be given at a time, so that nobody waits for work."""
+
     async def ask(self, calls: Sequence[Call[T]]) -> list[T]:
         """What each returns, concurrently. May raise ExecutorLostError: nothing is scored after that."""
 
@@ -346,6 +349,8 @@ class ScoringExecutor(Protocol):
 
 class ThreadExecutor:
     """Scores in one thread, which has an event loop for judges, so that traffic continues."""
+
+    batch = 200
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer

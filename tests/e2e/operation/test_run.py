@@ -315,10 +315,10 @@ async def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: P
         wait_until_stored(store, 5)
         child.process.send_signal(signal.SIGINT)
         assert child.process.wait(100) == 130
-        found = re.search("interrupted; resume with: a2a-eval-proxy (.+)", child.stderr())
+        found = re.search("interrupted; to resume the run, .* with (--run .+ --resume)", child.stderr())
     assert found
     await open_gate(upstream, gate)
-    result = run(*shlex.split(found[1]), cwd=tmp_path)
+    result = run(*command, *shlex.split(found[1]), cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(exported(store)) == 241
 

@@ -156,7 +156,7 @@ def test_sigterm_says_how_to_go_on_as_ctrl_c_does(agent: str) -> None:
             process.send_signal(number)
             errors = process.communicate(timeout=PATIENCE_S)[1]
         assert process.returncode == code
-        assert f"with: a2a-eval-proxy run suite.yaml --agent {agent}" in errors
+        assert f"with --run run-{code} --resume" in errors or "nothing is stored yet" in errors
         assert "Traceback" not in errors
         Path("a2a-eval-proxy.db").unlink()
 

@@ -251,9 +251,9 @@ MISTAKES = {
     "class that is no agent": Mistake("run suite.yaml --agent python:agent.py:A", "no method execute(user_query"),
     "agent of a turn": Mistake("run turn-agents.yaml", "turns[1]: agent is missing, which another turn names: gi"),
     "agent of a turn: typo": Mistake(
-        "run turn-agent.yaml --agent {strange}/gateway", "does not list (did you mean orders?); known are orders"
+        "run turn-agent.yaml --agent {strange}/gateway", "the suite names the agent oders"
     ),
-    "agent of a turn: no proxy": Mistake("validate turn-agent.yaml --agent {agent}", "agents lists none: give --agent"),
+    "agent of a turn: no proxy": Mistake("validate turn-agent.yaml --agent {agent}", "is no proxy with an agent"),
     "agent of a turn: Python": Mistake("run turn-agent.yaml --agent python:agent.py:A", "needs the URL of a proxy"),
     "model without a URL": Mistake("run suite.yaml --agent openai:x --agent-model m", "--agent: expected a URL such a"),
     # the command line

@@ -224,17 +224,15 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
     assert [finding["code"] for finding in after["findings"]] == ["agent_unreachable"]
     resume = re.search(
         r"a2a-eval-proxy: the run is incomplete: 2 conversations broke off: .* is the agent running\? "
-        r"\(to resume the run: a2a-eval-proxy (.+)\)$",
+        r"\(to resume the run, repeat the command of `run` with --run now --resume\)$",
         shown.err,
     )
     assert resume
     evaluate = ["evaluate", "--suite", "suite.yaml", "--run", "now", "--allow-no-capture"]
     assert exit_code(evaluate, monkeypatch) == 3
-    assert re.search(
-        "the run is incomplete: 2 conversations broke off: .*run --run now --resume", capsys.readouterr().err
-    )
+    assert re.search("the run is incomplete: 2 conversations broke off: .* --run now --resume", capsys.readouterr().err)
     with scenario_agent() as agent:
-        again = [agent.url if word == server.url else word for word in resume[1].split()]
+        again = [agent.url if word == server.url else word for word in [*run, "--resume"]]
         assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # `before` has failed
     resumed = {turn["case_id"]: turn for turn in asyncio.run(stored("a2a-eval-proxy.db"))}
     assert resumed.keys() == {"before", "dying", "after"}

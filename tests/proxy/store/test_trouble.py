@@ -464,10 +464,9 @@ def test_run_ends_when_the_disk_stays_full_and_is_resumed(
         execute(path, FULL.replace("INSERT ON turns", "INSERT ON conversations"))
         assert ended([*run, "now"], monkeypatch) == 3  # its turns are stored
         sentence = capsys.readouterr().err.splitlines()[-1]
-        resume = re.search(r"\(to resume the run: a2a-eval-proxy (.+ --run now --resume)\)$", sentence)
-        assert resume
+        assert sentence.endswith("(to resume the run, repeat the command of `run` with --run now --resume)")
         execute(path, "DROP TRIGGER full")
-        assert ended([*resume[1].split(), "--allow-no-capture"], monkeypatch) == 0
+        assert ended([*run, "now", "--resume"], monkeypatch) == 0
     evaluated = ["evaluate", "--suite", str(suite), "--store", str(path), "--run", "now", "--allow-no-capture"]
     execute(path, FULL.replace("INSERT", "UPDATE"))
     assert ended(evaluated, monkeypatch) == 3

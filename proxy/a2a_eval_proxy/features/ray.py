@@ -9,19 +9,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from tool_call_evaluators.plugins import load_plugin
-from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.texts import one_line
+from ..errors import ConfigError
+from ..feature import Feature
 
-from ..errors import BAD_INPUT
-from ..privacy.policy import NO_PRIVACY, Privacy
-from ..settings.store_url import file_path, is_postgres
-from ..store import open_store
-from .case_book import CaseBook
-from .scorer import Call, ExecutorLostError, Scorer, gathered
+if TYPE_CHECKING:
+    from tool_call_evaluators.suite import Suite
+
+    from ..privacy.policy import Privacy
+    from ..scoring.scorer import Call, ExecutorLostError, Scorer
 
 T = TypeVar("T")
 
@@ -41,12 +39,6 @@ _ENVIRONMENT = {
 """Of a Ray that we start."""
 
 
-class RayMissingError(Exception):
-    """Ray is not installed; the message says how to install it."""
-
-    exit_code = BAD_INPUT
-
-
 class RayExecutor:
     """A `ScoringExecutor`. Each process of Ray builds the evaluators of `suite` once, and scores like `ThreadExecutor`.
 
@@ -54,17 +46,20 @@ class RayExecutor:
     the same variable, the answers of judges in the store at `location`.
 
     Ray is that of the cluster which RAY_ADDRESS names; without, it is started on the loopback of this machine, and
-    `close` stops it. Raises RayMissingError, and ExecutorLostError where there is no such cluster.
+    `close` stops it. Raises ConfigError where Ray is not installed, ExecutorLostError where there is no such
+    cluster.
     """
 
-    def __init__(self, suite: Suite, location: str, privacy: Privacy = NO_PRIVACY) -> None:
+    def __init__(self, suite: Suite, location: str, privacy: Privacy) -> None:
         if find_spec("ray") is None:
-            raise RayMissingError("the engine ray is not installed: pip install 'a2a-eval-proxy[ray]'")
+            raise ConfigError("the engine ray is not installed: pip install 'a2a-eval-proxy[ray]'")
         address = os.environ.get("RAY_ADDRESS") or "local"
         _check_reachable(address)
         os.environ |= _ENVIRONMENT if address == "local" else {}
         import ray
         from ray.exceptions import RayError
+
+        from ..settings.store_url import file_path, is_postgres
 
         self._privacy = privacy
         self._lost: type[Exception] = RayError
@@ -74,7 +69,7 @@ class RayExecutor:
             self._evaluators = [ray.put((suite, location))]  # in a list, so that a task gets the reference
             cpus = int(ray.cluster_resources().get("CPU", 1))
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            raise ExecutorLostError(f"Ray cannot be used ({address}): {_one_line(error)}") from error
+            raise _lost(f"Ray cannot be used ({address}): {_one_line(error)}") from error
         self._tasks = _TASKS_PER_CPU * max(1, cpus)
         self.batch: int = _CALLS_PER_TASK * self._tasks
         """Turns to be given at a time, so that no CPU waits for work."""
@@ -87,7 +82,7 @@ class RayExecutor:
             done = await asyncio.gather(*(self._asked.remote(self._evaluators, part) for part in parts))
         except self._lost as error:
             reason = _one_line(error)
-            raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
+            raise _lost(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
         stored = self._privacy.stored_results
         results: list[Any] = [result and stored(result) for part in done for result in part]
         return results
@@ -98,6 +93,12 @@ class RayExecutor:
         ray.shutdown()
 
 
+def _lost(message: str) -> ExecutorLostError:
+    from ..scoring.scorer import ExecutorLostError
+
+    return ExecutorLostError(message)
+
+
 def _check_reachable(address: str) -> None:
     """Raises ExecutorLostError where nothing listens at HOST:PORT: Ray would try for minutes."""
     parts = urlsplit(address if "://" in address else f"//{address}")
@@ -105,11 +106,13 @@ def _check_reachable(address: str) -> None:
         if parts.hostname and parts.port:
             socket.create_connection((parts.hostname, parts.port), _CONNECT_S).close()
     except (OSError, ValueError) as error:
-        raise ExecutorLostError(f"no Ray cluster at {address!r}, of the variable RAY_ADDRESS: {error}") from error
+        raise _lost(f"no Ray cluster at {address!r}, of the variable RAY_ADDRESS: {error}") from error
 
 
 def _one_line(error: Exception) -> str:
     """What was raised in a task comes wrapped, with the traceback of the other process."""
+    from tool_call_evaluators.texts import one_line
+
     cause = getattr(error, "cause", None) or error
     return f"{type(cause).__name__}: {one_line(str(cause), _MAX_ERROR)}"
 
@@ -118,6 +121,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _asked(evaluators: list[Any], calls: Sequence[Call[Any]]) -> list[Any]:
+    from ..scoring.scorer import gathered
+
     scorer, runner = _evaluators(evaluators[0])
     return runner.run(gathered(call(scorer) for call in calls))
 
@@ -126,9 +131,17 @@ def _asked(evaluators: list[Any], calls: Sequence[Call[Any]]) -> list[Any]:
 def _evaluators(reference: Any) -> tuple[Scorer, asyncio.Runner]:
     """Those of this process, and the event loop on which they always wait: clients of judges are bound to one."""
     import ray
+    from tool_call_evaluators.plugins import load_plugin
+
+    from ..scoring.case_book import CaseBook
+    from ..scoring.scorer import Scorer
+    from ..store import open_store
 
     suite: Suite
     suite, location = ray.get(reference)
     for path in suite.plugins:
         load_plugin(path)
     return Scorer(CaseBook(suite), suite, open_store(location, patient=True).judge_cache), asyncio.Runner()
+
+
+FEATURE = Feature(engines={"ray": RayExecutor})
