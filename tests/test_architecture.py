@@ -169,7 +169,7 @@ LAYERS = {
         "function_parts",
         "card_search | client_tls | dialect | environment_proxies | secret_references",
         "artifact_calls | errors | reconciliation | recorder",
-        "same_call | unknown_calls",
+        "same_call",
         "extension_filter | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",
