@@ -14,7 +14,7 @@ from a2a_tool_capture.wire import BINDINGS
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
-from ..settings.parts import (
+from ..settings.settings import (
     AuditOption,
     PluginOption,
     PrivacyOptions,

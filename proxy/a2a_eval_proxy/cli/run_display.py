@@ -29,10 +29,11 @@ from tool_call_evaluators.texts import counted, duration_text, printable
 from tool_call_evaluators.visibility import visibility_in
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
+from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.rescore import evaluate_store
-from ..runs.run_plan import RunPlan, store_simulation, write_simulation
+from ..runs.run_plan import RunPlan, store_simulation, unresolved_headers, write_simulation
 from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
@@ -46,7 +47,6 @@ from ..runs.tables import (
     suite_table,
     turn_table,
 )
-from ..scoring.evidence import turn_trees
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
@@ -199,8 +199,7 @@ async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptio
     failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
     turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
     async with open_existing_store(options.store) as store:
-        below = [(turn_id, await turn_trees(store).below(turn_id)) for turn_id in turn_ids[:_MOST_TREES]]
-    trees = {turn_id: tree for turn_id, tree in below if tree is not None and tree.children}
+        trees = await trees_of(store, turn_ids[:_MOST_TREES])
     report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
     return replace(conclusion, report=report)
 
@@ -215,8 +214,6 @@ def _terms(options: RunOptions | EvaluateOptions) -> Terms:
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
     """A suite, and its agent as the command line says. Raises ConfigError for what is known to fail."""
-    from ..runs.preflight import unresolved_headers  # slow to import, and `evaluate` does not need it
-
     wrong = unknown_gates(suite)
     if not options.selection:  # else it may measure the other cases
         wrong += unmeasurable_gates(suite)

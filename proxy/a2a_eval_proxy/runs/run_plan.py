@@ -6,13 +6,15 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.models import ToolCall, rfc3339
+from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.arksim.files.config import ArksimRun, Scenarios
 from tool_call_evaluators.arksim.files.results import ArksimResults, conversation_id
 from tool_call_evaluators.arksim.files.simulation import (
@@ -29,6 +31,7 @@ from tool_call_evaluators.report.focus import focus_suites
 from tool_call_evaluators.simulation.user import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 from tool_call_evaluators.suite.model import combined
+from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..errors import ConfigError
@@ -112,6 +115,29 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 def _matches(case_id: str, name: str) -> bool:
     return case_id == name or fnmatchcase(case_id, name)
+
+
+def unresolved_headers(file: str, suite: Suite, replaced: Container[str]) -> list[str]:
+    """Sentences on headers of the suite's `agent` block whose variables or files are missing, each with its place.
+
+    `file` has the suite; headers named in `replaced` are not sent.
+    """
+    found = []
+    for name, value in suite.agent.headers.items():
+        try:
+            if name not in replaced:
+                resolve_header(name, value)
+        except ConfigurationError as error:
+            found.append(_placed(file, str(error), ("agent", "headers", name)))
+    return found
+
+
+def _placed(file: str, problem: str, path: tuple[str, ...]) -> str:
+    try:
+        document = read_document(Path(file).read_text("utf-8"), file)
+    except (OSError, ValueError):  # it is in a format of another tool
+        return f"{file}: {problem}"
+    return str(document.error(problem, path))
 
 
 PAGE = "report.html"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from a2a_eval_proxy.cli import cli, main
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, files_of, send_message
 from a2a_eval_proxy.runs.drive import AgentOptions
-from a2a_eval_proxy.runs.send import MAX_FILE_BYTES, files_of, send_message
 from a2a_tool_capture.errors import AgentError
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.runs.send import MessageTranscript, turn_json
+from a2a_eval_proxy.features.send.transcript import MessageTranscript, turn_json
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.models import CapturedTurn
 from hypothesis import given

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from a2a_tool_capture.errors import ConfigurationError
-from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.question import JudgeNotConfiguredError
 from tool_call_evaluators.model import UNREAD_EXPECTATION
 from tool_call_evaluators.suite import Suite
@@ -19,10 +16,9 @@ from tool_call_evaluators.suite.lint import (
     unscored_cases,
     unused_expectations,
 )
-from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.texts import counted
 
-from .drive import AgentOptions, agent_client
+from ...runs.drive import AgentOptions, agent_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +43,6 @@ def _judge_problems(suite: Suite) -> Iterator[str]:
         suite.check_judges()
     except JudgeNotConfiguredError as error:
         yield str(error)
-
-
-def unresolved_headers(file: str, suite: Suite, replaced: Container[str]) -> list[str]:
-    """Sentences on headers of the suite's `agent` block whose variables or files are missing, each with its place.
-
-    `file` has the suite; headers named in `replaced` are not sent.
-    """
-    found = []
-    for name, value in suite.agent.headers.items():
-        try:
-            if name not in replaced:
-                resolve_header(name, value)
-        except ConfigurationError as error:
-            found.append(_placed(file, str(error), ("agent", "headers", name)))
-    return found
-
-
-def _placed(file: str, problem: str, path: tuple[str, ...]) -> str:
-    try:
-        document = read_document(Path(file).read_text("utf-8"), file)
-    except (OSError, ValueError):  # it is in a format of another tool
-        return f"{file}: {problem}"
-    return str(document.error(problem, path))
 
 
 def suite_line(suite: Suite) -> str:

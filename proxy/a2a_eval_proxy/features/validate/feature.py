@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cli.command import command, run_async
-from ..cli.options import DrivenAgentOptions, suite_format_option, suites_option
-from ..errors import BAD_INPUT
-from ..feature import Feature
-from ..settings.parts import PluginOption
+from ...cli.command import command, run_async
+from ...cli.options import DrivenAgentOptions, suite_format_option, suites_option
+from ...errors import BAD_INPUT
+from ...feature import Feature
+from ...settings.settings import PluginOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.importers import Imported
@@ -51,7 +51,8 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     """Print what is wrong with the suite of a file, and what its agent declares; the number of errors."""
     from tool_call_evaluators.texts import printable
 
-    from ..runs.preflight import check_agents, check_suite, suite_line, unresolved_headers
+    from ...runs.run_plan import unresolved_headers
+    from .suite_check import check_agents, check_suite, suite_line
 
     suite = imported.suite
     found, unresolved = check_suite(suite), unresolved_headers(file, suite, options.agent_defaults().headers)

@@ -16,8 +16,8 @@ from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.texts import call_text, counted, duration_text, excerpt, printable, state_text
 from tool_call_evaluators.visibility import visibility_of
 
-from ..errors import ConfigError
-from .drive import AgentOptions, agent_client
+from ...errors import ConfigError
+from ...runs.drive import AgentOptions, agent_client
 
 _RESULT = 300  # characters of a result or error; `--output json` has all
 

@@ -5,12 +5,12 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..cli.command import command, run_async
-from ..cli.options import DrivenAgentOptions, agent_option, output_option
-from ..cli.output import echo_json
-from ..feature import Feature
-from ..settings import parsing as types
-from ..settings.options import option
+from ...cli.command import command, run_async
+from ...cli.options import DrivenAgentOptions, agent_option, output_option
+from ...cli.output import echo_json
+from ...feature import Feature
+from ...settings import parsing as types
+from ...settings.options import option
 
 if TYPE_CHECKING:
     from a2a_tool_capture import TaskMerger
@@ -39,7 +39,7 @@ def send(options: SendOptions) -> bool:
     """
     from a2a_tool_capture.wire import FAILED_STATES
 
-    from ..runs.send import MessageTranscript, files_of, send_message, turn_json
+    from .transcript import MessageTranscript, files_of, send_message, turn_json
 
     transcript, files = MessageTranscript(), files_of(options.file)
     out = sys.stdout

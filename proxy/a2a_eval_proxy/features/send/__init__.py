@@ -1,0 +1,1 @@
+"""`send`: one message to an agent, and what it does, as it comes."""
