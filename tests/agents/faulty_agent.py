@@ -182,7 +182,9 @@ def _hurried(body: bytes) -> bytes:
 
 def _asked_in_message(body: bytes) -> Asked:
     content = json.loads(body or b"{}")
-    extensions: Asked = content.get("params", content).get("message", {}).get("extensions", [])
+    params = content.get("params", content)
+    message = params.get("message") or params.get("request", {})  # a2a-sdk's name of it in 0.3's HTTP+JSON
+    extensions: Asked = message.get("extensions", [])
     return extensions
 
 
@@ -309,10 +311,6 @@ FAULTS: dict[str, Fault] = {
     ),
     "with parameters": Fault(warns={"card-without-params"}, card=_extension(params={"mode": "full"})),
     "not described": Fault(warns={"card-described"}, card=_extension(description=" ")),
-    "relative URL": Fault(
-        {"card-interfaces"},
-        card=lambda card: card["supportedInterfaces"].append({"url": "/rpc", "protocolBinding": "JSONRPC"}),
-    ),
     # who asks is told
     "out of order": Fault({"answers"}, refuses=lambda asked: True),
     "looks for it in the message": Fault({"header-activates"}, in_message=True),
@@ -371,7 +369,7 @@ FAULTS: dict[str, Fault] = {
     "URI not listed": Fault({"artifact-lists-uri"}, artifact=lambda artifact: artifact.pop("extensions", None)),
     "URI listed too late": Fault({"artifact-lists-uri"}, emission=_late),
     "calls in an object": Fault(
-        {"calls-a-list"},
+        {"entry-schema"},
         artifact=_calls_become(lambda artifact, calls: artifact["metadata"].update({METADATA_KEY: {"calls": calls}})),
     ),
     "without a name": _calls(lambda entry: entry.pop("name") and None, "entry-schema"),

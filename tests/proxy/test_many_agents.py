@@ -25,7 +25,7 @@ from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
-from support.checking import check_proxy
+from support.checking import check
 from support.patience import PATIENCE_S
 from support.prefork import run
 from support.raw_http2 import RawClient, deliver
@@ -275,7 +275,7 @@ async def test_a_path_leads_calls_to_their_agent(tmp_path: Path) -> None:
 async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_header_host(tmp_path: Path) -> None:
     own: dict[str, dict[str, Any]] = {"orders": {"hosts": "localhost"}, "refunds": {}}
     async with many_agents(tmp_path, own=own) as many:
-        report = await check_proxy(f"{many.proxy.url}/agents/orders", "chunks please")
+        report = await check(f"{many.proxy.url}/agents/orders", "chunks please")
         checked = {str(one.interface) for one in report.record.conversations}
         assert {"JSONRPC 1.0", "HTTP+JSON 1.0", "GRPC 1.0", "GRPC 0.3"} <= checked
         seen = {name: len(agent.seen) for name, agent in many.agents.items()}

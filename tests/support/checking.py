@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.features.check.checking import check_agent
 from a2a_eval_proxy.features.check.client import ProbeClient
 from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.features.check.report import CheckReport, apply_rules
@@ -11,14 +10,9 @@ from support.patience import PATIENCE_S
 
 
 async def check(url: str, *messages: str, timeout_s: float = PATIENCE_S) -> CheckReport:
-    """What `a2a-eval-proxy check` finds out about the agent at `url`."""
+    """What the rules of `a2a-eval-proxy check` say of what is at `url`: an agent, or a proxy, which the command refuses
+    to take for one."""
     async with ProbeClient({}, timeout_s) as client:
-        return await check_agent(client, url, messages)
-
-
-async def check_proxy(url: str, *messages: str) -> CheckReport:
-    """The same rules for what a proxy at `url` shows, which the command refuses to take for an agent."""
-    async with ProbeClient({}, PATIENCE_S) as client:
         return apply_rules(await probe_agent(client, url, messages, lambda step: None))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.features.check.rules import CARD_RULES, CheckVerdict, RuleStatus
-from a2a_eval_proxy.features.check.traffic_rules import TRAFFIC_RULES
+from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES, CheckVerdict, RuleStatus
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
 from support.checking import check, rules_with

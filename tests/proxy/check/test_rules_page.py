@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a2a_eval_proxy.features.check import rules as base
-from a2a_eval_proxy.features.check.rules import CARD_RULES, Rule
-from a2a_eval_proxy.features.check.traffic_rules import TRAFFIC_RULES
+from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES, Rule
 from a2a_tool_capture import METADATA_KEY, URI
 
 PAGE = Path(base.__file__).with_name("rules.md")
 HEAD = """# Rules of check
 
-What each rule of [`a2a-eval-proxy check`](../../../extension/docs/check.md) requires, why, and what to do about an
+What each rule of [`a2a-eval-proxy check`](../../../../extension/docs/check.md) requires, why, and what to do about an
 agent that breaks it. Reports have the same texts. A `warning` marks what readers repair, or advice beyond the
 extension's page; it does not fail the check.
 """

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.features.check import client, requests
+from a2a_eval_proxy.features.check import client
 from a2a_eval_proxy.features.check.client import ProbeClient
 from a2a_eval_proxy.features.check.record import Activation, Interface, ProbeExchange
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
-from a2a_eval_proxy.protocol.operations import Binding, Operation
+from a2a_eval_proxy.protocol.operations import Operation
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread
 from support.checking import check, rules_with
@@ -61,10 +61,9 @@ async def begin_stream(send: Send, *events: Any) -> None:
 async def stream(answer: Answer, timeout_s: float = PATIENCE_S) -> ProbeExchange:
     """One stream of that agent."""
     with ServerThread(app(answer)) as agent:
-        interface = Interface(Binding.HTTP_JSON, "1.0", agent.url)
-        request = requests.send(interface, Operation.STREAM, "hello", "m", Activation.NOTHING)
+        interface = Interface("HTTP+JSON", "1.0", agent.url)
         async with ProbeClient({}, timeout_s) as probe:
-            return await probe.exchange(request)
+            return await probe.send(interface, Operation.STREAM, "hello", Activation.NOTHING)
 
 
 async def hangs(receive: Any, send: Send) -> None:
@@ -96,7 +95,7 @@ async def test_a_stream_left_open_is_left_when_the_task_is_done(monkeypatch: pyt
 async def test_a_broken_stream_keeps_what_came() -> None:
     exchange = await stream(breaks_off)
     assert len(exchange.events) == 1
-    assert exchange.problem.startswith("the request failed: ")
+    assert "closed the connection" in exchange.problem
 
 
 async def test_an_answer_that_never_comes() -> None:
@@ -121,7 +120,7 @@ async def test_a_body_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_redirects_are_not_followed() -> None:
     """Clients of the SDK do not either."""
     exchange = await stream(lambda receive, send: plain(send, b"", 307))
-    assert exchange.problem == "HTTP 307"
+    assert "answered HTTP 307" in exchange.problem
 
 
 async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
@@ -150,7 +149,7 @@ def card_app(bodies: dict[str, tuple[int, bytes]]) -> Callable[[str], Any]:
 async def test_a_card_at_its_older_place() -> None:
     with ServerThread(card_app({"/.well-known/agent.json": (200, b'{"name": "old"}')})) as agent:
         async with ProbeClient({}, PATIENCE_S) as probe:
-            seen = await probe.card(agent.url)
+            seen, _, _ = await probe.card(agent.url)
     assert seen.card == {"name": "old"}
     assert seen.request.url == f"{agent.url}/.well-known/agent.json"
 
@@ -191,7 +190,7 @@ async def test_a_card_without_end_is_no_card(monkeypatch: pytest.MonkeyPatch) ->
 
     with ServerThread(lambda url: endless) as agent:
         async with ProbeClient({}, PATIENCE_S) as probe:
-            with pytest.raises(AgentError, match="expected a JSON object"):
+            with pytest.raises(AgentError, match="the answer exceeds 500 bytes"):
                 await probe.card(agent.url)
 
 
