@@ -67,6 +67,13 @@ class Difference:
             return f"{where} is not known: none was reported (expected {excerpt(readable(self.expected))})"
         return f"{where}: {contrast(readable(self.expected), in_json(self.actual))}"
 
+    def concerns(self, name: str) -> bool:
+        """Whether it is of the argument `name`, or in it."""
+        place = _child("", name)
+        return self.part == "arguments" and (
+            self.path in ("", place) or self.path.startswith((f"{place}.", f"{place}["))
+        )
+
     def to_dict(self) -> dict[str, Any]:
         out = {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
         return out if self.part == "arguments" else {**out, "part": self.part}

@@ -23,7 +23,6 @@ from ..matching.explain import CallChange, diff_calls
 from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..simulation.record import SIMULATED_USER, UserRecord
-from ..suite import Suite
 from ..visibility import calls_in
 from .conversations import (
     ConversationResults,
@@ -278,7 +277,6 @@ def compare(
     before: Iterable[TurnJson],
     after: Iterable[TurnJson],
     *,
-    suite: Suite | None = None,
     names: tuple[str, str] = ("before", "after"),
     conversation_results: tuple[ConversationResults, ConversationResults] = ({}, {}),
     margin: float = MARGIN,
@@ -288,11 +286,10 @@ def compare(
     """Compare two runs, given as turns in the form of /api/turns.
 
     Cases are identified by their id (and, where several agents had conversations of one, by the agent), conversations
-    without one by the first user message. Planned turns that were not
-    executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
-    case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
-    measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
-    comparison but affects neither the status nor the pass rate of a case. Conversations that show nothing about the
+    without one by the first user message. Turns that another conversation of the case, in either run, has after the
+    same beginning count as failures where they were not executed. `names` are those of the runs. A metric that only
+    one run measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of
+    the comparison but affects neither the status nor the pass rate of a case. Conversations that show nothing about the
     agent (`RunConversation.exclusion`) are left out and counted. `margin`: pass rates that differ by less are
     equivalent. `detect`: the drop of the pass rate that the comparison should be able to show (`Sensitivity.asked`).
 
@@ -302,8 +299,7 @@ def compare(
     turns = list(before), list(after)
     of_several = _cases_of_several_agents(turns[0]) | _cases_of_several_agents(turns[1])
     left, right = (
-        _by_case(_runs(own, suite, results), of_several)
-        for own, results in zip(turns, conversation_results, strict=True)
+        _by_case(_runs(own, results), of_several) for own, results in zip(turns, conversation_results, strict=True)
     )
     for case in left.keys() & right.keys():
         runs = left[case] | {-1: [item for run in right[case].values() for item in run]}
@@ -321,7 +317,7 @@ def compare(
     ignored = frozenset(aside)
     cases = {case: _sides(left.get(case, {}), right.get(case, {}), ignored) for case in left | right}
     if baseline is not None:
-        cases = {case: sides for case, sides in cases.items() if sides[1].executed or sides[0].in_newest}
+        cases = {case: sides for case, sides in cases.items() if sides[1].runs or sides[0].in_newest}
     known = {case: sides for case, sides in cases.items() if sides[0].conversations and sides[1].conversations}
     both = {case: sides for case, sides in known.items() if baseline is None or sides[0].passed[1] >= EVIDENCE}
     measures = observations({case: _measures(*sides) for case, sides in both.items()})
@@ -357,10 +353,8 @@ def compare(
     )
 
 
-def _runs(
-    turns: Iterable[TurnJson], suite: Suite | None, results: ConversationResults
-) -> Iterator[list[RunConversation]]:
-    """The conversations of each run, the newest first; of cases of the suite without turns only if no run has some."""
+def _runs(turns: Iterable[TurnJson], results: ConversationResults) -> Iterator[list[RunConversation]]:
+    """The conversations of each run, the newest first."""
     by_run = grouped((turn["run"], turn) for turn in turns)
     newest_first = sorted(by_run.items(), key=lambda run: max(turn["started_at"] for turn in run[1]), reverse=True)
     for name, own in newest_first or [("", [])]:
@@ -368,7 +362,7 @@ def _runs(
             conversation: [result for result in found if result.get("run", name) == name]
             for conversation, found in results.items()
         }
-        yield [*follow(own, suite, of_run), *([] if suite else _before_the_first_turn(own, of_run))]
+        yield [*follow(own, results=of_run), *_before_the_first_turn(own, of_run)]
 
 
 def _before_the_first_turn(turns: Iterable[TurnJson], results: ConversationResults) -> Iterator[RunConversation]:
@@ -392,20 +386,13 @@ def _cases_of_several_agents(turns: Iterable[TurnJson]) -> set[str]:
 
 
 def _by_case(runs: Iterable[Sequence[RunConversation]], of_several: Collection[str]) -> dict[str, _Runs]:
-    """Runs in which no conversation of a case came about are left out, unless there is no other. The cases `of_several`
-    agents are one for each agent."""
+    """The cases `of_several` agents are one for each agent."""
     found: dict[str, _Runs] = {}
     for number, run in enumerate(runs):
-        named = (
-            replace(one, prefix=f"{agent}: ")
-            if one.case_id in of_several and one.executed and (agent := agent_of_conversation(one.executed[0]))
-            else one
-            for one in run
-        )
-        for case, conversations in grouped((case_name(one), one) for one in named).items():
-            held = found.setdefault(case, {})
-            if not held or any(one.executed or one.user for one in conversations):
-                held[number] = conversations
+        for one in run:
+            agent = agent_of_conversation(one.executed[0]) if one.executed and one.case_id in of_several else None
+            named = replace(one, prefix=f"{agent}: ") if agent else one
+            found.setdefault(case_name(named), {}).setdefault(number, []).append(named)
     return found
 
 
@@ -432,7 +419,6 @@ class _Side:
     def __init__(self, runs: _Runs, ignored: frozenset[str], *, scored: bool = False) -> None:
         self.ignored = ignored
         self.scored = scored
-        self.executed = any(item.executed or item.user for run in runs.values() for item in run)
         self.in_newest = 0 in runs
         self.exclusions: list[Exclusion] = []
         self.runs = [[item for item in run if self._shows(item)] for run in runs.values()]
@@ -447,38 +433,36 @@ class _Side:
         return False
 
     @cached_property
-    def tested(self) -> list[list[RunConversation]]:
-        """By run; where attempts may end early, those that are made in any case: their number does not depend on
-        outcomes."""
-        return [run[: _sure(run)] for run in self.runs]
+    def scores(self) -> dict[Measure, list[list[float]]]:
+        """For each measure and run one score per conversation, in their order. Where attempts may end early, of those
+        that are made in any case: their number does not depend on outcomes."""
+        runs = [list(map(self._measured, run[: _sure(run)])) for run in self.runs]
+        return {
+            measure: [[one[measure] for one in run if measure in one] for run in runs]
+            for measure in dict.fromkeys(measure for run in runs for one in run for measure in one)
+        }
+
+    def pooled(self, measure: Measure) -> list[float]:
+        """The scores of all runs together."""
+        return [score for run in self.scores.get(measure, ()) for score in run]
+
+    def _measured(self, conversation: RunConversation) -> dict[Measure, float]:
+        """Whether it passed, and for each metric the mean over its turns."""
+        results = conversation.all_results
+        found = grouped((result.evaluator, result.score) for result in results if result.score is not None)
+        passed = float(not any(self._failures(conversation)))
+        return {None: passed, **{metric: fmean(scores) for metric, scores in found.items()}}
 
     @cached_property
-    def passes(self) -> list[float]:
-        """For each conversation 1 if nothing failed, else 0."""
-        return list(map(self._pass, self.conversations))
-
-    def _pass(self, conversation: RunConversation) -> float:
-        return float(not any(self._failures(conversation)))
-
-    @cached_property
-    def tested_passes(self) -> list[list[float]]:
-        return [list(map(self._pass, run)) for run in self.tested]
-
-    @property
-    def pass_rate(self) -> float:
-        return fmean(score for run in self.tested_passes for score in run)
-
-    @property
     def passed(self) -> tuple[int, int]:
         """The numbers of passed and of all scored conversations."""
-        return int(sum(self.passes)), len(self.conversations)
+        return sum(not any(self._failures(one)) for one in self.conversations), len(self.conversations)
 
     @property
     def is_alike(self) -> bool:
         """Whether all conversations made the same calls, passed alike, and did so with known calls."""
-        if len(set(self.passes)) != 1:
-            return False
-        if any(turn.unseen for conversation in self.conversations for turn in conversation.turns):
+        turns = [turn for conversation in self.conversations for turn in conversation.turns]
+        if self.passed[0] not in (0, self.passed[1]) or any(turn.unseen for turn in turns):
             return False
         made = (
             canonical([[[call["name"], call["arguments"]] for call in turn["tool_calls"]] for turn in one.executed])
@@ -501,20 +485,6 @@ class _Side:
             if result.bad and result.evaluator not in self.ignored:
                 yield result.evaluator
 
-    @cached_property
-    def tested_scores(self) -> dict[str, list[list[float]]]:
-        """For each metric and run one score per conversation, the mean over its turns, in their order."""
-        metrics = dict.fromkeys(metric for run in self.tested for item in run for metric in _means(item))
-        return {
-            metric: [[means[metric] for item in run if metric in (means := _means(item))] for run in self.tested]
-            for metric in metrics
-        }
-
-    @cached_property
-    def scores(self) -> dict[str, list[float]]:
-        """As `tested_scores`, of all runs together."""
-        return {metric: [score for run in runs for score in run] for metric, runs in self.tested_scores.items()}
-
     @property
     def turns(self) -> dict[int, list[ConversationTurn]]:
         """The executed turns by their place in the case."""
@@ -531,12 +501,6 @@ def _sure(attempts: Sequence[RunConversation]) -> int:
     return int(min(enough, planned - enough + 1))
 
 
-def _means(conversation: RunConversation) -> dict[str, float]:
-    results = conversation.all_results
-    found = grouped((result.evaluator, result.score) for result in results if result.score is not None)
-    return {metric: fmean(scores) for metric, scores in found.items()}
-
-
 def case_name(conversation: RunConversation) -> str:
     """What a comparison calls the case of a conversation: its name, or the first message in quotes."""
     return conversation.case_name or f"“{conversation.executed[0]['user_text'].strip()}”"
@@ -547,9 +511,9 @@ def _spoken(conversation: RunConversation) -> tuple[str, ...]:
 
 
 def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[str, ...]]) -> RunConversation:
-    """The conversation; if it has a case but no plan, and no simulated user ended it, with the missing turns of another
+    """The conversation; if it has a case, and no simulated user ended it, with the missing turns of another
     that has the same beginning. `spoken` is sorted, so that a longer conversation follows its beginning."""
-    if conversation.case_id is None or conversation.case is not None or conversation.user is not None:
+    if conversation.case_id is None or conversation.user is not None:
         return conversation
     came = _spoken(conversation)
     position = bisect_right(spoken, came)
@@ -563,17 +527,13 @@ def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[st
 def _measures(before: _Side, after: _Side) -> dict[Measure, Sides]:
     """The measures tested for a case: whether its conversations pass, and each metric's scores."""
     shared = (before.scores.keys() & after.scores.keys()) - before.ignored
-    scores: dict[Measure, Sides] = {
-        metric: Sides(before.tested_scores[metric], after.scores[metric]) for metric in shared
-    }
-    return {None: Sides(before.tested_passes, after.tested_passes[0]), **scores}
+    return {measure: Sides(before.scores[measure], after.pooled(measure)) for measure in shared}
 
 
 def _case_change(case: str, before: _Side, after: _Side, drops: Drops, *, is_new: bool) -> CaseChange:
     passed, excluded = (before.passed, after.passed), (len(before.exclusions), len(after.exclusions))
-    if not before.executed or not after.executed:
-        status: CaseStatus = "gone" if before.executed else "new" if after.executed else "same"
-        return CaseChange(case, status, passed, excluded=excluded)
+    if not before.runs or not after.runs:
+        return CaseChange(case, "gone" if before.runs else "new", passed, excluded=excluded)
     if not before.conversations or not after.conversations:
         return CaseChange(case, "unscored", passed, excluded=excluded)
     change = CaseChange(
@@ -629,20 +589,18 @@ def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[i
 def _case_scores(case: str, before: _Side, after: _Side, drops: Drops) -> Iterable[ScoreChange]:
     """The compared metrics whose means differ."""
     for metric in before.scores | after.scores:
-        old, new = before.scores.get(metric, []), after.scores.get(metric, [])
-        if metric not in before.ignored and _mean(old) != _mean(new):
+        old, new = before.pooled(metric), after.pooled(metric)
+        if metric is not None and metric not in before.ignored and _mean(old) != _mean(new):
             change = _score_change(metric, old, new, mean_interval(new, old), drops.single, (case, metric))
             yield change if min(len(old), len(new)) > 1 else replace(change, p_value=None)
 
 
 def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: frozenset[str]) -> Iterator[ScoreChange]:
     """The pass rate, and every metric, over the cases of both runs: a pair of means for each case."""
-    rates = [(before.pass_rate, after.pass_rate) for before, after in both]
-    yield _change_over_cases(RATE, rates, drops, None)
-    for metric in dict.fromkeys(metric for pair in both for side in pair for metric in side.scores):
-        pairs = [(_mean(old.scores.get(metric, ())), _mean(new.scores.get(metric, ()))) for old, new in both]
-        change = _change_over_cases(metric, pairs, drops, metric)
-        yield replace(change, interval=None) if metric in ignored else change
+    for measure in dict.fromkeys([None, *(measure for pair in both for side in pair for measure in side.scores)]):
+        pairs = [(_mean(old.pooled(measure)), _mean(new.pooled(measure))) for old, new in both]
+        change = _change_over_cases(measure or RATE, pairs, drops, measure)
+        yield replace(change, interval=None) if measure in ignored else change
 
 
 def _change_over_cases(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -381,11 +381,5 @@ def comparison_body(comparison: Comparison) -> str:
         comparison=comparison,
         shown=ShownComparison.of(comparison),
         marks=MARKS,
-        differs=_differs,
         value_text=lambda value: json_excerpt(value, MAX_VALUE),
     ).rstrip("\n")
-
-
-def _differs(key: str, differing: Iterable[str]) -> bool:
-    """Whether one of the paths that differ concerns the argument `key`."""
-    return any(not path or path == key or path.startswith((f"{key}.", f"{key}[")) for path in differing)

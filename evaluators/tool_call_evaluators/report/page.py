@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..judged.base import band
+from ..matching.arguments import Difference
 from ..matching.explain import CallChange, expected_call_text
 from ..model import EvalResult
 from ..outcomes.conversations import ConversationTurn, RunConversation, TurnJson
@@ -19,7 +20,6 @@ from ..simulation.record import user_text
 from ..suite import Expectation
 from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions
 from ..visibility import state_name
-from .argument_tree import argument_tree
 from .causes import IN_ERRORS
 from .compared import case_data
 from .focus import all_failures
@@ -32,8 +32,10 @@ TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
 """Limits on the length of a text, in characters; the first limit with which the data fits is used."""
 MAX_CALLS = 300
 """Maximum number of tool calls of a turn on the page."""
+MAX_DIFFERENCES = 200
+"""Of a call, ..."""
 MAX_WORDS = 20
-"""Differences of a call in words."""
+"""... and in words."""
 
 
 def page_data(report: Report, most: int = MAX_BYTES) -> str:
@@ -215,13 +217,26 @@ def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[s
 
 
 def _change(change: CallChange, calls: Sequence[Mapping[str, Any]], short: Shortener) -> list[Any]:
-    """`[kind, left, right]`, and for a changed call its differences in words and its arguments as a tree."""
+    """`[kind, left, right]`, and for a changed call its differences in words, and its arguments: those that differ by
+    their paths, with what was expected, then the others."""
     if change.right is None or not change.differences:
         return [change.kind, change.left, change.right]
-    of_arguments = [difference for difference in change.differences if difference.part == "arguments"]
-    tree = argument_tree(calls[change.right]["arguments"] or {}, of_arguments, short) if of_arguments else []
     words = [short.text(str(difference)) for difference in change.differences[:MAX_WORDS]]
-    return [change.kind, change.left, change.right, words, tree]
+    differing = [one for one in change.differences if one.part == "arguments"][:MAX_DIFFERENCES]
+    rows = [_differing(one, short) for one in differing]
+    for name, value in (calls[change.right]["arguments"] or {}).items() if rows else ():
+        if not any(one.concerns(name) for one in differing):
+            rows.append({"key": short.text(name), "value": short.value(value)})
+    return [change.kind, change.left, change.right, words, rows]
+
+
+def _differing(difference: Difference, short: Shortener) -> dict[str, Any]:
+    row = {"key": short.text(difference.path) or "arguments", "problem": difference.problem}
+    if difference.problem != "unexpected":
+        row["expected"] = short.value(difference.expected)
+    if difference.problem in ("different", "unexpected"):
+        row["actual"] = short.value(difference.actual)
+    return row
 
 
 _IN_LINES = ("tool_calls", "forbidden_calls", "agents", "state")

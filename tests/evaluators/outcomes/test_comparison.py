@@ -7,7 +7,6 @@ from math import comb
 
 import pytest
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
@@ -57,11 +56,10 @@ def test_calls_that_are_not_visible_in_a_run_are_not_gone():
 
 
 def test_what_did_not_run_is_a_failure():
-    suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: Where is my order?}, {user: Thanks}]}]")
     whole = [one("a", conversation="c"), {**one("a", number=1, conversation="c"), "user_text": "Thanks"}]
-    (case,) = compare(whole, whole[:1], suite=suite).cases
+    (case,) = compare(whole, whole[:1]).cases
     assert (case.status, case.failures) == ("newly_failing", ("missing_turn",))
-    (case,) = compare(whole, [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}], suite=suite).cases
+    (case,) = compare(whole, [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}]).cases
     assert (case.status, case.failures) == ("newly_failing", ("failed_turn",))
 
 
@@ -95,8 +93,6 @@ def test_cases_that_only_one_run_has():
     assert statuses(comparison) == {"a": "gone", "b": "same", "c": "new"}
     assert comparison.regressed
     assert not compare([one("b")], [one("b"), one("c")]).regressed
-    suite = parse_suite("suite: x\ncases: [{id: never, turns: [{user: hi}]}]")
-    assert statuses(compare([], [], suite=suite)) == {"never": "same"}
 
 
 def test_what_changed_in_the_calls():

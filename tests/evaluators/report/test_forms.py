@@ -507,3 +507,21 @@ def test_where_cases_run_again():
     assert url(named, a="http://p/agents/a", b="http://p/agents/b") == "http://p"
     assert url(named, a="http://agent") == ""  # it has none below it
     assert url(named, a="http://one", b="http://two") == ""
+
+
+def test_arguments_that_differ_stand_first_by_their_paths() -> None:
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_trajectory]\ncases: [{id: a, turns: [{user: x, expect: {tool_calls: ["
+        '{name: f, arguments: {id: A, lines: [{sku: x, qty: 1}, {sku: y}], "a b": 1, note: n}}]}}]}]'
+    )
+    made = {"id": "A", "lines": [{"sku": "x", "qty": 3}, {"sku": "y"}], "a b": 2, "urgent": True}
+    turns = [turn("t", "x", [call("f", **made)], [result("tool_trajectory", 0.0)], case="a")]
+    (shown,) = json.loads(page_data(report(turns, suite)))["conversations"]
+    (change,) = shown["turns"][0]["changes"]
+    assert sorted(change[4][:-1], key=lambda row: row["key"]) == [
+        {"key": '["a b"]', "problem": "different", "expected": 1, "actual": 2},
+        {"key": "lines[0].qty", "problem": "different", "expected": 1, "actual": 3},
+        {"key": "note", "problem": "missing", "expected": "n"},
+        {"key": "urgent", "problem": "unexpected", "actual": True},
+    ]
+    assert change[4][-1] == {"key": "id", "value": "A"}

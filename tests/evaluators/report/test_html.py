@@ -228,7 +228,7 @@ def test_a_key_that_is_no_identifier_is_marked_too():
     )
     (conversation,) = data_of(report([turn("t", "hi", [call("f", **{"a.b": {"c": 2}})], case="a")], suite))
     ((*_, tree),) = conversation["turns"][0]["changes"]
-    assert tree == [{"key": "a.b", "problem": "different", "expected": 1, "actual": {"c": 2}}]
+    assert tree == [{"key": '["a.b"]', "problem": "different", "expected": 1, "actual": {"c": 2}}]
 
 
 def test_a_turn_that_never_came_shows_what_was_expected():

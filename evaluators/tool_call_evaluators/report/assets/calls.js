@@ -44,17 +44,14 @@ function side(kind, name, content, none) {
   return make("div", { class: `side ${kind}` }, make("span", { class: "side-name" }, name), shown);
 }
 
-// The tree of `argument_tree`, in which the differences are marked.
-function differenceTree(nodes) {
-  const rows = nodes.map((node) => {
-    if (node.equal) return argument("…", `${node.equal} more as expected`);
-    if (node.parts) return argument(String(node.key), differenceTree(node.parts), "inner");
-    if (!node.problem) return argument(String(node.key), valueTree(node.value, json, 0, false));
-    const name = node.key === undefined ? "arguments" : String(node.key);
-    const sides = [side("wanted", "expected", node.expected, "nothing"), side("got", "actual", node.actual, node.problem === "unknown" ? "unknown" : "nothing")];
-    return argument([name, unseen(" (differs)")], sides, "differs");
+// The arguments of a call that is not as expected: those that differ by their paths, then the others.
+function differingArguments(rows) {
+  const shown = rows.map((row) => {
+    if (!row.problem) return argument(row.key, valueTree(row.value, json, 0, false));
+    const sides = [side("wanted", "expected", row.expected, "nothing"), side("got", "actual", row.actual, row.problem === "unknown" ? "unknown" : "nothing")];
+    return argument([row.key, unseen(" (differs)")], sides, "differs");
   });
-  return make("dl", { class: "arguments" }, rows);
+  return make("dl", { class: "arguments" }, shown);
 }
 
 function argumentList(call, written) {
@@ -92,7 +89,7 @@ function callBody(row, asText) {
     "div",
     { class: "call", dir: "ltr" },
     ["same", "alone"].includes(row.kind) ? null : make("p", { class: "source" }, `${words[0].toUpperCase()}${words.slice(1)}.`),
-    row.tree && row.tree.length ? differenceTree(row.tree) : asText && call.arguments ? make("pre", {}, JSON.stringify(call.arguments, null, 2)) : argumentList(call, made ? json : expectedText),
+    row.compared && row.compared.length ? differingArguments(row.compared) : asText && call.arguments ? make("pre", {}, JSON.stringify(call.arguments, null, 2)) : argumentList(call, made ? json : expectedText),
     ["result", "error", "succeeded"].filter((part) => expected && expected[part] !== undefined).map((part) => make("p", { class: "source" }, make("b", {}, `expected ${part} `), expectedText(expected[part]))),
     made && made.error !== undefined ? make("p", { class: "call-error", dir: "auto" }, make("b", {}, "error "), made.error) : null,
     made && made.result !== undefined ? make("details", { class: "result" }, make("summary", {}, "result"), copyButton(made.result), make("pre", { dir: "auto" }, pretty(made.result))) : null,
@@ -138,7 +135,7 @@ function callRows(turn) {
   ].filter(Boolean);
   if (turn.missing && expected.length) return [heading, callParts(expected.map((call, index) => ({ kind: "removed", expected: call, number: index + 1, place: index })), true)];
   const rows = turn.changes
-    ? turn.changes.map(([kind, left, right, differences, tree]) => ({ kind, expected: expected[left], made: made[right], number: (made[right] ? right : left) + 1, place: left, differences, tree }))
+    ? turn.changes.map(([kind, left, right, differences, compared]) => ({ kind, expected: expected[left], made: made[right], number: (made[right] ? right : left) + 1, place: left, differences, compared }))
     : made.map((call, index) => ({ kind: "alone", made: call, number: index + 1 }));
   const none = turn.unseen ? "not visible" : turn.changes ? "none, as expected" : "none";
   return [heading, rows.length ? callParts(rows, Boolean(turn.changes)) : make("p", { class: "quiet" }, none), ...more];

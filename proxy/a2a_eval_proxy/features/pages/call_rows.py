@@ -35,8 +35,8 @@ _NAMED = re.compile(r"\b(expected )?call (\d+)\b")
 class CallRow:
     """A call, expected or actual or both. `number` is its place among the actual calls, else among the expected ones.
 
-    Without a comparison, `kind` is `alone`, and only an error has a `sign`. `differences` are in words, `tree` is that
-    of `report.argument_tree`.
+    Without a comparison, `kind` is `alone`, and only an error has a `sign`. `differences` are in words, `compared` are
+    the arguments of a call that differs: the differing ones by their paths, then the others.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class CallRow:
     expected: Mapping[str, Any] | None
     made: Mapping[str, Any] | None
     differences: Sequence[str] = ()
-    tree: Sequence[Mapping[str, Any]] = ()
+    compared: Sequence[Mapping[str, Any]] = ()
 
     @property
     def sign(self) -> str:
