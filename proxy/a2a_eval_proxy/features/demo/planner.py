@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from .tools import Tool, ToolError
@@ -38,6 +37,7 @@ class _Request(NamedTuple):
     text: str
     memory: Memory
     tools: Mapping[str, Tool]
+    weak: bool
 
     def call(self, name: str, **arguments: Any) -> Any:
         return self.tools[name](**arguments)
@@ -54,7 +54,7 @@ _PRODUCTS = ("kettle", "grinder", "mug", "beans", "scale", "filters")
 
 def small_talk(text: str) -> str | None:
     """An answer that needs no task; None where there is something to do."""
-    if any(rule.applies(text) for rule in _WEAK):
+    if _plan_for(text, weak=True) is not None:
         return None
     return "Hello! I can look up, change, cancel and refund orders, and tell you what we have in stock."
 
@@ -64,9 +64,9 @@ def make_plan(text: str, memory: Memory, tools: Mapping[str, Tool], *, weak: boo
 
     `weak`: with the three weaknesses.
     """
-    rule = next(rule for rule in (_WEAK if weak else _FIXED) if rule.applies(text))
+    plan = _plan_for(text, weak=weak) or _track
     try:
-        yield from rule.plan(_Request(text, memory, tools))
+        yield from plan(_Request(text, memory, tools, weak))
     except ToolError as refusal:
         yield f"I am sorry, {refusal}."
 
@@ -94,7 +94,7 @@ def _list_orders(request: _Request) -> Plan:
     yield f"{customer['name']} has these orders: {orders or 'none'}."
 
 
-def _stock(request: _Request, *, weak: bool) -> Plan:
+def _stock(request: _Request) -> Plan:
     query = next(product for product in _PRODUCTS if product in request.text.lower())
     found = request.call("search_products", query=query)
     product = found["products"][0]
@@ -105,17 +105,17 @@ def _stock(request: _Request, *, weak: bool) -> Plan:
         answers.append("It is in stock." if stock["in_stock"] else f"It is back on {stock['restock_on']}.")
     if _mentions(request.text, "how many"):
         # WEAKNESS: each part of a double question is answered for itself, with a look-up of its own.
-        if weak or stock is None:
+        if request.weak or stock is None:
             stock = request.call("check_stock", sku=product["sku"])
         answers.append(f"We have {stock['in_stock']} of it.")
     yield " ".join(answers)
 
 
-def _refund(request: _Request, *, weak: bool) -> Plan:
+def _refund(request: _Request) -> Plan:
     order_id = yield from _which_order(request)
     order = request.call("lookup_order", order_id=order_id)
     # WEAKNESS: an amount the user names is not read; the whole order is refunded.
-    named = None if weak else _AMOUNT.search(request.text)
+    named = None if request.weak else _AMOUNT.search(request.text)
     amount = float(named[1]) if named else order["total_eur"]
     if amount > CONFIRM_ABOVE_EUR:
         yield f"Order {order_id} was {amount:.2f} EUR. Shall I refund all of it?"
@@ -154,34 +154,19 @@ def _which_order(request: _Request) -> Generator[Step, Any, str]:
     return request.memory.order_id
 
 
-# ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    applies: Callable[[str], bool]
-    plan: Callable[[_Request], Plan]
-
-
 def _mentions(text: str, *words: str) -> bool:
     return any(re.search(rf"\b{word}", text, re.IGNORECASE) for word in words)
 
 
-_FIXED = (
-    _Rule(lambda text: _EMAIL.search(text) is not None, _list_orders),
-    _Rule(lambda text: _mentions(text, "cancel"), _cancel),
-    _Rule(lambda text: _mentions(text, "refund", "money back"), partial(_refund, weak=False)),
-    _Rule(lambda text: _mentions(text, "address"), _change_address),
-    _Rule(lambda text: _mentions(text, *_PRODUCTS), partial(_stock, weak=False)),
-    _Rule(lambda text: _mentions(text, "order", "parcel", "arrive", "ORD-"), _track),
-)
-"""The first rule that applies makes the plan."""
-
-_WEAK = (
-    _FIXED[0],
-    # WEAKNESS: a cancellation is taken for a refund, although there is a tool for it.
-    _Rule(lambda text: _mentions(text, "refund", "money back", "cancel"), partial(_refund, weak=True)),
-    _FIXED[3],
-    _Rule(lambda text: _mentions(text, *_PRODUCTS), partial(_stock, weak=True)),
-    _FIXED[5],
-)
+def _plan_for(text: str, *, weak: bool) -> Callable[[_Request], Plan] | None:
+    """The first plan that fits; None for small talk."""
+    fits = (
+        (_EMAIL.search(text), _list_orders),
+        # WEAKNESS: a cancellation is taken for a refund, although there is a tool for it.
+        (_mentions(text, "cancel"), _refund if weak else _cancel),
+        (_mentions(text, "refund", "money back"), _refund),
+        (_mentions(text, "address"), _change_address),
+        (_mentions(text, *_PRODUCTS), _stock),
+        (_mentions(text, "order", "parcel", "arrive", "ORD-"), _track),
+    )
+    return next((plan for applies, plan in fits if applies), None)
