@@ -41,7 +41,17 @@ SIDE_EFFECTS = {
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+    found = grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+    at_run_time = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=True)
+    for module in NAMES_TYPES_ABOVE:
+        for imported in found.find_modules_directly_imported_by(module):
+            if imported not in at_run_time.find_modules_directly_imported_by(module):
+                found.remove_import(importer=module, imported=imported)
+    return found
+
+
+NAMES_TYPES_ABOVE = [f"{PROXY}.feature", f"{PROXY}.settings.settings"]
+"""What asks features for parts: it may name their types, and those of what they are asked for, for type checkers."""
 
 
 # ── layers ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,11 +72,11 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
 
 SANS_IO = [
     "a2a_eval_proxy.capture",
-    "a2a_eval_proxy.graph.edges",
+    "a2a_eval_proxy.features.graph.edges",
     "a2a_eval_proxy.net.http1_messages",
     "a2a_eval_proxy.protocol",
-    "a2a_eval_proxy.push.notifications",
-    "a2a_eval_proxy.push.rewriting",
+    "a2a_eval_proxy.features.push.notifications",
+    "a2a_eval_proxy.features.push.rewriting",
     "a2a_eval_proxy.traces",
     "a2a_eval_proxy.features.check.rules",
     "a2a_eval_proxy.features.check.record",
@@ -119,9 +129,9 @@ LAYERS = {
         "scoring",
         "grpc_relay",
         "relay",
-        "otlp | push",
+        "otlp",
         "net",
-        "graph | telemetry",
+        "telemetry",
         "store",
         "settings | traces",
         "capture | privacy",
@@ -164,7 +174,7 @@ LAYERS = {
         "function_parts",
         "card_search | client_tls | dialect | environment_proxies | secret_references",
         "artifact_calls | errors | reconciliation | recorder",
-        "same_call | unknown_calls",
+        "same_call",
         "extension_filter | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",

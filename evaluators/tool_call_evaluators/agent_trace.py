@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from a2a_tool_capture.canonical import with_whole_numbers
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import ToolCall, calls_unknown_by
+from a2a_tool_capture.spans.content import parse
 from a2a_tool_capture.spans.conventions import shows_genai_work
 from a2a_tool_capture.spans.in_memory import log_of, span_of
-from a2a_tool_capture.spans.literals import parse
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from .model import EvalCase, ToolDefinition
 from .texts import json_text

@@ -8,8 +8,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from a2a_tool_capture.models import Finding, Severity, ToolCall, epoch_seconds
-from a2a_tool_capture.unknown_calls import calls_unknown_by
+from a2a_tool_capture.models import Finding, Severity, ToolCall, calls_unknown_by, epoch_seconds
 from a2a_tool_capture.wire import FAILED_STATES, SETTLED_STATES
 
 from .model import EvalResult

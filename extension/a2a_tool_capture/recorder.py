@@ -98,27 +98,15 @@ class CallRecording:
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
         default_arguments: Iterable[str] = (),
+        tried_again: bool = True,
     ) -> str:
         """Record the start of a call, now or at `started_at` (aware). Returns its id: `id`, or a new one.
 
         `arguments` is {} for a call without arguments, None if they are unknown; `default_arguments` are the names of
         those that the model need not have given, because they are the tool's defaults. An id that was used before for
-        the same tool is the same call: reported again if it runs, retried if it has ended. A retried call has the
-        outcome of its last try.
+        the same tool is the same call: reported again if it runs, retried if it has ended and was `tried_again`. A
+        retried call has the outcome of its last try.
         """
-        return self._begin(name, arguments, id, source, started_at, tuple(default_arguments), tried_again=True)
-
-    def _begin(
-        self,
-        name: str,
-        arguments: Arguments,
-        id: str,
-        source: ToolCallSource,
-        started_at: datetime | None,
-        default_arguments: tuple[str, ...] = (),
-        *,
-        tried_again: bool,
-    ) -> str:
         name, call_id = plain_text(name), plain_text(id) if id else self._new_id()
         if not name:
             _log.warning("a tool call without a name was not recorded; pass the name of the tool")
@@ -129,7 +117,7 @@ class CallRecording:
             if place is not None and self._calls[place].name == name:
                 call = self._calls[place]
                 if given is not None:
-                    call = replace(call, arguments=given, default_arguments=default_arguments)
+                    call = replace(call, arguments=given, default_arguments=tuple(default_arguments))
                 if tried_again:
                     call = replace(call, result=None, error=None, ended_at=None)
                 self._calls[place] = call
@@ -139,7 +127,7 @@ class CallRecording:
                 call_id = self._new_id()
             self._places[call_id] = len(self._calls)
             call = ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock())
-            self._calls.append(replace(call, default_arguments=default_arguments) if default_arguments else call)
+            self._calls.append(replace(call, default_arguments=tuple(default_arguments)))
         return call_id
 
     def finished(self, id: str, result: Any = None) -> None:
@@ -171,7 +159,7 @@ class CallRecording:
 
         With the id of an earlier call of the same tool, the values complete that call.
         """
-        call_id = self._begin(name, arguments, id, source, started_at, tried_again=False)
+        call_id = self.started(name, arguments, id=id, source=source, started_at=started_at, tried_again=False)
         if name:
             self._end(
                 call_id,

@@ -23,6 +23,9 @@ STATEMENTS = frozenset({TOTAL, *_CALLS})
 _PARTIAL = ("adk_partial", "kagent_partial", "kagent_adk_partial")
 _EVENT_IDS = ("adk_event_id", "kagent_event_id")
 
+_HOLDERS = ("artifactUpdate", "statusUpdate", "artifact", "history", "status", "message", "artifacts", "parts")
+"""Members of events, tasks, messages and artifacts that lead to metadata."""
+
 MAX_STATEMENTS = 10_000
 """Maximum number of model calls whose tokens are kept per task."""
 
@@ -103,41 +106,23 @@ class TokenUsage:
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`)."""
-        update = event.get("artifactUpdate")
-        if update is not None:
-            if isinstance(update, dict):
-                self._contents(update.get("artifact"))
-                if "metadata" in update:
-                    self._metadata(update["metadata"])
-        elif (update := event.get("statusUpdate")) is not None:
-            if isinstance(update, dict):
-                status = update.get("status")
-                self._metadata(update.get("metadata"))
-                self._contents(status.get("message") if isinstance(status, dict) else None)
-        elif isinstance(task := event.get("task"), dict):
-            metadata, status = task.get("metadata"), task.get("status")
+        task = event.get("task")
+        if isinstance(task, dict):
+            metadata = task.get("metadata")
             if isinstance(metadata, dict):
                 self._read_total(metadata)
                 self._last = _statement(metadata) or self._last
-            if not self._earlier_elsewhere:
-                history, artifacts = task.get("history"), task.get("artifacts")
-                messages = history if isinstance(history, list) else []
-                message = status.get("message") if isinstance(status, dict) else None
-                self._contents(*messages, message, *(artifacts if isinstance(artifacts, list) else ()))
-        else:
-            self._contents(event.get("message"))
-
-    def _contents(self, *contents: Any) -> None:
-        """Read messages and artifacts, with their parts, but for what the user says."""
-        for content in contents:
-            if not isinstance(content, dict) or content.get("role") in ("ROLE_USER", "user"):
-                continue
-            place = ("artifact", str(content["artifactId"])) if "artifactId" in content else None
-            parts = content.get("parts")
-            for holder in (content, *parts) if isinstance(parts, list) else (content,):
-                metadata = holder.get("metadata") if isinstance(holder, dict) else None
-                if isinstance(metadata, dict) and not STATEMENTS.isdisjoint(metadata):
-                    self._metadata(metadata, place)
+            if self._earlier_elsewhere:
+                return
+            event = {name: task[name] for name in _HOLDERS if name in task}
+        pending: list[tuple[Any, Hashable]] = [(event, None)]
+        for holder, place in pending:  # which grows
+            if isinstance(holder, list):
+                pending += [(one, place) for one in holder]
+            elif isinstance(holder, dict) and holder.get("role") not in ("ROLE_USER", "user"):
+                within = ("artifact", str(holder["artifactId"])) if "artifactId" in holder else place
+                self._metadata(holder.get("metadata"), within)
+                pending += [(holder[name], within) for name in _HOLDERS if name in holder]
 
     def _metadata(self, metadata: Any, place: Hashable = None) -> None:
         """`place`: what may be stated again; None: each event states its own."""

@@ -137,10 +137,6 @@ def parts_text(holder: Any) -> str:
         parts = holder.get("content")
     if not isinstance(parts, list):
         return ""
-    if len(parts) == 1:  # the common case: a chunk of a stream
-        only = parts[0]
-        text = only.get("text") if isinstance(only, dict) else None
-        return text if isinstance(text, str) else ""
     return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 

@@ -25,7 +25,7 @@ from .body_memory import BodyMemory
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .errors import ConfigError
-from .feature import features
+from .feature import provided
 from .memory import share
 from .net.browser_guard import HostNames
 from .net.client_limits import Capacity, connections_possible, operator_limits
@@ -35,8 +35,8 @@ from .net.tls import TlsFiles, server_tls
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import Privacy, together
-from .push.registry import WebhookRegistry
 from .relay.opted_in_tasks import Callers
+from .relay.webhooks import WebhookPort
 from .relay.wire_log import WireRecord
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring, Scorings, judge_budget
@@ -44,8 +44,7 @@ from .scoring.pipeline import QUEUE_BYTES, Pipeline
 from .serving.agent_capture import AgentCapture
 from .serving.agent_relay import AgentRelay
 from .serving.data_port import DataPort
-from .settings import Settings
-from .settings.settings import Agent
+from .settings.settings import Agent, Settings
 from .store import Store, StoreError, TurnQuery, every_turn, open_store
 from .store.base import Limits
 from .telemetry.counters import COUNTED, OPEN, STORE, Metrics, Source
@@ -105,6 +104,8 @@ async def run_proxy(
         scorings = Scorings(judges=settings.evaluate)
         common = scorings.of(settings, privacy)
         proxy = RunningProxy(settings=settings, store=store, common=common, bus=bus, tracing=tracing, otlp_url=otlp_url)
+        make = provided(lambda feature: feature.webhooks)
+        webhooks = None if make is None else make(settings, files)
         new_line = partial(
             AgentLine,
             parts=len(agents),
@@ -118,6 +119,7 @@ async def run_proxy(
             telemetry=telemetry,
             listeners=(*listeners, proxy.live_runs),
             traces_at=otlp_url or settings.otlp_grpc,
+            webhooks=webhooks,
             keeps_open_turns=keeps_open_turns,
         )
         for agent in agents:
@@ -126,7 +128,7 @@ async def run_proxy(
             stack.callback(line.status.close)
         lines = [*proxy.lines.values()]
         proxy.agent = lines[0].status if settings.upstream else None
-        proxy.serving = DataPort(settings, names, files, metrics, capacity, [line.relay for line in lines])
+        proxy.serving = DataPort(settings, names, files, metrics, capacity, [line.relay for line in lines], webhooks)
         bus.on_recording = proxy.watch_turns
 
         # Files and ports are opened: no setting is wrong any more. First that of operators, then those of traffic.
@@ -169,6 +171,7 @@ class AgentLine:
         telemetry: Telemetry | None,
         listeners: Sequence[TurnListener],
         traces_at: str | None,
+        webhooks: WebhookPort | None,
         keeps_open_turns: bool,
     ) -> None:
         """`scoring` is that of the agent, what follows that of all. `parts`: into how many the limits of memory are
@@ -196,9 +199,7 @@ class AgentLine:
             agent_name=name,
             memory=QUEUE_BYTES // parts,
         )
-        self._webhooks = None
-        if settings.push_mode == "relay":
-            self._webhooks = WebhookRegistry(store, agent, privacy.identifier)
+        self._webhooks = None if webhooks is None else webhooks.of(agent, store, privacy.identifier)
         visibility = CallVisibility(
             negotiate=settings.negotiate,
             dialects=bool(settings.dialects),
@@ -233,8 +234,7 @@ class AgentLine:
         """Requests may come; see to what earlier processes left, until `stack` ends."""
         self.capture.start()
         if self._webhooks is not None:
-            stack.push_async_callback(self._webhooks.close)
-            _run_in(stack, self._webhooks.watch())
+            self._webhooks.start(stack)
 
     async def settled(self) -> None:
         """Returns when every turn captured so far is done."""
@@ -451,7 +451,7 @@ async def _open_to_operators(
     """Open the port of operators: the admin API, the metrics and the pages. Raises ListenError, ConfigError."""
     settings, store = proxy.settings, proxy.store
     tokens = AdminTokens(settings.admin_token, settings.metrics_token) if settings.admin_token else None
-    make = next((feature.pages for feature in features() if feature.pages), None)
+    make = provided(lambda feature: feature.pages)
     proxy.pages = make and make(proxy, tokens)
     sources = [Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, lambda: store.health)]
     if store.work is not None:

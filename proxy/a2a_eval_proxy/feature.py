@@ -8,21 +8,40 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from click import Command
+    from starlette.routing import Route
+
+    from .admin.control import Control
+    from .admin.guard import AdminTokens, Pages
+    from .net.file_watcher import FileWatch
+    from .relay.webhooks import WebhookPort
+    from .scoring.evidence import TurnTrees
+    from .settings.options import Options
+    from .settings.settings import Settings
+    from .store import Store
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
     """Each field is something that the core asks for where it composes its parts. A feature imports what is slow to
-    import where it is used: every command imports every feature."""
+    import where it is used, and `Settings`: every command imports every feature, and `Settings` asks them all."""
 
     commands: Sequence[Command] = ()
-    pages: Callable[..., Any] | None = None
-    """The `admin.guard.Pages` of a `Control` and its `AdminTokens`: what the admin port shows in a browser; without
-    tokens, to everybody."""
+    settings: type[Options] | None = None
+    """Settings of `serve`, which the class declares and checks."""
+    webhooks: Callable[[Settings, FileWatch], WebhookPort] | None = None
+    """What is done about webhooks that clients register, in place of letting them pass."""
+    trees: Callable[[Store], TurnTrees] | None = None
+    """Who asked whom, as scores and reports show it, by what a store has."""
+    routes: Callable[[Control], Sequence[Route]] | None = None
+    """Operations of the admin API."""
+    pages: Callable[[Control, AdminTokens | None], Pages] | None = None
+    """What the admin port shows in a browser; without tokens, to everybody."""
     agents: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = field(default_factory=dict)
     """By the scheme of their URL, servers of agents that do not speak A2A; see `runs.served_agents.connected`."""
     engines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -36,3 +55,8 @@ def features() -> tuple[Feature, ...]:
     folder = import_module(f"{__package__}.features")
     found = sorted((module.name, ".feature" * module.ispkg) for module in pkgutil.iter_modules(folder.__path__))
     return tuple(import_module(f"{folder.__name__}.{name}{inside}").FEATURE for name, inside in found)
+
+
+def provided(by: Callable[[Feature], T | None]) -> T | None:
+    """What the first feature has that provides this; None where none does."""
+    return next((found for feature in features() if (found := by(feature)) is not None), None)

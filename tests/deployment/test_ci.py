@@ -283,8 +283,8 @@ def test_docker_compose_reads_the_file() -> None:
 
 def test_its_settings_are_settings_of_the_commands() -> None:
     from a2a_eval_proxy.cli.options import EvaluateOptions
-    from a2a_eval_proxy.settings import Settings
     from a2a_eval_proxy.settings.options import load
+    from a2a_eval_proxy.settings.settings import Settings
 
     services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
     serve = load(Settings, {}, services["proxy"]["environment"] | {"A2A_EVAL_PROXY_UPSTREAM": "http://agent:9999"})

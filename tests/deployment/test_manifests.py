@@ -12,9 +12,9 @@ from typing import Any
 import a2a_eval_proxy
 import pytest
 import yaml
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.settings.settings import DEFAULT_OTLP
+from a2a_eval_proxy.settings.parts import DEFAULT_OTLP
+from a2a_eval_proxy.settings.settings import Settings
 from deployment.policy import containers, faults
 from deployment.rendering import (
     CHART,

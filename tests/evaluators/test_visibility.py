@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_tool_capture.models import Finding, Severity
-from a2a_tool_capture.unknown_calls import CALLS_UNKNOWN_BY
+from a2a_tool_capture.models import CALLS_UNKNOWN_BY, Finding, Severity
 from support.turn_samples import call, finding, turn
 from tool_call_evaluators.visibility import visibility_in, visibility_of
 

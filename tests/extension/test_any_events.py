@@ -6,8 +6,8 @@ import copy
 from typing import Any
 
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger
+from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.spec import BASE_URI
-from a2a_tool_capture.unknown_calls import calls_unknown_by
 from a2a_tool_capture.wire import received_event
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, ToolCallSo
 from a2a_tool_capture.client import CaptureClient, ConfigurationError
 from a2a_tool_capture.dialect import known_dialects
 from a2a_tool_capture.function_parts import ASKS_THE_USER
-from a2a_tool_capture.unknown_calls import calls_unknown_by
+from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.wire import normalize_event
 from hypothesis import given
 from hypothesis import strategies as st

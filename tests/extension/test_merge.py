@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
 from a2a_tool_capture import merge as merge_module
-from a2a_tool_capture.unknown_calls import calls_unknown_by
+from a2a_tool_capture.models import calls_unknown_by
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st

@@ -188,12 +188,12 @@ PLANTS = {
     ),
     "agents-share-webhooks": Plant(
         "any agent may use the webhooks of the others",
-        (Edit("push.registry", " or webhook.agent_name != self._agent_name", ""),),
+        (Edit("features.push.registry", " or webhook.agent_name != self._agent_name", ""),),
         kind="agents",
     ),
     "agents-share-webhook-ids": Plant(
         "who deletes a webhook deletes that of another agent with the same ids",
-        (Edit("push.registry", "task_key(self._agent_key, text)", 'task_key("", text)'),),
+        (Edit("features.push.registry", "task_key(self._agent_key, text)", 'task_key("", text)'),),
         kind="agents",
     ),
     "agents-share-spans": Plant(
@@ -671,7 +671,7 @@ def judge_budget(""",
         "a notification goes to the webhook that was notified before",
         (
             Edit(
-                "push.listener",
+                "features.push.listener",
                 "        answer = await self._sender.send(webhook.url, scope",
                 """
         url, self.planted = getattr(self, "planted", webhook.url), webhook.url
@@ -682,19 +682,19 @@ def judge_budget(""",
     ),
     "push-shows-calls": Plant(
         "who did not ask is notified of tool calls",
-        (Edit("push.listener", "    if webhook.asked:", "    if True:"),),
+        (Edit("features.push.listener", "    if webhook.asked:", "    if True:"),),
         kind="push",
     ),
     "push-overlooks-encoded-calls": Plant(
         "tool calls are removed from notifications without content coding alone",
-        (Edit("push.notifications", "decoded = decoded_whole(encoding, body, max_bytes)", "decoded = body"),),
+        (Edit("features.push.notifications", "decoded = decoded_whole(encoding, body, max_bytes)", "decoded = body"),),
         kind="push",
     ),
     "push-sends-again": Plant(
         "what a client answers with 503 is sent again",
         (
             Edit(
-                "push.listener",
+                "features.push.listener",
                 "    response = await client.request(method.encode(), target, headers, body)\n",
                 """    response = await client.request(method.encode(), target, headers, body)
     if response.status == 503:
@@ -709,7 +709,7 @@ def judge_budget(""",
         "what an agent that leaves has sent is dropped",
         (
             Edit(
-                "push.listener",
+                "features.push.listener",
                 "        first = await receive()",
                 "        await asyncio.sleep(0.05)\n        first = await receive()",
             ),
@@ -720,7 +720,7 @@ def judge_budget(""",
         "notifications of a webhook are sent concurrently",
         (
             Edit(
-                "push.listener",
+                "features.push.listener",
                 "        async with self._turns.setdefault(webhook_id, asyncio.Lock()):",
                 "        if True:",
             ),
@@ -740,14 +740,18 @@ def judge_budget(""",
     ),
     "push-shows-the-address": Plant(
         "a client sees the proxy's address where the agent repeats it",
-        (Edit("push.registry", "return self.addresses.restored(body, urls) if urls else body", "return body"),),
+        (
+            Edit(
+                "features.push.registry", "return self.addresses.restored(body, urls) if urls else body", "return body"
+            ),
+        ),
         kind="push",
     ),
     "push-keeps-bytes": Plant(
         "memory grows with each notification",
         (
             Edit(
-                "push.listener",
+                "features.push.listener",
                 "        first = await receive()",
                 """
         self.planted = [*getattr(self, "planted", ()), b"x" * (1 << 20)]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
-from a2a_eval_proxy.push import registry
+from a2a_eval_proxy.features.push import registry
 from support.patience import PATIENCE_S
 
 # A machine that stands still does so while the store is asked, too.

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.features.demo.story import send_suite
-from a2a_eval_proxy.graph.trees import trees_of
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.features.graph.trees import StoredTrees
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from agents import desk
 from support.patience import PATIENCE_S
 from tool_call_evaluators.report.tree import tree_lines
@@ -34,8 +34,12 @@ async def story(folder: Path) -> tuple[int, list[dict[str, Any]], dict[str, str]
             seen = [len(answer.tool_calls) async for _, answer in send_suite(address, suite)]
             await proxy.flush(PATIENCE_S)
             turns = await proxy.turns(run=f"desk-{desk.ORCHESTRATOR}")
-            trees = await trees_of(proxy.store, [turn["turn_id"] for turn in turns])
-    shown = {turn["case_id"]: "\n".join(tree_lines(trees[turn["turn_id"]], turn["turn_id"])) for turn in turns}
+            trees = [await StoredTrees(proxy.store).below(turn["turn_id"]) for turn in turns]
+    shown = {
+        turn["case_id"]: "\n".join(tree_lines(tree, turn["turn_id"]))
+        for turn, tree in zip(turns, trees, strict=True)
+        if tree is not None
+    }
     return sum(seen), turns, shown
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 
 
 @pytest.mark.parametrize(("evaluate", "model", "warned"), [(True, "", True), (True, "m", False), (False, "", False)])

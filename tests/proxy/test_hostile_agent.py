@@ -15,8 +15,8 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.memory import share
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
 from support.proxy import Proxy

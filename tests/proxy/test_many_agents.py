@@ -19,8 +19,8 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.check.client import ProbeClient
 from a2a_eval_proxy.features.check.dialogue import probe_agent
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import RPC_PATH

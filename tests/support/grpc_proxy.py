@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 
 
 @asynccontextmanager

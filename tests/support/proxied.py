@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..bridges.openai_agents import ToolCallProcessor
 from ..models import ToolCall, ToolCallSource
 from ..recorder import CallRecording
-from .agent import recorder
+from . import recorder
 
 
 class ArksimTracingProcessor(ToolCallProcessor):

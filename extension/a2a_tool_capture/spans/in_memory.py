@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..json_limits import ATTRIBUTE, mapped
-from .literals import as_text, parse
+from .content import as_text, parse
 from .model import STATUS_ERROR, STATUS_OK, STATUS_UNSET, CutText, LogEvent, Span, SpanEvent, bounded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

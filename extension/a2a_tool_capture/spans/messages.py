@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from .content import joined_blocks, usable_id
+from .content import as_text, is_placeholder, joined_blocks, parse, parse_object, usable_id
 from .conventions import (
     CALLS_TOOLS,
     CONTENT_OF_MESSAGE,
@@ -22,7 +22,6 @@ from .conventions import (
     PartKind,
     PartRole,
 )
-from .literals import as_text, is_placeholder, parse, parse_object
 from .model import LogEvent, Span, Unread
 
 ITEM_ID = "fc_"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..canonical import value_key
 from ..models import Finding, Severity
-from .content import NOTHING, UNKNOWN, Arguments, ToolOutcome, usable_id
+from .content import NOTHING, UNKNOWN, Arguments, ToolOutcome, as_text, is_placeholder, usable_id
 from .conventions import (
     SPEAKS_OF_TOOLS,
     TOOL_ATTRIBUTES,
@@ -21,7 +21,6 @@ from .conventions import (
     recognise,
     roles_of,
 )
-from .literals import as_text, is_placeholder
 from .model import KIND_CLIENT, KIND_SERVER, STATUS_ERROR, Span, Unread
 
 GENERIC = frozenset(

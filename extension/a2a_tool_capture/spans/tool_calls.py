@@ -173,11 +173,6 @@ class Draft:
         return cls(call, asked.at_ns, place=place)
 
     @property
-    def complete(self) -> bool:
-        """Whether messages have nothing to add."""
-        return bool(self.call.id) and self.call.arguments is not None and not self._wants_result
-
-    @property
     def _wants_result(self) -> bool:
         return self.call.result is None and (self.call.error is None or self.error_is_vague)
 
@@ -282,7 +277,7 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     made it. What spans do not say (id, arguments, result) is taken from the turn's LLM messages by id, else by
     name and arguments in order. A call that the messages alone show is a call too; it has no times. A failed call has
     `error` and no result, unless all that is known of the error is its type. What may be a call and cannot be read as
-    one is a finding (see `unknown_calls`). Pure, and total: never raises, whatever the spans hold.
+    one is a finding (see `models.CALLS_UNKNOWN_BY`). Pure, and total: never raises, whatever the spans hold.
     """
     distinct, logs = _once(spans), list(logs)
     lineage = Lineage(distinct)

@@ -19,7 +19,7 @@ from ..net.http_client import UpstreamError
 from ..protocol.agent_card import bindings_of, declared_uris
 from ..relay.upstream import Upstream
 from ..scoring.agent_scoring import Scoring
-from ..settings.settings import AgentSettings
+from ..settings.parts import AgentSettings
 from ..store import Store, StoreError, TurnQuery
 from ..store.base import TurnJson
 

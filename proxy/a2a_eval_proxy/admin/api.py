@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
+from ..feature import features
 from ..net.browser_guard import HostNames
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
@@ -39,6 +40,7 @@ def admin_app(
     apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
     routes = [
         *(route for api in apis for route in api(control).routes()),
+        *(route for feature in features() if feature.routes for route in feature.routes(control)),
         *health_routes(registry, control.problems, control.remarks),
     ]
     places = [*(["/"] if pages else []), *dict.fromkeys(map(place_of, routes))]

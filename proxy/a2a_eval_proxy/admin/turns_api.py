@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..graph.trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, Family, family_of
+from ..scoring.evidence import turn_trees
 from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
@@ -62,13 +62,6 @@ class TurnsQuery(TurnFilters):
     view: Literal["whole", "summary"] = "whole"
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     cursor: str | None = None
-
-
-class _Below(BaseModel):
-    """How much of a tree is shown: the most turns, and the most on one way down."""
-
-    turns: Annotated[int, Field(ge=1, le=MOST_TURNS)] = MOST_SHOWN
-    depth: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = MOST_DEPTH
 
 
 class _Page(BaseModel):
@@ -129,7 +122,6 @@ class TurnsApi(Api):
         return [
             api_route("GET", "/api/turns", self.turns, TurnsQuery),
             api_route("GET", "/api/turns/{turn_id}", self.turn),
-            api_route("GET", "/api/turns/{turn_id}/tree", self.tree, _Below),
             api_route("GET", "/api/turns/{turn_id}/diff", self.diff),
             api_route("GET", "/api/conversations/{conversation_id:path}", self.conversation, _Page),
             api_route("POST", "/api/flush", self.flush, _Wait),
@@ -149,19 +141,8 @@ class TurnsApi(Api):
             raise HTTPException(400, str(error)) from None
 
     async def turn(self, _: Request, turn_id: str, given: NoQuery) -> Response:
-        turn, family = await stored_turn(self._control.store, turn_id), await self._family(turn_id)
-        return json_response(turn | family.relations_of(turn["turn_id"]))
-
-    async def tree(self, _: Request, turn_id: str, given: _Below) -> Response:
-        family = await self._family(turn_id)
-        tree = family.tree_below(family.root_of(turn_id), turns=given.turns, depth=given.depth)
-        return json_response({"turn_id": turn_id, **tree.to_dict()})
-
-    async def _family(self, turn_id: str) -> Family:
-        family = await family_of(self._control.store, turn_id)
-        if family is None:
-            raise no_turn(turn_id)
-        return family
+        store = self._control.store
+        return json_response(await stored_turn(store, turn_id) | await turn_trees(store).relations(turn_id))
 
     async def diff(self, _: Request, turn_id: str, given: NoQuery) -> Response:
         turn = await stored_turn(self._control.store, turn_id)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
-from a2a_tool_capture.unknown_calls import calls_unknown_by
+from a2a_tool_capture.models import calls_unknown_by
 from tool_call_evaluators.visibility import NO_CAPTURE, turn_failure_of
 
 from ..turn import Turn

@@ -31,7 +31,7 @@ from ..settings.options import (
     read_config_file,
 )
 from ..settings.parsing import FLAG, SWITCH
-from ..settings.settings import AuditOption
+from ..settings.parts import AuditOption
 
 if TYPE_CHECKING:
     from rich.console import Console

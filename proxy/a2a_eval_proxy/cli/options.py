@@ -14,7 +14,7 @@ from a2a_tool_capture.wire import BINDINGS
 from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
-from ..settings.settings import (
+from ..settings.parts import (
     AuditOption,
     PluginOption,
     PrivacyOptions,

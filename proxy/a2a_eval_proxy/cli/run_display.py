@@ -29,7 +29,6 @@ from tool_call_evaluators.texts import counted, duration_text, printable
 from tool_call_evaluators.visibility import visibility_in
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
-from ..graph.trees import trees_of
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.rescore import evaluate_store
@@ -47,6 +46,7 @@ from ..runs.tables import (
     suite_table,
     turn_table,
 )
+from ..scoring.evidence import turn_trees
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
@@ -199,7 +199,8 @@ async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptio
     failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
     turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
     async with open_existing_store(options.store) as store:
-        trees = await trees_of(store, turn_ids[:_MOST_TREES])
+        below = [(turn_id, await turn_trees(store).below(turn_id)) for turn_id in turn_ids[:_MOST_TREES]]
+    trees = {turn_id: tree for turn_id, tree in below if tree is not None and tree.children}
     report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
     return replace(conclusion, report=report)
 

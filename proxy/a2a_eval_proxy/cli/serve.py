@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..memory import return_large_blocks
-from ..settings import Settings
+from ..settings.settings import Settings
 from ..settings.store_url import masked_url
 from ..signals import stop_signal
 from .command import command, run_async

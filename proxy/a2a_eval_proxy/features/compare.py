@@ -13,7 +13,7 @@ from ..cli.output import JsonOutput, echo_document
 from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
-from ..settings.settings import StoreOption
+from ..settings.parts import StoreOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.outcomes.comparison import FailOn

@@ -10,7 +10,7 @@ from ..cli.output import put_document, refuse_existing
 from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
-from ..settings.settings import PluginOption
+from ..settings.parts import PluginOption
 
 
 class ConvertOptions(PluginOption):

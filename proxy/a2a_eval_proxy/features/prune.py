@@ -8,7 +8,7 @@ from ..errors import ConfigError
 from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
-from ..settings.settings import AuditOption, RetentionOptions, StoreOption
+from ..settings.parts import AuditOption, RetentionOptions, StoreOption
 
 
 class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):

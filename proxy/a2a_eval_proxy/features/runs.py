@@ -6,7 +6,7 @@ from ..cli.command import command, run_async, wide_console
 from ..cli.options import StoredAgentOption, output_option
 from ..cli.output import echo_json
 from ..feature import Feature
-from ..settings.settings import StoreOption
+from ..settings.parts import StoreOption
 
 
 class RunsOptions(StoredAgentOption, StoreOption):

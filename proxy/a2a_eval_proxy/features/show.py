@@ -10,7 +10,7 @@ from ..cli.output import echo_json
 from ..feature import Feature
 from ..settings import parsing as types
 from ..settings.options import option
-from ..settings.settings import StoreOption
+from ..settings.parts import StoreOption
 
 
 class ShowOptions(StoredAgentOption, StoreOption):

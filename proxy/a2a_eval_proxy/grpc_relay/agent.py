@@ -17,7 +17,7 @@ from ..net.http_client import UpstreamCutError, UpstreamError
 from ..net.tls import HTTP_2, TlsFiles
 from ..relay.negotiation import Negotiation
 from ..relay.upstream import CARD_TIMEOUT_S, MAX_CARD_BYTES, Upstream
-from ..settings.settings import AgentSettings
+from ..settings.parts import AgentSettings
 from .messages import METHODS, as_json, decoded
 
 

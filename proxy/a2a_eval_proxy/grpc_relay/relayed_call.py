@@ -32,17 +32,18 @@ from ..net.http2_streams import Data, Event, Fields, Headers, Http2Stream, Reset
 from ..net.http_client import UpstreamError, request_head
 from ..protocol.content_coding import NoRoomError
 from ..protocol.headers import for_agent, read_request
-from ..protocol.operations import SENDS_MESSAGE, Operation, parsed_request
+from ..protocol.operations import SENDS_MESSAGE, SETS_WEBHOOKS, Operation, parsed_request
+from ..protocol.webhooks import NewWebhook, deleted_by
 from ..relay.answer_readers import UnreadableAnswerError
 from ..relay.client_request import RelayContext
 from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange
-from ..relay.webhook_request import RefusedWebhookError, check_webhooks, sets_webhooks
+from ..relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
 from .error_details import shown_error
 from .extended_card import with_own_addresses
 from .messages import METHODS, A2AMethod, as_json, decoded
-from .webhooks import WebhookCall, refusal_of, webhooks_in, with_own_urls
+from .webhooks import refusal_of, webhooks_in, with_own_urls
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -144,7 +145,7 @@ class RelayedCall:
         """Of the message that its client has yet to take."""
         self._metadata: Fields = []
         """That for the agent, once a message has decided it."""
-        self._webhooks: WebhookCall | None = None
+        self._webhooks: WebhookExchange | None = None
         """Set where the call concerns webhooks, and these are relayed."""
         self._agent_status: GrpcStatus | None = None
         """With which the agent has ended the call, or that which stands for its failure."""
@@ -219,7 +220,7 @@ class RelayedCall:
                 agent.reset(ErrorCodes.CANCEL)
             exchange.end()
             if self._webhooks is not None:
-                self._webhooks.finish(exchange, complete=self._is_complete)
+                self._webhooks.finish(complete=self._is_complete)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,19 +256,24 @@ class RelayedCall:
             raise RefusedCallError(GrpcStatus.RESOURCE_EXHAUSTED, _NO_ROOM) from None
         except ValueError as error:
             logger.debug("%r: %s", self._path, error)
-            unclear = f"its message cannot be read: {error}" if sets_webhooks(method.request({})) else ""
-            check_webhooks(relay.settings.push_mode, None, sets=False, unclear=unclear)
+            if relay.webhooks is not None and method.operation in SETS_WEBHOOKS:
+                await relay.webhooks.begin(exchange, RequestedWebhooks(unclear=f"its message cannot be read: {error}"))
             return message.frame  # the agent responds to it
         configs = webhooks_in(request_message)
         exchange.take_request(parsed_request(method.request(fields), body, fields), sets_webhook=bool(configs))
         request = exchange.request
-        unclear = "its message is too large to be read" if configs and request is None else ""
-        check_webhooks(relay.settings.push_mode, request, sets=bool(configs), unclear=unclear)
-        if relay.push is not None and request is not None and request.has_webhook:
-            path = self._path.decode()
-            self._webhooks = WebhookCall(relay.push, method, path, request_message, request, head.forward)
-            await self._webhooks.prepare(exchange)
-            if self._webhooks.changed:
+        if relay.webhooks is not None:
+            asked = RequestedWebhooks(
+                request=request,
+                headers=head.forward,
+                wanted=[NewWebhook(config.url, config.id) for config in configs],
+                deleted=deleted_by(self._path.decode(), fields),
+                unclear="its message is too large to be read" if configs and request is None else "",
+            )
+            self._webhooks = await relay.webhooks.begin(exchange, asked)
+            if self._webhooks is not None and self._webhooks.addresses:
+                for config, address in zip(configs, self._webhooks.addresses, strict=True):
+                    config.url = address
                 message = GrpcMessage(request_message.SerializeToString())
         exchange.asked = relay.negotiation.asks(request)
         self._metadata = self._agent_metadata()
@@ -323,12 +329,12 @@ class RelayedCall:
 
     def _answer_begins(self, head: Headers) -> AnswerMessages | None:
         """What reads the messages of the answer; None where they pass unread."""
-        method, exchange = self._method, self._exchange
+        method, exchange, webhooks = self._method, self._exchange, self._relay.webhooks
         self._relay.metrics.first_byte_s.observe(time.perf_counter() - self._began)
         if method is None:
             return None
         exchange.answered(200, regular(head.fields), is_stream=method.streams)
-        changes = self._relay.push is not None or method.operation is Operation.EXTENDED_CARD
+        changes = (webhooks is not None and webhooks.relays) or method.operation is Operation.EXTENDED_CARD
         if not (changes or exchange.shows_tasks):
             return None
         changed = partial(self._changed, method)
@@ -402,8 +408,7 @@ class RelayedCall:
         if method.operation is Operation.EXTENDED_CARD:
             public = relay.cards.public_url(self._head, relay.settings.public_url)
             return with_own_addresses(method, content, partial(relay.cards.rewritten, public=public))
-        if relay.push is None:
+        if relay.webhooks is None:
             return content
-        if self._webhooks is not None and method.operation is Operation.PUSH_CONFIG:
-            await self._webhooks.learn_response(self._exchange, content)
-        return await with_own_urls(relay.push, method, content)
+        configs = self._webhooks if method.operation is Operation.PUSH_CONFIG else None
+        return await with_own_urls(relay.webhooks, configs, method, content)

@@ -14,15 +14,8 @@ from google.rpc.status_pb2 import Status as StatusMessage
 
 from ..net.grpc_wire import GrpcStatus, ending
 from ..net.http2_streams import Fields
-from ..net.http_client import RawHeaders
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
-from ..protocol.operations import A2ARequest
-from ..protocol.webhooks import NewWebhook
-from ..push.registry import WebhookRegistry
-from ..push.rewriting import deleted_config
-from ..relay.relayed_exchange import RelayedExchange
-from ..relay.webhook_request import RefusedWebhookError, WebhookRequest
-from ..store import StoreError
+from ..relay.webhooks import RefusedWebhookError, WebhookExchange, Webhooks
 from .messages import A2AMethod, as_json, decoded, fields_within
 
 logger = logging.getLogger(__name__)
@@ -48,58 +41,23 @@ def replace_texts(message: Message, replacement: Callable[[str], str]) -> None:
                 setattr(one, field.name, texts[0])
 
 
-class WebhookCall(WebhookRequest):
-    """A call about webhooks that are relayed. The proxy's addresses are set in its request message."""
-
-    def __init__(
-        self,
-        registry: WebhookRegistry,
-        method: A2AMethod,
-        path: str,
-        message: Message,
-        request: A2ARequest,
-        headers: RawHeaders,
-    ) -> None:
-        super().__init__(registry, request, headers)
-        self._method = method
-        self._message = message
-        self._deleted = deleted_config("POST", "", {"method": path, "params": as_json(message)})
-        self._configs = webhooks_in(message)
-        self.changed = False
-        """Whether the request message has addresses of the proxy."""
-
-    def _wanted(self) -> list[NewWebhook]:
-        return [NewWebhook(config.url, config.id) for config in self._configs]
-
-    def _replace(self, addresses: list[str]) -> None:
-        for config, address in zip(self._configs, addresses, strict=True):
-            config.url = address
-        self.changed = True
-
-    async def learn_response(self, exchange: RelayedExchange, data: bytes) -> None:
-        """Take over what a response about configurations shows."""
-        try:
-            content = as_json(decoded(self._method.response_type, data))
-            await self.learn(content, self._deleted)
-        except (ValueError, StoreError) as error:
-            logger.warning("a response about webhooks was not read: %s", error)
-        else:
-            self.notice_foreign(orjson.dumps(content), exchange)
-
-
-async def with_own_urls(registry: WebhookRegistry, method: A2AMethod, data: bytes) -> bytes:
-    """A response message with the clients' own URLs where the agent repeats addresses of the proxy."""
-    if not registry.addresses.may_be_in(data):
+async def with_own_urls(webhooks: Webhooks, configs: WebhookExchange | None, method: A2AMethod, data: bytes) -> bytes:
+    """A response message with the clients' own URLs where the agent repeats addresses of the proxy. `configs`: the
+    exchange, where the response is about configurations."""
+    if configs is None and not webhooks.may_show(data):
         return data
     try:
         message = decoded(method.response_type, data)
-        urls = await registry.own_urls(orjson.dumps(as_json(message)))
-    except (ValueError, StoreError) as error:
-        logger.warning("a client may see the proxy's address in place of its webhook's: %s", error)
+        text = orjson.dumps(as_json(message))
+    except ValueError as error:
+        logger.warning("a response was not read, which may show the proxy's address in place of a webhook's: %s", error)
         return data
-    if not urls:
+    if configs is not None:
+        await configs.answered(text)
+    replacement = await webhooks.restoring(text)
+    if replacement is None:
         return data
-    replace_texts(message, lambda text: registry.addresses.restored_text(text, urls))
+    replace_texts(message, replacement)
     return bytes(message.SerializeToString())
 
 

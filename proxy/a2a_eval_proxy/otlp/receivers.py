@@ -14,7 +14,7 @@ from ..net.client_limits import Capacity, operator_limits
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer
 from ..net.tls import HTTP_2, TlsFiles, server_tls
-from ..settings.settings import DEFAULT_OTLP, TraceSettings
+from ..settings.parts import DEFAULT_OTLP, TraceSettings
 from ..telemetry.counters import Metrics
 from .trace_service import Tracing
 

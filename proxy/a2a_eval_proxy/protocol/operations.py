@@ -38,6 +38,9 @@ CARRIES_TASKS = frozenset(
 SENDS_MESSAGE = frozenset({Operation.SEND, Operation.STREAM})
 """Operations whose requests have a message of the user."""
 
+SETS_WEBHOOKS = SENDS_MESSAGE | {Operation.PUSH_CONFIG}
+"""Operations whose requests may set webhooks in A2A."""
+
 
 class Binding(StrEnum):
     JSONRPC = "JSONRPC"

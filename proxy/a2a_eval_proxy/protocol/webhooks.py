@@ -9,10 +9,12 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.json_limits import has_too_many_values
+
+from .operations import decode_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
@@ -202,3 +204,39 @@ def _read_config(text: str, at: int, found: list[WebhookPlace], depth: int) -> t
 
 def _leads_to_url(name: str) -> bool:
     return name in ("id", "url", "config") or ("pushnotification" in name and not name.endswith("id"))
+
+
+def replaced(text: str, places: Sequence[WebhookPlace], urls: Sequence[str]) -> str:
+    """`text` with these URLs at these places."""
+    kept: list[str] = []
+    position = 0
+    for place, url in sorted(zip(places, urls, strict=True)):
+        kept += (text[position : place.start], json.dumps(url))
+        position = place.end
+    return "".join([*kept, text[position:]])
+
+
+def deleted_config(rest_method: str, path: str, body: bytes | None) -> str | None:
+    """The id of the configuration that a request over JSON-RPC or HTTP+JSON deletes; None for any other request.
+
+    `body` is without its content coding.
+    """
+    if rest_method == "DELETE":
+        match = re.search(r"/pushNotificationConfigs/([^/]+)$", path)
+        return match[1] if match else None
+    try:
+        payload = decode_json(body or b"null")
+    except ValueError:
+        return None
+    return deleted_by(payload.get("method"), payload.get("params")) if isinstance(payload, dict) else None
+
+
+def deleted_by(method: Any, params: Any) -> str | None:
+    """As `deleted_config`, for a call of this method, whose name may be part of a path."""
+    if not isinstance(method, str) or "delete" not in method.lower() or not isinstance(params, dict):
+        return None
+    for key in ("pushNotificationConfigId", "push_notification_config_id", "name", "id"):
+        value = params.get(key)
+        if isinstance(value, str):
+            return value.rpartition("/")[2]
+    return None

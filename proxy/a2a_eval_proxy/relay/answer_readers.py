@@ -30,6 +30,7 @@ from ..protocol.sse import (
     without_lines,
 )
 from .relayed_exchange import RelayedExchange
+from .webhooks import Webhooks
 
 _READ = CARRIES_TASKS | {Operation.BATCH}
 """Operations whose answers are read, whatever media type they have."""
@@ -74,8 +75,8 @@ class Rules(NamedTuple):
     """Whether it may not see the extension."""
     asked: bool
     """Whether the proxy has asked for the extension, for a client that did not: then no body passes that names it."""
-    restores: Callable[[bytes], bool] | None
-    """Whether a body may have addresses of the proxy in place of webhooks; None where webhooks are not relayed."""
+    webhooks: Webhooks | None
+    """Whose addresses a body may have in place of the client's own; None where webhooks are not relayed."""
 
 
 Change = Callable[[bytes, bytes], Awaitable[LocalResponse]]
@@ -89,10 +90,6 @@ class Shell(Protocol):
 
     async def show(self, reader: AnswerReader, content: bytes) -> None:
         """Give the client part of the body that `reader` reads, and wait until it takes more."""
-
-    async def restored(self, content: bytes) -> bytes:
-        """JSON with the clients' own URLs of webhooks in place of the proxy's addresses."""
-        ...
 
 
 class AnswerReader:
@@ -112,7 +109,7 @@ class AnswerReader:
         self._head = head
         self._rules = rules
         self._shell = shell
-        self._changes = rules.strips or rules.restores is not None
+        self._changes = rules.strips or rules.webhooks is not None
         """Whether the client may get other bytes than the agent sent."""
         self._check: extension_filter.UnreadBodyFilter | None = None
 
@@ -233,8 +230,9 @@ class WholeReader(AnswerReader):
 
     async def _show(self, received: bytes, now: float) -> None:
         content, exchange = received, self._exchange
-        if self._rules.restores is not None and self._rules.restores(content):
-            content = await self._shell.restored(content)
+        webhooks = self._rules.webhooks
+        if webhooks is not None and webhooks.may_show(content):
+            content = await webhooks.restored(content)
         shown, answer = await self._shell.held.parse(len(content), self._shown, content)
         try:
             if not self._copies:
@@ -350,11 +348,11 @@ class EventsReader(AnswerReader):
         self._held += more
 
     async def _show(self, events: list[SseEvent], now: float) -> None:
-        exchange, restores = self._exchange, self._rules.restores
+        exchange, webhooks = self._exchange, self._rules.webhooks
         passed: list[_ShownEvent] = []
         for event in events:
-            if restores is not None and restores(event.data):
-                data = await self._shell.restored(event.data)
+            if webhooks is not None and webhooks.may_show(event.data):
+                data = await webhooks.restored(event.data)
                 if data is not event.data:
                     event = SseEvent(with_data(event.raw, data), data)
             passed.append(await self._shell.held.parse(len(event.raw), self._shown, event))

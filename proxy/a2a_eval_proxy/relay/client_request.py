@@ -20,14 +20,14 @@ from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
 from ..protocol.trace_state import KEY, naming_turn, turn_named
-from ..push.registry import WebhookRegistry
-from ..settings.settings import TrafficSettings
+from ..settings.parts import TrafficSettings
 from ..telemetry.counters import Metrics
 from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks
 from .relayed_exchange import RelayedExchange
 from .upstream import Upstream
+from .webhooks import Webhooks
 from .wire_log import WireLog
 
 Scope = MutableMapping[str, Any]
@@ -54,8 +54,8 @@ class RelayContext:
     callers: Callers
     bodies: BodyMemory
     wire_log: WireLog | None
-    push: WebhookRegistry | None
-    """None where webhooks are not relayed."""
+    webhooks: Webhooks | None
+    """None where webhooks pass."""
     loop: asyncio.AbstractEventLoop
 
     def begin(self, head: ClientRequestHeaders, caller: Callable[[], bytes | None]) -> RelayedExchange:

@@ -29,8 +29,7 @@ from ..net.server_exchange import ClientLeftError
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import for_agent, read_request, response_headers
 from ..protocol.operations import SENDS_MESSAGE, Binding, Operation, ParsedRequest, parsed_request
-from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, may_be_json, webhooks_in
-from ..store import StoreError
+from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, deleted_config, may_be_json, replaced, webhooks_in
 from .answer_readers import (
     DESCRIBE_BODY,
     AnswerHead,
@@ -44,7 +43,7 @@ from .answer_readers import (
 from .card_relay import CONDITIONS
 from .client_request import BODILESS, KEPT_REQUEST, ClientRequest, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, RelayedExchange
-from .webhook_request import HttpWebhookRequest, RefusedWebhookError, check_webhooks
+from .webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -53,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
 _LENGTH = frozenset({b"content-length"})
-_AS_IT_IS = Rules(strips=False, asked=False, restores=None)
+_AS_IT_IS = Rules(strips=False, asked=False, webhooks=None)
 
 
 class Forwarder:
@@ -105,7 +104,7 @@ class HttpRelay:
         self.held = client.held
         self._spans = spans
         self._client_gone = False
-        self._webhooks: HttpWebhookRequest | None = None
+        self._webhooks: WebhookExchange | None = None
         """Set where the request concerns webhooks, and these are relayed."""
         self._head: bytes | None = None
         """That for the agent, once the request is sent."""
@@ -171,7 +170,7 @@ class HttpRelay:
             body: bytes | AsyncIterator[bytes]
             if client.exchange.ended:
                 body = await self._read_request(beginning)
-            elif is_read and self._context.settings.push_mode != "pass":
+            elif is_read and self._context.webhooks is not None:
                 raise _UnreadRequestError(is_too_large=len(beginning) > exchange.max_bytes)
             else:
                 body = self._unread_request(beginning, is_read=is_read)
@@ -206,7 +205,7 @@ class HttpRelay:
                 exchange.client_gone(CLIENT_LEFT)
             exchange.end()
             if self._webhooks is not None:  # the client may leave now
-                self._webhooks.finish(exchange, complete=complete)
+                self._webhooks.finish(complete=complete)
 
     # ── the request ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -231,20 +230,29 @@ class HttpRelay:
         content: bytes | None = body
         if client.head.content_encoding:
             content = await exchange.decoded(body, client.head.content_encoding, client.held)
-            if content is None and context.settings.push_mode != "pass":
+            if content is None and context.webhooks is not None:
                 raise _UnreadRequestError(is_too_large=not exchange.lacks_memory)
         found, places, unclear = await client.held.parse(len(content or b""), self._read, content)
         if client.held.size > len(body):
             client.held.give_back(client.held.size - len(body))
         exchange.take_request(found, sets_webhook=bool(places or unclear))
-        request, push = exchange.request, context.push
-        check_webhooks(context.settings.push_mode, request, sets=bool(places), unclear=unclear)
-        if push is not None and request is not None and request.has_webhook:
-            self._webhooks = HttpWebhookRequest(push, client, request, places)
-            await self._webhooks.prepare(exchange)
+        request = exchange.request
+        if context.webhooks is not None:
+            is_config = request is not None and request.operation is Operation.PUSH_CONFIG
+            asked = RequestedWebhooks(
+                request=request,
+                headers=client.head.forward,
+                wanted=[place.webhook for place in places],
+                deleted=deleted_config(client.method, client.scope["path"], content) if is_config else None,
+                unclear=unclear,
+                unchangeable="the request is compressed" if client.head.content_encoding else "",
+            )
+            self._webhooks = await context.webhooks.begin(exchange, asked)
+            if self._webhooks is not None and self._webhooks.addresses:
+                body = replaced(body.decode(), places, self._webhooks.addresses).encode()
         # A range may be part of the tool calls, without the key that names them.
         exchange.asked = not client.head.has_range and context.negotiation.asks(request)
-        return body if self._webhooks is None else self._webhooks.body
+        return body
 
     def _unread_request(self, beginning: bytes, *, is_read: bool) -> AsyncIterator[bytes]:
         """The body of a request that passes unread. `is_read`: it would be read, were it not too large."""
@@ -332,7 +340,7 @@ class HttpRelay:
 
     async def _answer(self) -> None:
         """Relay the response. Raises UpstreamError, before or after its header is sent."""
-        client, exchange, response, push = self._client, self._exchange, self._response, self._context.push
+        client, exchange, response, webhooks = self._client, self._exchange, self._response, self._context.webhooks
         if self._spans is not None:
             self._spans.answered(response.status)
         if not exchange.is_reported:
@@ -351,7 +359,7 @@ class HttpRelay:
             await self._relay_changed(head, change, "a response about webhooks", "show the proxy's address")
         else:
             strips = not exchange.requested
-            rules = Rules(strips, exchange.asked and strips, None if push is None else push.addresses.may_be_in)
+            rules = Rules(strips, exchange.asked and strips, webhooks if webhooks and webhooks.relays else None)
             try:
                 reader = reader_of(exchange, head, rules, self, is_head=client.method == "HEAD")
             except UpstreamError:
@@ -409,24 +417,14 @@ class HttpRelay:
         in_envelope = request is not None and request.binding is Binding.JSONRPC
         return self._context.cards.extended(received, content, client.head, client.public_url, in_envelope=in_envelope)
 
-    async def _with_own_webhooks(self, webhooks: HttpWebhookRequest, body: bytes, content: bytes) -> LocalResponse:
+    async def _with_own_webhooks(self, webhooks: WebhookExchange, body: bytes, content: bytes) -> LocalResponse:
         """A response about configurations with the client's own URLs."""
         status = self._response.status
-        shown = await webhooks.shown(self._exchange, status, content)
+        webhooks.refused = status >= 400
+        shown = await webhooks.answered(content)
         if shown is content:
             return LocalResponse(status, self._headers(), body)
         return LocalResponse(status, self._headers(DESCRIBE_BODY), shown)
-
-    async def restored(self, content: bytes) -> bytes:
-        """`content` with the clients' own URLs of webhooks, where the agent repeats an address of the proxy."""
-        push = self._context.push
-        if push is None:
-            return content
-        try:
-            return await push.restored(content)
-        except StoreError as error:
-            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
-            return content
 
     def _send_head(self, reader: AnswerReader) -> None:
         self._client.begin(self._response.status, self._headers(reader.leaves_out))

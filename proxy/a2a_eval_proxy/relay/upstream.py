@@ -16,7 +16,7 @@ from ..net.file_watcher import FileWatch
 from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamError
 from ..net.tls import TlsFiles
 from ..protocol.content_coding import decoded_whole
-from ..settings.settings import AgentSettings
+from ..settings.parts import AgentSettings
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from tool_call_evaluators.texts import (
 )
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, state_name
 
-from ..graph.trees import tree_of
+from ..scoring.evidence import turn_trees
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary
 from ..store.base import TurnJson as StoredTurn
@@ -357,7 +357,7 @@ async def find(location: str, name: str, agent: str | None = None) -> StoredTurn
 async def agents_asked(location: str, turn: StoredTurn) -> str:
     """Who asked whom, as text, if the turn asked others or was asked by one; else "". Raises StoreError."""
     async with open_existing_store(location) as store:
-        tree = await tree_of(store, turn["turn_id"])
+        tree = await turn_trees(store).around(turn["turn_id"])
     return "" if tree is None or not tree.children else printable("\n".join(tree_lines(tree, turn["turn_id"])))
 
 

@@ -13,7 +13,7 @@ from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..privacy.policy import Privacy
 from ..settings.parsing import Rate
-from ..settings.settings import ScoringOptions
+from ..settings.parts import ScoringOptions
 from ..store import Store
 from .case_book import CaseBook
 from .scorer import Scorer

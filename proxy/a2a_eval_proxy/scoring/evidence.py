@@ -7,12 +7,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from tool_call_evaluators.agent_tree import AgentTurn
 
 from ..clock import CLOCK
-from ..graph.trees import tree_below
+from ..feature import provided
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import StoreUnreachableError
@@ -179,14 +179,39 @@ async def earlier_turns(store: Store, scorer: Scorer, turn: Turn, privacy: Priva
     return [privacy.stored_turn(item) for item in earlier]
 
 
+class TurnTrees:
+    """Who asked whom, by what a store has; as it is here, nothing is known of that."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def below(self, turn_id: str, privacy: Privacy | None = None) -> AgentTurn | None:
+        """The turn with all that it caused, redacted; None where that is not known. Raises StoreError."""
+        return None
+
+    async def around(self, turn_id: str) -> AgentTurn | None:
+        """The tree to which a turn belongs, from its root; None where that is not known. Raises StoreError."""
+        return None
+
+    async def relations(self, turn_id: str) -> dict[str, Any]:
+        """`parent` and `children` of a turn as in its JSON, those that are known. Raises StoreError."""
+        return {}
+
+
+def turn_trees(store: Store) -> TurnTrees:
+    """The trees of a store, as a feature makes them."""
+    return (provided(lambda feature: feature.trees) or TurnTrees)(store)
+
+
 async def awaited_tree(store: Store, turn: Turn, privacy: Privacy) -> AgentTurn | None:
     """The turn with those that it caused, once these are done, or its patience ends; None where the store does not have
     it. Raises StoreError."""
     loop = asyncio.get_running_loop()
     until, pause_s = loop.time() + _PATIENCE_S, _FIRST_PAUSE_S
+    read = partial(turn_trees(store).below, turn.turn_id, privacy)
     await asyncio.sleep(max(0.0, (turn.ended_at or turn.started_at) + _AFTER_S - CLOCK.now()))
     while True:
-        tree = await once_readable(store, partial(tree_below, store, turn.turn_id, privacy), StoreUnreachableError)
+        tree = await once_readable(store, read, StoreUnreachableError)
         unfinished = [] if tree is None else _unfinished_below(tree)
         if not unfinished or loop.time() >= until:
             return tree
@@ -214,5 +239,6 @@ async def trees_read_by(
     scorer: Scorer, store: Store, turns: Iterable[TurnJson], privacy: Privacy
 ) -> dict[str, AgentTurn]:
     """The trees below those of these turns that are scored with them, by the ids of the turns. Raises StoreError."""
+    trees = turn_trees(store)
     read = [turn["turn_id"] for turn in turns if scorer.evaluators(turn["case_id"]).reads_trees]
-    return {turn_id: tree for turn_id in read if (tree := await tree_below(store, turn_id, privacy))}
+    return {turn_id: tree for turn_id in read if (tree := await trees.below(turn_id, privacy))}

@@ -5,33 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..body_memory import BodyMemory
 from ..capture.failures import log_failure
 from ..capture.turn_book import TurnBook
-from ..clock import CLOCK
 from ..grpc_relay.agent import GrpcAgent, card_of
 from ..grpc_relay.relayed_call import GrpcPort
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.http2_server import StreamHandler
-from ..net.http_client import request_head
 from ..net.server_exchange import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
-from ..push.listener import NotificationRecord, PushListener
-from ..push.notifications import NotificationCapture
-from ..push.registry import WebhookRegistry
 from ..relay.card_relay import CardRelay
 from ..relay.client_request import RelayContext
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
+from ..relay.webhooks import Webhooks
 from ..relay.wire_log import MAX_AGE_S, WireLog, WireRecord
 from ..settings.settings import Agent
 from ..telemetry.counters import Metrics
@@ -52,13 +47,13 @@ class AgentRelay:
         metrics: Metrics,
         requests: RequestTelemetry | None,
         book: TurnBook,
-        webhooks: WebhookRegistry | None,
+        webhooks: Webhooks | None,
         bodies: BodyMemory,
         *,
         wire_bytes: int,
         callers: Callers,
     ) -> None:
-        """`book` receives what is captured. `webhooks` None: they are not relayed. `bodies` is that of all agents;
+        """`book` receives what is captured. `webhooks` None: they pass. `bodies` is that of all agents;
         `wire_bytes`: what is kept of exchanges, at most. Reads the files of TLS. Raises ConfigError."""
         self.agent = agent
         self.settings = settings = agent.settings
@@ -67,13 +62,8 @@ class AgentRelay:
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
         self._wire_log = WireLog(wire_bytes, max_age_s) if privacy.covers_texts else None
-        self.notifications: PushListener | None = None
-        """Takes the agent's notifications, where webhooks are relayed."""
         if webhooks is not None:
-            path = f"{urlsplit(webhooks.push_url).path}/***".encode()  # the rest is a secret
-            keep = partial(_keep, self._wire_log, path) if self._wire_log else lambda record: None
-            capture = NotificationCapture(book, CLOCK.now)
-            self.notifications = PushListener(webhooks, capture, bodies, settings.limits.body_bytes, keep)
+            webhooks.receive(book, bodies, self._wire_log)
         upstream = Upstream(settings, files)
         self._negotiation = Negotiation(
             settings.negotiate,
@@ -84,7 +74,7 @@ class AgentRelay:
             upstream,
             self._negotiation,
             public_url_is_fixed=settings.public_url is not None,
-            refuses_push=settings.push_mode == "refuse",
+            refuses_push=webhooks is not None and webhooks.refuses,
             hosts=agent.hosts if agent.name else None,
         )
         self._relay = RelayContext(
@@ -99,7 +89,7 @@ class AgentRelay:
             callers=callers,
             bodies=bodies,
             wire_log=self._wire_log,
-            push=webhooks,
+            webhooks=webhooks,
             loop=asyncio.get_running_loop(),
         )
         self._grpc_address: str | None = None
@@ -150,8 +140,6 @@ class AgentRelay:
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
             stack.callback(self._grpc_agent.close)
-        if self.notifications is not None:
-            stack.callback(self.notifications.close)
         self._negotiation.refresh(asyncio.get_running_loop().time())
 
     def expire(self, now: float) -> None:
@@ -162,19 +150,3 @@ class AgentRelay:
                 self._wire_log.expire(now)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
-
-
-def _keep(log: WireLog, path: bytes, record: NotificationRecord) -> None:
-    """Keep a notification for the wire of its turn; never raises."""
-    try:
-        head = request_head(record.method.encode(), path, record.headers)
-        wire = log.begin(record.arrived_at, head, record.body) if record.task_id else None
-        if wire is None:
-            return
-        wire.is_notification, wire.named_task = True, record.task_id
-        if record.answer is not None:
-            wire.status, wire.headers, wire.response_at = record.answer.status, record.answer.headers, CLOCK.now()
-            wire.part(record.answer.body, CLOCK.now())
-        wire.end(CLOCK.now(), record.problem, b"")
-    except Exception as error:  # noqa: BLE001  # capture's errors end here
-        log_failure(error)

@@ -74,10 +74,6 @@ class AgentRoutes:
         """Count a request for the agent."""
         self._metrics.agent_requests[route.relay.agent.name] += 1
 
-    def notified(self, name: bytes) -> AgentRoute | None:
-        """The agent with this name, or the only one."""
-        return self._by_name.get(name) or self._by_name.get(b"")
-
 
 class RoutedRequests:
     """The ASGI application of several agents."""
@@ -137,18 +133,3 @@ class RoutedCalls:
             head = head._replace(fields=[(n, rest if n == b":path" else value) for n, value in head.fields])
         self._routes.count(route)
         await route.calls(stream, head, ends)
-
-
-class RoutedNotifications:
-    """The ASGI application for the notifications of all agents: the last part of the path but one names the agent."""
-
-    def __init__(self, routes: AgentRoutes) -> None:
-        self._routes = routes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        names = (b"", *scope["raw_path"].split(b"/"))
-        route = self._routes.notified(names[-2])
-        if route is None or route.relay.notifications is None:
-            await _UNKNOWN(scope, receive, send)
-            return
-        await route.relay.notifications(scope, receive, send)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -17,13 +16,12 @@ from ..net.http2_server import StreamHandler
 from ..net.http_server import HttpServer, reachable
 from ..net.server_exchange import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
-from ..settings import Settings
+from ..relay.webhooks import WebhookPort
+from ..settings.settings import Settings
 from ..telemetry.counters import Metrics
 from .agent_relay import AgentRelay
-from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedNotifications, RoutedRequests
+from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedRequests
 from .refusals import GrpcRefusal
-
-logger = logging.getLogger(__name__)
 
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
 
@@ -39,6 +37,7 @@ class DataPort:
         metrics: Metrics,
         capacity: Capacity,
         agents: Sequence[AgentRelay],
+        webhooks: WebhookPort | None,
     ) -> None:
         """`capacity`: for the clients of all ports. Reads the files of TLS. Raises ConfigError."""
         self.files = files
@@ -47,11 +46,9 @@ class DataPort:
         self._names = names
         self._agents = agents
         self._capacity = capacity
+        self._webhooks = webhooks
         self._tls = self._client_tls("TLS for clients", HTTP)
         self._grpc_tls = None if settings.grpc is None else self._client_tls("TLS for clients over gRPC", HTTP_2)
-        self._push_tls = None
-        if settings.push_mode == "relay":
-            self._push_tls = server_tls(TlsFiles.of(*settings.tls_of("push")), files, "TLS for notifications")
         self._server: HttpServer
         self._grpc_server: HttpServer | None = None
         self.grpc_address: str | None = None
@@ -79,11 +76,8 @@ class DataPort:
         routes = AgentRoutes(
             [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in self._agents], self.metrics
         )
-        if settings.push_mode == "relay":
-            received = RoutedNotifications(routes)
-            notifications = port(received, settings.push_listen, setting="--push-listen", tls=self._push_tls)
-            await notifications.open(stack)
-            logger.info("webhooks: notifications of the agent are received on %s", notifications.url)
+        if self._webhooks is not None:
+            await self._webhooks.open(stack, port)
         data: Application = RoutedRequests(routes, settings.public_url, self._names)
         calls: StreamHandler = RoutedCalls(routes)
         if settings.upstream:  # the way to the only agent is short

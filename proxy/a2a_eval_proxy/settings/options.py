@@ -6,7 +6,7 @@ The value of each is from a flag, else an environment variable, else the config 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -35,6 +35,9 @@ class OptionGroup(StrEnum):
     OTHER = "Other"
 
 
+_OptionsClass = type["Options"]  # in `Option`, `type` is a field
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """What is known of an option apart from its name, which is that of the field, and its default."""
@@ -51,10 +54,14 @@ class Option:
     """Whether it is an argument of the command line, which no variable or file sets."""
     alias: str | None = None
     """A second flag."""
-    parts: Callable[..., Options] | None = None
+    parts: _OptionsClass | None = None
     """The class of an object, whose fields flag, variable and file set one by one."""
     no_flag: str | None = None
     """Help of a flag `--no-NAME` that means `off`."""
+    of_agent: bool = False
+    """Whether each of several agents may have its own; of a part of an object, where it may have the object."""
+    names_agent: bool = False
+    """Whether it is a URL behind which `/agents/NAME` stands for one of several agents."""
 
     @property
     def is_secret_as_a_whole(self) -> bool:
@@ -107,6 +114,9 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for options that do not fit together. Each class asks the next one, too."""
 
     def __repr__(self) -> str:
         values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))  # type: ignore[arg-type]

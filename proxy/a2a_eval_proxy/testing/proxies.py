@@ -23,9 +23,9 @@ from ..errors import ConfigError
 from ..runs.run_plan import publish_report
 from ..runs.run_result import RunResult, judge_turns
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
-from ..settings import Settings
 from ..settings.options import load
 from ..settings.parsing import parse_agent_url
+from ..settings.settings import Settings
 from ..store.base import TurnJson
 from ..store.sqlite.scratch_folder import ScratchFolder
 from ..telemetry.turn_listener import TurnListener

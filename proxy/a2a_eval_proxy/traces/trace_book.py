@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import takewhile
 
 from a2a_tool_capture import reconcile
+from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.spans.conventions import shows_work
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from a2a_tool_capture.unknown_calls import calls_unknown_by
 
 from ..turn import Turn
 from .merge import TraceEvidence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 
-from a2a_tool_capture.spans.literals import is_placeholder
+from a2a_tool_capture.spans.content import is_placeholder
 from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import Conversion, tool_calls
 

@@ -26,8 +26,8 @@ from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter

@@ -18,7 +18,7 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import CapturingRequestHandler
 from a2a_tool_capture.a2e import ToolAPI
 from a2a_tool_capture.client import CaptureClient

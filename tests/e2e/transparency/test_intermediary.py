@@ -13,8 +13,8 @@ import h11
 import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
+from a2a_eval_proxy.settings.settings import Settings
 from agents.h11_agent import H11Agent, Request, Wire, echo
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenarios import METADATA_KEY, URI

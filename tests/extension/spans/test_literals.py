@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from a2a_tool_capture.spans.literals import MAX_REPR, as_text, parse, parse_object, repr_fields
+from a2a_tool_capture.spans.content import MAX_REPR, as_text, parse, parse_object, repr_fields
 from a2a_tool_capture.spans.model import CutText
 from hypothesis import given
 from hypothesis import strategies as st

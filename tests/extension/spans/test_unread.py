@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from a2a_tool_capture.models import calls_unknown_by
+from a2a_tool_capture.spans.content import as_text, parse, parse_object
 from a2a_tool_capture.spans.conventions import KEYED_PARTS, PARTS, PartRole, shows_genai_work
-from a2a_tool_capture.spans.literals import as_text, parse, parse_object
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from a2a_tool_capture.unknown_calls import calls_unknown_by
 from golden.spans.building import START, TRACE, a_span, a_tool_span, an_llm_span, answers, asks, user
 from golden.spans.fixtures import fixtures
 

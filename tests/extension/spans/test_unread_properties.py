@@ -7,10 +7,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.spans.conventions import CONTENT_OF_MESSAGE, KEYED_PARTS, PARTS, PartRole
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
-from a2a_tool_capture.unknown_calls import calls_unknown_by
 from golden.spans.building import START, TRACE, a_span
 from hypothesis import given, settings
 from hypothesis import strategies as st

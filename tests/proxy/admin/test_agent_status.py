@@ -8,7 +8,7 @@ import pytest
 from a2a_eval_proxy.admin.agent_report import AgentWatch, status_of, unreachable
 from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import URI
 
 TRACES = "http://127.0.0.1:4318"

@@ -17,7 +17,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.features.pages import turn_list
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.telemetry.event_bus import TYPES, EventLog
 from a2a_eval_proxy.turn import Turn
 from agents.scenario_agent import RPC_PATH, scenario_agent

@@ -11,8 +11,8 @@ import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.net import file_watcher
-from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.settings import Settings
 from cryptography import x509
 from support.certificates import Authority, MountedSecret
 from support.patience import PATIENCE_S

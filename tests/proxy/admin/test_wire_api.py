@@ -13,7 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule, parse_path
-from a2a_eval_proxy.settings.settings import TrafficLimits
+from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
 from support.patience import PATIENCE_S

@@ -16,8 +16,8 @@ from a2a_eval_proxy import cli
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.worker.options import WorkerOptions
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.graph.edges import Edge, SpanFacts, TurnFacts, edges_of
+from a2a_eval_proxy.features.graph.edges import Edge, SpanFacts, TurnFacts, edges_of
 from a2a_eval_proxy.turn import NamedIn, TurnLinks
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.graph.edges import Edge, edges_of
-from a2a_eval_proxy.graph.trees import MOST_TURNS, family_of, tree_of
+from a2a_eval_proxy.features.graph.edges import Edge, edges_of
+from a2a_eval_proxy.features.graph.trees import MOST_TURNS, StoredTrees, family_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
@@ -51,7 +51,7 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 async def drawn(store: Store, number: int) -> list[tuple[int, str]]:
     """Depth and turn of a tree, from its root on."""
-    tree = await tree_of(store, f"turn-{number:04}")
+    tree = await StoredTrees(store).around(f"turn-{number:04}")
     assert tree is not None
     return [(placed.depth, placed.turn.turn_id) for placed in walk(tree)]
 
@@ -62,7 +62,7 @@ async def test_from_whichever_turn_the_tree_is_the_same(kept: Kept) -> None:
     for number in range(4):
         found = [(depth, int(turn_id[-4:])) for depth, turn_id in await drawn(kept.store, number)]
         assert found == [(0, 0), (1, 1), (2, 3), (1, 2)]
-    assert await tree_of(kept.store, "turn-0099") is None
+    assert await StoredTrees(kept.store).around("turn-0099") is None
 
 
 async def test_the_turn_that_began_a_trace_is_found_by_the_trace(kept: Kept) -> None:
@@ -151,7 +151,7 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
 async def test_of_a_large_tree_the_way_to_the_turn_is_shown_and_what_is_left_out_is_counted(kept: Kept) -> None:
     chain = [asked(number, number - 1 if number else None) for number in range(60)]
     await kept.add(*chain, *(asked(100 + number, 0) for number in range(250)))
-    tree = await tree_of(kept.store, "turn-0020")
+    tree = await StoredTrees(kept.store).around("turn-0020")
     assert tree is not None
     numbers = totals(tree)
     assert (numbers.turns + numbers.left_out, numbers.is_cut) == (310, False)
@@ -180,7 +180,7 @@ async def test_turns_of_a_tree_are_not_compared_on_the_loop_that_serves_clients(
         threads.append(threading.current_thread())
         return edges_of(*arguments)
 
-    monkeypatch.setattr("a2a_eval_proxy.graph.trees.edges_of", compared)
+    monkeypatch.setattr("a2a_eval_proxy.features.graph.trees.edges_of", compared)
     assert len(await drawn(kept.store, 1)) == 2
     assert threads
     assert threading.main_thread() not in threads
@@ -190,7 +190,7 @@ async def test_the_first_failed_edge(kept: Kept) -> None:
     failed: dict[str, Any] = {"state": "TASK_STATE_FAILED"}
     broken: dict[str, Any] = {"state": None, "findings": [Finding("agent_error", "500", Severity.ERROR)]}
     await kept.add(asked(3, 1, **broken), asked(2, 0), asked(1, 0, **failed), asked(0, None, **failed))
-    tree = await tree_of(kept.store, "turn-0002")
+    tree = await StoredTrees(kept.store).around("turn-0002")
     assert tree is not None
     first = first_failed_edge(tree)
     assert first is not None
@@ -296,4 +296,4 @@ async def test_ids_that_are_hashed_still_match(kept: Kept) -> None:
 async def test_a_turn_without_content_says_so(kept: Kept) -> None:
     privacy = privacy_of((), None, no_content=True)
     await kept.add(privacy.stored(asked(0, None)))
-    assert not (await tree_of(kept.store, "turn-0000")).has_content  # type: ignore[union-attr]
+    assert not (await StoredTrees(kept.store).around("turn-0000")).has_content  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from a2a.types import (
     Task,
     a2a_pb2_grpc,
 )
-from a2a_eval_proxy.settings.settings import Timeouts, TrafficLimits
+from a2a_eval_proxy.settings.parts import Timeouts, TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.grpc_relay.test_calls import Caller
 from support.grpc_proxy import running_proxy

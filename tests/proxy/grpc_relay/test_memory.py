@@ -18,7 +18,7 @@ from a2a.types import GetTaskRequest, SendMessageRequest
 from a2a_eval_proxy.body_memory import HeldBody
 from a2a_eval_proxy.grpc_relay.relayed_call import RelayedCall
 from a2a_eval_proxy.net.http2_streams import Headers
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
 from agents.grpc_agent import UNLIMITED
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from a2a.types import AgentCard, GetExtendedAgentCardRequest, a2a_pb2_grpc
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.parsing import parse_upstream
-from a2a_eval_proxy.settings.settings import TlsFilesOptions
+from a2a_eval_proxy.settings.parts import TlsFilesOptions
+from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH

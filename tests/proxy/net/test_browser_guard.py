@@ -13,7 +13,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.browser_guard import HostNames, refusal
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -22,8 +22,8 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.server_exchange import CLIENT
-from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
 from support.certificates import Authority, MountedSecret, Pair

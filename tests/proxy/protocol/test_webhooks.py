@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.webhooks import UnclearWebhookError, may_be_json, webhooks_in
-from a2a_eval_proxy.push.rewriting import replaced
+from a2a_eval_proxy.protocol.webhooks import UnclearWebhookError, may_be_json, replaced, webhooks_in
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values

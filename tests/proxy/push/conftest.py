@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.capture import task_fold
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import URI
 from agents.recording_agent import build_app
 from agents.serving import ServerThread

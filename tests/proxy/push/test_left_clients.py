@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.push.listener import WebhookSender
-from a2a_eval_proxy.push.registry import WebhookRegistry
+from a2a_eval_proxy.features.push.listener import WebhookSender
+from a2a_eval_proxy.features.push.registry import WebhookRegistry
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
 from a2a_eval_proxy.store import StoreError
 from proxy.push.conftest import Endpoint, Relay, message, relaying

@@ -8,13 +8,13 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.protocol.extension_filter import UnreadableError
-from a2a_eval_proxy.push.notifications import (
+from a2a_eval_proxy.features.push.notifications import (
     audience_finding,
     is_signed,
     read_notification,
     visible_to_others,
 )
+from a2a_eval_proxy.protocol.extension_filter import UnreadableError
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
 from hypothesis import strategies as st

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.body_memory import HeldBody
+from a2a_eval_proxy.features.push import listener, registry
+from a2a_eval_proxy.features.push.listener import WebhookAnswer, WebhookSender
+from a2a_eval_proxy.features.push.registry import WebhookRegistry
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener, registry
-from a2a_eval_proxy.push.listener import WebhookAnswer, WebhookSender
-from a2a_eval_proxy.push.registry import WebhookRegistry
-from a2a_eval_proxy.settings.settings import TrafficLimits
+from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.webhooks import Webhook
 from proxy.push.conftest import Endpoint, Relay, message, relaying

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.settings.settings import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
 from support.certificates import Authority

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.push.rewriting import RelayAddresses, deleted_config
+from a2a_eval_proxy.features.push.rewriting import RelayAddresses
+from a2a_eval_proxy.protocol.webhooks import deleted_config
 
 OURS = RelayAddresses("https://proxy.example/push")
 ID = "A" * 31 + "-"
@@ -44,4 +45,4 @@ def test_responses_show_the_clients_url_again(slash: str) -> None:
     ],
 )
 def test_which_configuration_is_deleted(method: str, path: str, payload: Any, deleted: str | None) -> None:
-    assert deleted_config(method, path, payload) == deleted
+    assert deleted_config(method, path, json.dumps(payload).encode()) == deleted

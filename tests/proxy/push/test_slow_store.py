@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.push import registry
+from a2a_eval_proxy.features.push import registry
 from a2a_eval_proxy.store.sqlite import store as sqlite_store
 from a2a_eval_proxy.store.webhooks import WebhookTable
 from proxy.push.conftest import Endpoint, Relay

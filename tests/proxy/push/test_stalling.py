@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from a2a_eval_proxy.features.push import listener
 from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
-from a2a_eval_proxy.push import listener
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S

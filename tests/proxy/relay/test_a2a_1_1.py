@@ -15,7 +15,7 @@ import grpc.aio
 import httpx
 import pytest
 from a2a_eval_proxy.grpc_relay.messages import METHODS
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 from google.protobuf.json_format import ParseDict

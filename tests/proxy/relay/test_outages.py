@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.graph.trees import trees_of
+from a2a_eval_proxy.features.graph.trees import StoredTrees
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.store import open_store
 from soak.trees.crew import Crew, running_crew
@@ -35,9 +35,10 @@ async def test_the_tree_begins_with_the_turn_of_the_run(postgres: PostgresServer
         await asyncio.to_thread(proxy.flush)
     (turn,) = result.report.turns
     store = await asyncio.to_thread(open_store, url)
-    trees = await trees_of(store, [turn["turn_id"]])
+    tree = await StoredTrees(store).below(turn["turn_id"])
     await asyncio.to_thread(store.close)
-    placed = list(walk(trees[turn["turn_id"]]))
+    assert tree is not None
+    placed = list(walk(tree))
     assert [one.depth for one in placed] == [0, 1, 2, 2, 1, 2, 2]
     assert all(one.turn.asked is None or one.turn.asked.certain for one in placed)
     for one in placed[1:]:

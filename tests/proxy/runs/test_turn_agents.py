@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.serving import ServerThread

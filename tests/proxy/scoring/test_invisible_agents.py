@@ -16,8 +16,8 @@ from a2a_eval_proxy.testing import assert_tool_calls
 from a2a_eval_proxy.traces.merge import TraceEvidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity, ToolCall
+from a2a_tool_capture.models import CALLS_UNKNOWN_BY
 from a2a_tool_capture.spans.model import Span
-from a2a_tool_capture.unknown_calls import CALLS_UNKNOWN_BY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from tool_call_evaluators import Measurement, SyncEvaluator, get_evaluator
 from tool_call_evaluators.evaluator import EvaluatorBase

@@ -10,8 +10,8 @@ import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
+from a2a_eval_proxy.settings.settings import Settings
 from agents.serving import ServerThread
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, fit

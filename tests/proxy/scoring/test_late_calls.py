@@ -17,7 +17,7 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import Artifact, Task
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI, CapturingRequestHandler, ToolCallRecorder
 from agents.recording_agent import agent_card, application
 from agents.serving import ServerThread

@@ -11,14 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.graph.trees import tree_below
+from a2a_eval_proxy.features.graph.trees import StoredTrees
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.scoring import evidence
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.store import Scored, SqliteStore, Store
+from a2a_eval_proxy.settings.settings import Settings
+from a2a_eval_proxy.store import Scored, SqliteStore
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from agents.replay_agent import Answer, ReplayAgent
 from opentelemetry.context import Context
@@ -143,12 +143,13 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch
     store = SqliteStore(str(tmp_path / "turns.db"))
     read: list[str] = []
 
-    async def counted(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
-        found = await tree_below(store, turn_id, privacy)
-        read.append(turn_id)
-        return found
+    class Counted(StoredTrees):
+        async def below(self, turn_id: str, privacy: Privacy | None = None) -> AgentTurn | None:
+            found = await super().below(turn_id, privacy)
+            read.append(turn_id)
+            return found
 
-    monkeypatch.setattr(evidence, "tree_below", counted)
+    monkeypatch.setattr(evidence, "turn_trees", Counted)
     monkeypatch.setattr(evidence, "_FIRST_PAUSE_S", 0.001)
     kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
 
@@ -186,7 +187,7 @@ async def test_evaluators_see_the_turns_of_others_redacted(tmp_path: Path) -> No
     parent = turn(0, trace_id="1" * 32, links=STARTS_TRACE)
     child = turn(1, trace_id="1" * 32, links=TurnLinks("", parent.turn_id), agent="http://other", user_text="to a@b.io")
     await Kept(store).add(parent, child)
-    tree = await tree_below(store, parent.turn_id, privacy_of(parse_rules("email"), "key"))
+    tree = await StoredTrees(store).below(parent.turn_id, privacy_of(parse_rules("email"), "key"))
     assert tree is not None
     assert [one.user_text for one in tree.children] == ["to [email]"]
     await asyncio.to_thread(store.close)

@@ -21,7 +21,7 @@ from a2a.server.tasks import (
     TaskUpdater,
 )
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
 from agents.recording_agent import agent_card, application, push_sender
 from agents.serving import ServerThread

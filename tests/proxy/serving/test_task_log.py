@@ -18,7 +18,7 @@ from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
 from a2a_eval_proxy.serving import task_log
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from a2a_eval_proxy.store.observations import Observed
 from a2a_eval_proxy.telemetry.turn_listener import TurnListeners

@@ -11,10 +11,10 @@ import a2a_eval_proxy
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import environment_name, options_of, read_config_file
 from a2a_eval_proxy.settings.options import load as load_options
 from a2a_eval_proxy.settings.parsing import is_loopback, parse_agent_url, parse_url, split_address
+from a2a_eval_proxy.settings.settings import Settings
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st

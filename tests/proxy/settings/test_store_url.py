@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.settings.store_url import check_postgres, is_postgres, masked_url
 
 

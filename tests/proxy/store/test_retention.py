@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery, every_turn
 from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.turn import Turn

@@ -23,8 +23,8 @@ from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch
-from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import (
     ConversationKey,
     ScoredConversation,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from support.patience import PATIENCE_S
 from support.ports import held_ports

@@ -17,8 +17,8 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.settings import TrafficLimits
+from a2a_eval_proxy.settings.parts import TrafficLimits
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.telemetry import provider
 from a2a_eval_proxy.telemetry.problem_log import SCOPE
 from a2a_eval_proxy.telemetry.provider import result_attributes
@@ -446,7 +446,7 @@ def test_off_imports_nothing_of_the_sdk(agent, tmp_path, disabled):
     script = """
 import asyncio, json, sys
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.settings import Settings
 
 async def main():
     async with run_proxy(Settings(upstream=sys.argv[1], listen="127.0.0.1:0", admin="127.0.0.1:0",

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.features.pages import run_pages
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.options import load
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
+from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.threads import LoopThread
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import psycopg
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.parsing import AGENTS
+from a2a_eval_proxy.settings.settings import Settings
 from agents.replay_agent import Answer, ReplayAgent
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer

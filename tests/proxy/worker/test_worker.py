@@ -18,7 +18,7 @@ from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.settings.settings import Timeouts
+from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.work import MOST_TRIES, queue_abandoned

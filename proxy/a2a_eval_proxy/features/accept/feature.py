@@ -14,7 +14,7 @@ from ...feature import Feature
 from ...runs import audit
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.settings import AuditOption, PluginOption, StoreOption
+from ...settings.parts import AuditOption, PluginOption, StoreOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal

@@ -11,7 +11,7 @@ from ...cli.output import echo_json
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.settings import AuditOption, PluginOption, RedactionOptions
+from ...settings.parts import AuditOption, PluginOption, RedactionOptions
 
 
 class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):

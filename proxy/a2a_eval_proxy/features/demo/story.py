@@ -26,8 +26,8 @@ from ...runs.run_plan import publish_report
 from ...runs.run_result import judge_turns
 from ...runs.stored_turns import write_turns
 from ...runs.tables import passed, turn_table
-from ...settings import Settings
 from ...settings.options import load
+from ...settings.settings import Settings
 from ...signals import stop_signal
 from .agent import run_agent
 

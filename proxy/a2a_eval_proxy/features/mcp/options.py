@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.settings import AuditOption, PluginOption, StoreOption
+from ...settings.parts import AuditOption, PluginOption, StoreOption
 
 
 class McpOptions(AuditOption, PluginOption, StoreOption):

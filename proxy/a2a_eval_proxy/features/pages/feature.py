@@ -10,7 +10,7 @@ from ...cli.options import run_option
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.settings import AuditOption, PluginOption, StoreOption, TraceUrlOption
+from ...settings.parts import AuditOption, PluginOption, StoreOption, TraceUrlOption
 from ...settings.store_url import masked_url
 from ...signals import stop_signal
 

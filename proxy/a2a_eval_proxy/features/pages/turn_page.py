@@ -39,10 +39,10 @@ from ...admin.turn_changes_api import (
     repeats,
 )
 from ...admin.wire_api import MASKED, timeline_of, wire_of
-from ...graph.trees import missing_parent, tree_of
 from ...protocol.sse import event_data
 from ...runs.run_result import Plan, judge_turns
 from ...runs.tables import turn_text
+from ...scoring.evidence import turn_trees
 from ...scoring.turn_in_case import turn_in_case
 from ...store import TurnQuery
 from ...store.base import TurnJson
@@ -234,9 +234,10 @@ async def _tree(view: View, turn: TurnJson) -> dict[str, Any]:
     """Who asked whom, if it asked others or was asked by one; and the turn that caused all that, if the store does not
     have it."""
     store, turn_id = view.control.store, turn["turn_id"]
-    tree = await tree_of(store, turn_id)
-    lost = await missing_parent(store, tree.turn_id if tree else turn_id)
-    if lost and await view.control.turns_in_progress(1, lost):
+    tree = await turn_trees(store).around(turn_id)
+    first = await store.linked_turn(tree.turn_id if tree else turn_id)
+    lost = first.links.parent_turn_id if first else ""
+    if lost and (await store.status(lost) is not None or await view.control.turns_in_progress(1, lost)):
         lost = ""
     shown = shown_tree(tree, turn_id, lambda other: view.link("turns", other)) if tree and tree.children else None
     return {"tree": shown, "lost_parent": lost}

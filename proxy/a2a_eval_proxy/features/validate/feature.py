@@ -8,7 +8,7 @@ from ...cli.command import command, run_async
 from ...cli.options import DrivenAgentOptions, suite_format_option, suites_option
 from ...errors import BAD_INPUT
 from ...feature import Feature
-from ...settings.settings import PluginOption
+from ...settings.parts import PluginOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.importers import Imported

@@ -22,7 +22,7 @@ from ...net.file_watcher import FileWatch
 from ...net.http_server import HttpServer
 from ...net.tls import TlsFiles, server_tls
 from ...privacy.policy import together
-from ...settings.settings import AdminPortOptions
+from ...settings.parts import AdminPortOptions
 from ...settings.store_url import masked_url
 from ...signals import stop_signal
 from ...store import StoreError

@@ -16,7 +16,7 @@ from ...scoring.case_book import CaseBook
 from ...scoring.conversations import turns_of_conversation
 from ...scoring.evidence import awaited_tree, trees_read_by
 from ...scoring.scorer import MAX_EARLIER, Results, TurnJson
-from ...settings.settings import ScoringOptions
+from ...settings.parts import ScoringOptions
 from ...store import ConversationKey, Scored, ScoredConversation, Store
 from ...store.postgres.store import PostgresStore
 from ...store.postgres.work import Claim

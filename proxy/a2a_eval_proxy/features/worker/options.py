@@ -7,17 +7,9 @@ from functools import cached_property
 
 from ...errors import ConfigError
 from ...settings import parsing as types
-from ...settings.options import option, options_of
+from ...settings.options import option
 from ...settings.parsing import is_loopback
-from ...settings.settings import (
-    OWN,
-    AdminPortOptions,
-    AgentsOptions,
-    ScoringOptions,
-    Settings,
-    TimeoutsOption,
-    own_settings,
-)
+from ...settings.parts import AdminPortOptions, AgentsOptions, ScoringOptions, TimeoutsOption
 from ...settings.store_url import is_postgres, masked_url
 
 
@@ -41,14 +33,12 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOpt
             raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
         if self.admin and not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
-        self.check_admin()
+        super().__post_init__()
         _ = self.each_agent  # raises ConfigError
 
     @cached_property
     def each_agent(self) -> dict[str, WorkerOptions]:
         """What holds for the turns of each agent, by name: of its settings, those that concern scoring."""
-        read = OWN & options_of(WorkerOptions).keys()
-        return {
-            name: replace(self, **{"agents": (), **own_settings(name, own, options_of(Settings), self, read)[0]})
-            for name, own in self.agents
-        }
+        from ...settings.settings import own_settings  # it asks all features
+
+        return {name: replace(self, **{"agents": (), **own_settings(self, name, own)[0]}) for name, own in self.agents}

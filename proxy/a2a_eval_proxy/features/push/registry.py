@@ -15,14 +15,14 @@ from typing import Any, Protocol, TypeVar
 
 from a2a_tool_capture.recent import Recent
 
-from ..clock import CLOCK
-from ..protocol.webhook_targets import PUBLIC, WebhookTargets
-from ..protocol.webhooks import NewWebhook
-from ..settings.settings import Agent
-from ..store import StoreError
-from ..store.observations import task_key
-from ..store.reads import StoreReads
-from ..store.webhooks import Webhook
+from ...clock import CLOCK
+from ...protocol.webhook_targets import PUBLIC, WebhookTargets
+from ...protocol.webhooks import NewWebhook
+from ...settings.settings import Agent
+from ...store import StoreError
+from ...store.observations import task_key
+from ...store.reads import StoreReads
+from ...store.webhooks import Webhook
 from .rewriting import RelayAddresses
 
 T = TypeVar("T")

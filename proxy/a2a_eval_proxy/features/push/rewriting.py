@@ -1,24 +1,12 @@
-"""Webhooks in requests and responses, replaced by position, so that no other byte changes. Pure."""
+"""The addresses of the proxy that stand for webhooks, in requests, responses and notifications. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
-
-from ..protocol.webhooks import WebhookPlace
-
-
-def replaced(text: str, places: Sequence[WebhookPlace], urls: Sequence[str]) -> str:
-    """`text` with these URLs at these places."""
-    kept: list[str] = []
-    position = 0
-    for place, url in sorted(zip(places, urls, strict=True)):
-        kept += (text[position : place.start], json.dumps(url))
-        position = place.end
-    return "".join([*kept, text[position:]])
 
 
 class RelayAddresses:
@@ -75,21 +63,3 @@ class RelayAddresses:
             elif isinstance(value, list):
                 waiting += value
         return found
-
-
-def deleted_config(rest_method: str, path: str, payload: Any) -> str | None:
-    """The id of the configuration that a request deletes; None for any other request.
-
-    `payload` is its decoded body: a JSON-RPC request, or anything for HTTP+JSON.
-    """
-    if rest_method == "DELETE":
-        match = re.search(r"/pushNotificationConfigs/([^/]+)$", path)
-        return match[1] if match else None
-    method, params = (payload.get("method"), payload.get("params")) if isinstance(payload, dict) else (None, None)
-    if not isinstance(method, str) or "delete" not in method.lower() or not isinstance(params, dict):
-        return None
-    for key in ("pushNotificationConfigId", "push_notification_config_id", "name", "id"):
-        value = params.get(key)
-        if isinstance(value, str):
-            return value.rpartition("/")[2]
-    return None

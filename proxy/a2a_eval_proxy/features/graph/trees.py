@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,13 +12,14 @@ from a2a_tool_capture.models import epoch_seconds
 from a2a_tool_capture.wire import SETTLED_STATES
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, agent_of
 
-from ..privacy.content_removal import lacks_content
-from ..privacy.policy import Privacy
-from ..store import Store
-from ..store.base import TurnJson
-from ..store.encoding import name_key
-from ..store.reads import LinkedBy, LinkedTurn
-from ..turn import NamedIn
+from ...privacy.content_removal import lacks_content
+from ...privacy.policy import Privacy
+from ...scoring.evidence import TurnTrees
+from ...store import Store
+from ...store.base import TurnJson
+from ...store.encoding import name_key
+from ...store.reads import LinkedBy, LinkedTurn
+from ...turn import NamedIn
 from .edges import Edge, SpanFacts, TurnFacts, edges_of
 
 MOST_TURNS = 500
@@ -106,38 +107,23 @@ def _family(found: Sequence[LinkedTurn], skew_s: float, is_partial: bool) -> Fam
     return Family({linked.turn["turn_id"]: linked.turn for linked in found}, edges, is_partial)
 
 
-async def tree_below(store: Store, turn_id: str, privacy: Privacy) -> AgentTurn | None:
-    """The turn with all that it caused, redacted; None where the store does not have it. Raises StoreError."""
-    family = await family_of(store, turn_id)
-    if family is None:
-        return None
-    redacted = {name: dict(privacy.stored_turn(turn)) for name, turn in family.turns.items()}
-    return family._replace(turns=redacted).tree_below(turn_id)
+class StoredTrees(TurnTrees):
+    """Trees by what the store has now."""
 
+    async def below(self, turn_id: str, privacy: Privacy | None = None) -> AgentTurn | None:
+        family = await family_of(self._store, turn_id)
+        if family is not None and privacy is not None:
+            redacted = {name: dict(privacy.stored_turn(turn)) for name, turn in family.turns.items()}
+            family = family._replace(turns=redacted)
+        return None if family is None else family.tree_below(turn_id)
 
-async def tree_of(store: Store, turn_id: str) -> AgentTurn | None:
-    """The tree to which a turn belongs, from its root; None where the store does not have the turn. Raises
-    StoreError."""
-    family = await family_of(store, turn_id)
-    return None if family is None else family.tree_below(family.root_of(turn_id), around=turn_id)
+    async def around(self, turn_id: str) -> AgentTurn | None:
+        family = await family_of(self._store, turn_id)
+        return None if family is None else family.tree_below(family.root_of(turn_id), around=turn_id)
 
-
-async def missing_parent(store: Store, turn_id: str) -> str:
-    """The turn that the trace context of this one names as its parent, if the store does not have that; "" otherwise.
-    Raises StoreError."""
-    linked = await store.linked_turn(turn_id)
-    parent = linked.links.parent_turn_id if linked else ""
-    return parent if parent and await store.status(parent) is None else ""
-
-
-async def trees_of(store: Store, turn_ids: Iterable[str]) -> dict[str, AgentTurn]:
-    """The trees below those of these turns that asked others, by the id of the turn. Raises StoreError."""
-    found = {}
-    for turn_id in turn_ids:
-        family = await family_of(store, turn_id)
-        if family is not None and family.children_of(turn_id):
-            found[turn_id] = family.tree_below(turn_id)
-    return found
+    async def relations(self, turn_id: str) -> dict[str, Any]:
+        family = await family_of(self._store, turn_id)
+        return {} if family is None else family.relations_of(turn_id)
 
 
 class _Search:

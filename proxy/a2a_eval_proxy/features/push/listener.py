@@ -8,7 +8,6 @@ import logging
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
 from ssl import SSLContext
@@ -19,18 +18,21 @@ from weakref import WeakValueDictionary
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ..body_memory import BodyMemory, HeldBody
-from ..clock import CLOCK
-from ..net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError
-from ..net.tls import TlsFiles
-from ..protocol.answers import state_of, task_id_of
-from ..protocol.extension_filter import UnreadableError
-from ..protocol.headers import read_request, response_headers
-from ..protocol.webhook_targets import WebhookTargets
-from ..store import StoreError
-from ..store.webhooks import Webhook
-from ..telemetry.problem_log import ProblemLog
-from ..threads import BoundedThreads
+from ...body_memory import BodyMemory, HeldBody
+from ...capture.failures import log_failure
+from ...capture.turn_book import TurnBook
+from ...clock import CLOCK
+from ...net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError, request_head
+from ...net.tls import TlsFiles
+from ...protocol.answers import state_of, task_id_of
+from ...protocol.extension_filter import UnreadableError
+from ...protocol.headers import read_request, response_headers
+from ...protocol.webhook_targets import WebhookTargets
+from ...relay.wire_log import WireLog, WireRecord
+from ...store import StoreError
+from ...store.webhooks import Webhook
+from ...telemetry.problem_log import ProblemLog
+from ...threads import BoundedThreads
 from .notifications import (
     Notification,
     NotificationCapture,
@@ -156,34 +158,22 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """The methods of RFC 9110, section 9.2.1: agents verify webhooks with them, and send no notifications."""
 
 
-@dataclass(slots=True)
-class NotificationRecord:
-    """A notification as its agent sent it, without the addresses of webhooks, and the answer that it got."""
-
-    arrived_at: float  # in seconds since the epoch
-    task_id: str  # "" where it is not known
-    method: str
-    headers: RawHeaders
-    body: bytes
-    answer: WebhookAnswer | None = None  # None if the client did not answer in time
-    problem: str = ""  # the code of the finding for a notification that the client did not answer
-
-
 class PushListener:
     """Answers the requests of one agent to the addresses of webhooks."""
 
     def __init__(
         self,
         webhooks: WebhookRegistry,
-        capture: NotificationCapture,
+        book: TurnBook,
         bodies: BodyMemory,
         max_body_bytes: int,
-        record: Callable[[NotificationRecord], None],
+        wire_log: WireLog | None,
     ) -> None:
-        """`record` receives each notification once it is passed on, or is not going to be."""
-        self._record = record
+        """Notifications are reported to `book`, and kept in `wire_log`, without the ids of webhooks."""
+        self._wire_log = wire_log
+        self._path = f"{urlsplit(webhooks.push_url).path}/***".encode()
         self._webhooks = webhooks
-        self._capture = capture
+        self._capture = NotificationCapture(book, CLOCK.now)
         self._sender = WebhookSender(webhooks.targets)
         self._max_body_bytes = max_body_bytes
         self._bodies = bodies
@@ -200,18 +190,13 @@ class PushListener:
             answer = await self._answer(scope, receive, held)
         finally:
             held.drop()
-        if answer is None:
-            return  # the agent left
-        headers = answer.headers
-        if scope["method"] != "HEAD":  # the answer to HEAD has the length of a body that it omits
-            headers = [*headers, (b"content-length", b"%d" % len(answer.body))]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        if answer is not None:  # else the agent left
+            await respond(scope, send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
         match = _ID.search(scope["path"])
         if match is None:
-            return _error(404, "this is where agents send notifications of tasks")
+            return NOT_FOUND
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._received(match[1], scope, receive, held)
@@ -241,8 +226,8 @@ class PushListener:
             original = await self._read(scope, body, held)
             notification = await self._restored(original)
             stream = self._captured(webhook, notification)
-            record = NotificationRecord(CLOCK.now(), stream.task_id, scope["method"], *self._recorded(original))
-            passing_on = asyncio.create_task(self._passed_on(webhook, notification, stream, scope, record))
+            wire = self._recorded(original, stream.task_id, scope["method"])
+            passing_on = asyncio.create_task(self._passed_on(webhook, notification, stream, scope, wire))
             try:
                 await asyncio.wait({passing_on}, timeout=TURN_S)
             except asyncio.CancelledError:
@@ -279,7 +264,7 @@ class PushListener:
             logger.warning("a notification was refused with status 503: %s", error)
             raise UnsentError(503, "the store of the proxy cannot be read now") from None
         if webhook is None:
-            raise UnsentError(404, "no webhook has this address, or it has none any more")
+            raise UnsentError(404, _NO_WEBHOOK)
         return webhook
 
     async def _passed_on(
@@ -288,21 +273,23 @@ class PushListener:
         notification: Notification,
         stream: NotificationStream,
         scope: Scope,
-        record: NotificationRecord,
+        wire: WireRecord | None,
     ) -> WebhookAnswer:
-        """Send a notification, and record what came of it. Raises UnsentError."""
+        """Send a notification, and keep what came of it. Raises UnsentError."""
+        answer, problem = None, ""
         try:
-            record.answer = await self._sent(webhook, notification, stream, scope)
+            answer = await self._sent(webhook, notification, stream, scope)
         except UnsentError as error:
             self._unsent.seen()
             self._capture.report(stream, Finding(error.code, str(error), Severity.WARNING))
-            record.answer, record.problem = _error(error.status, str(error)), error.code
+            answer, problem = _error(error.status, str(error)), error.code
         except asyncio.CancelledError:  # its time is over
-            record.problem = "push_timeout"
+            problem = "push_timeout"
             raise
         finally:
-            self._record(record)
-        return record.answer
+            if wire is not None:
+                _end(wire, answer, problem)
+        return answer
 
     async def _sent(
         self, webhook: Webhook, notification: Notification, stream: NotificationStream, scope: Scope
@@ -322,12 +309,22 @@ class PushListener:
             stream.shown = digest_of(visible[1])
         return answer
 
-    def _recorded(self, notification: Notification) -> tuple[RawHeaders, bytes]:
+    def _recorded(self, notification: Notification, task_id: str, method: str) -> WireRecord | None:
+        """The notification as its agent sent it, for the wire of its turn; never raises."""
+        if self._wire_log is None or not task_id:
+            return None
         headers, body = notification.headers, notification.body
-        if not self._webhooks.addresses.may_be_in(notification.decoded):
-            return headers, body
-        decoded = self._webhooks.addresses.masked(notification.decoded)
-        return (headers if notification.decoded is body else without_body_fields(headers)), decoded
+        try:
+            if self._webhooks.addresses.may_be_in(notification.decoded):
+                headers = headers if notification.decoded is body else without_body_fields(headers)
+                body = self._webhooks.addresses.masked(notification.decoded)
+            wire = self._wire_log.begin(CLOCK.now(), request_head(method.encode(), self._path, headers), body)
+            if wire is not None:
+                wire.is_notification, wire.named_task = True, task_id
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            log_failure(error)
+            return None
+        return wire
 
     async def _restored(self, notification: Notification) -> Notification:
         """With the client's own URL where the agent repeats the proxy's address in an unsigned notification."""
@@ -381,6 +378,30 @@ def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -
         raise UnsentError(422, f"a notification was not passed on: {error}", "push_withheld") from None
 
 
+def _end(wire: WireRecord, answer: WebhookAnswer | None, problem: str) -> None:
+    """A notification got this answer (None: none in time), with the code of a finding; never raises."""
+    try:
+        if answer is not None:
+            wire.status, wire.headers, wire.response_at = answer.status, answer.headers, CLOCK.now()
+            wire.part(answer.body, CLOCK.now())
+        wire.end(CLOCK.now(), problem, b"")
+    except Exception as error:  # noqa: BLE001  # capture's errors end here
+        log_failure(error)
+
+
+async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answer: WebhookAnswer) -> None:
+    """Send an agent the answer to its notification."""
+    headers = answer.headers
+    if scope["method"] != "HEAD":  # the answer to HEAD has the length of a body that it omits
+        headers = [*headers, (b"content-length", b"%d" % len(answer.body))]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
 def _error(status: int, message: str) -> WebhookAnswer:
     body = json.dumps({"error": {"code": status, "message": message}}).encode()
     return WebhookAnswer(status, [(b"content-type", b"application/json")], body)
+
+
+_NO_WEBHOOK = "no webhook has this address, or it has none any more"
+NOT_FOUND = _error(404, "this is where agents send notifications of tasks")

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from tool_call_evaluators.agent_tree import AskedBy, EdgeEvidence
 
-from ..turn import NamedIn, TurnLinks
+from ...turn import NamedIn, TurnLinks
 
 
 class SpanFacts(NamedTuple):

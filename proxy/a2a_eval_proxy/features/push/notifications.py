@@ -18,14 +18,14 @@ from a2a_tool_capture.recent import RecentKeys
 from a2a_tool_capture.spec import strip_headers
 from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
 
-from ..capture.failures import CAPTURE_FAILED, log_failure
-from ..capture.turn_book import TurnBook
-from ..memory import of_json
-from ..protocol import extension_filter
-from ..protocol.answers import state_of, task_id_of
-from ..protocol.content_coding import decoded_whole
-from ..protocol.headers import DIGESTS
-from ..protocol.operations import decode_json
+from ...capture.failures import CAPTURE_FAILED, log_failure
+from ...capture.turn_book import TurnBook
+from ...memory import of_json
+from ...protocol import extension_filter
+from ...protocol.answers import state_of, task_id_of
+from ...protocol.content_coding import decoded_whole
+from ...protocol.headers import DIGESTS
+from ...protocol.operations import decode_json
 
 RawHeaders = list[tuple[bytes, bytes]]
 
