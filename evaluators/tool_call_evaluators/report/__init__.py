@@ -7,12 +7,12 @@
 failed cases. The names exported here are public.
 """
 
-from .compared import comparison_json, comparison_markdown, comparison_text
+from .compared import comparison_json, comparison_text
 from .focus import focus_suites
 from .html import comparison_body, comparison_html, html_report
 from .json_output import json_report
 from .junit import junit_xml
-from .markdown import markdown_summary
+from .markdown import comparison_markdown, markdown_summary
 from .model import Report
 from .shorten import shortened_turn, with_outcome
 

@@ -13,7 +13,7 @@ from ..matching.explain import CallChange
 from ..outcomes.comparison import CaseChange, Comparison, ScoreChange, TurnChange
 from ..outcomes.conversations import excluded_text
 from ..outcomes.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES, Sensitivity
-from ..texts import call_text, counted, escaped, json_excerpt, printable, report_json, score_text
+from ..texts import call_text, counted, json_excerpt, printable, report_json, score_text
 
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""
@@ -37,7 +37,6 @@ STATUSES: dict[str, _Line] = {
 
 _NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
 _DETERMINISTIC = "The agent did the same in all earlier runs: what changed is not chance."
-_MARKS: dict[Tone, str] = {"worse": "❌", "better": "✅", "changed": "➖", "quiet": "➖"}
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
 _NO_COMMON_CASE = "They have no case in common: is the baseline one of another suite, or were all cases renamed?"
 _NOTHING_SCORED = "No case has scored attempts in both: what was excluded shows nothing about the agent."
@@ -119,20 +118,6 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
         lines.append(painted(row, "worse" if dropped else "quiet" if cells is shown.head else None))
     lines += ["", *(painted(*line) for line in shown.figures)]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def comparison_markdown(comparison: Comparison) -> str:
-    """For a CI job's page. Texts of the agent are escaped."""
-    shown = ShownComparison.of(comparison)
-    parts = [f"## {_MARKS[shown.tone]} {escaped(shown.sentence)}", *(escaped(line) for line, _ in shown.notes)]
-    for case in shown.cases:
-        lines = [f"- {escaped(line)}" for line, _ in (*case.outcome, *case.calls, *case.scores)]
-        parts.append("\n".join([f"**{case.word}: {escaped(case.name)}** ({case.rate})\n", *lines]).rstrip())
-    parts += shown.more
-    if shown.rows:
-        table = [shown.head, ["---"] * len(shown.head), *([*map(escaped, cells)] for cells, _ in shown.rows)]
-        parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in table))
-    return "\n\n".join([*parts, *(escaped(line) for line, _ in shown.figures)]) + "\n"
 
 
 def _count_texts(comparison: Comparison) -> str:

@@ -302,7 +302,7 @@ def test_what_judges_cost_is_in_every_form():
         conversation_results={"c": [result("goal_completion", 0.25, details={"judge": asked})]},
     )
     told = "4 requests, 3,000 + 80 tokens, cost 0.00246"
-    assert f"· judge: {told}\n" in markdown_summary(made)
+    assert "· judge: 4 requests, 3,000 \\+ 80 tokens, cost 0.00246\n" in markdown_summary(made)
     assert f"<dt>judge</dt><dd>{told}</dd>" in html_report(made)
     data = json.loads(json_report(made))
     assert data["judge_usage"] == {"requests": 4, "prompt_tokens": 3000, "completion_tokens": 80, "cost": 0.00246}
@@ -404,7 +404,7 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     output = junit.findtext("testcase/system-out")
     assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
     text = markdown_summary(made)
-    assert "· 1 failed (1 of them below threshold) · 1 passed ·" in text
+    assert "· 1 failed \\(1 of them below threshold\\) · 1 passed ·" in text
     assert f"| 1 | a \\#1: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
     assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
     data = json.loads(json_report(made))
