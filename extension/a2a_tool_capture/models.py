@@ -72,23 +72,21 @@ class ToolCall:
     def to_dict(self) -> dict[str, Any]:
         """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times, metadata and default arguments
         are omitted."""
-        out: dict[str, Any] = {
+        further = {
+            "started_at": self.started_at and rfc3339(self.started_at),
+            "ended_at": self.ended_at and rfc3339(self.ended_at),
+            "metadata": dict(self.metadata),
+            "default_arguments": list(self.default_arguments),
+        }
+        return {
             "id": self.id,
             "name": self.name,
             "arguments": None if self.arguments is None else dict(self.arguments),
             "result": self.result,
             "error": self.error,
             "source": str(self.source),
+            **{key: value for key, value in further.items() if value},
         }
-        if self.started_at is not None:
-            out["started_at"] = rfc3339(self.started_at)
-        if self.ended_at is not None:
-            out["ended_at"] = rfc3339(self.ended_at)
-        if self.metadata:
-            out["metadata"] = dict(self.metadata)
-        if self.default_arguments:
-            out["default_arguments"] = list(self.default_arguments)
-        return out
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolCall:

@@ -105,9 +105,6 @@ class _Reconciler:
 
     def _match_same_id(self, protocols: list[int], traces: list[int]) -> set[int]:
         """Match the calls that share an id and a name; returns the positions of the protocol's that were matched."""
-        if len(protocols) == len(traces) == 1:  # the usual case: there is nothing to compare
-            self._match(protocols[0], traces[0])
-            return set(protocols)
         by_arguments: dict[Hashable, deque[int]] = defaultdict(deque)
         for protocol in protocols:
             by_arguments[value_key(self.protocol[protocol].arguments)].append(protocol)
@@ -225,13 +222,8 @@ class _Reconciler:
         return len(absorbed)
 
     def _count_mismatches(self) -> list[Finding]:
-        names = Counter(call.name for call in self.protocol), Counter(call.name for call in self.trace)
-        repeated = {name for name in names[0] if names[1][name] and names[0][name] + names[1][name] > 2}
-        if not repeated:  # what is there once on each side cannot differ in number
-            return []
         ours, theirs = (
-            [signature(call) for call in calls if call.name in repeated and call.arguments is not None]
-            for calls in (self.protocol, self.trace)
+            [signature(call) for call in calls if call.arguments is not None] for calls in (self.protocol, self.trace)
         )
         protocol = Counter(ours)
         known = {key: key for key in protocol}

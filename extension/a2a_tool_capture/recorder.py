@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar, overload
@@ -203,25 +203,20 @@ def wire_entry(call: ToolCall) -> dict[str, Any]:
 
     Arguments with integers that protobuf would round are there twice: with strings in their place, and as JSON text.
     """
-    entry: dict[str, Any] = {"id": call.id, "name": call.name}
-    if call.arguments is None:
-        entry[ARGUMENTS_UNKNOWN] = True
-    else:
-        arguments = for_protobuf(call.arguments)
-        entry["arguments"] = dict(arguments)
-        if arguments is not call.arguments:
-            entry[ARGUMENTS_JSON] = plain_text(call.arguments)
-        if call.default_arguments:
-            entry[DEFAULT_ARGUMENTS] = list(call.default_arguments)
-    if call.result is not None:
-        entry["result"] = call.result
-    if call.error is not None:
-        entry["error"] = call.error
-    if call.started_at is not None:
-        entry[STARTED_AT] = rfc3339(call.started_at)
-    if call.ended_at is not None:
-        entry[ENDED_AT] = rfc3339(call.ended_at)
-    return entry
+    arguments = for_protobuf(call.arguments)
+    entry = {
+        "id": call.id,
+        "name": call.name,
+        "arguments": None if arguments is None else dict(arguments),
+        ARGUMENTS_UNKNOWN: True if arguments is None else None,
+        ARGUMENTS_JSON: None if arguments is call.arguments else plain_text(call.arguments),
+        DEFAULT_ARGUMENTS: list(call.default_arguments) or None,
+        "result": call.result,
+        "error": call.error,
+        STARTED_AT: call.started_at and rfc3339(call.started_at),
+        ENDED_AT: call.ended_at and rfc3339(call.ended_at),
+    }
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def error_text(error: Any) -> str:
@@ -240,14 +235,12 @@ ENVIRONMENT_FLAG = "A2A_TOOL_CAPTURE"
 _FLAG_VALUES = {"": True, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
 
 
+@dataclass(slots=True)
 class CallHandle:
     """A call in `ToolCallRecorder.call`: set `result`, or `error` if the tool failed without raising."""
 
-    __slots__ = ("error", "result")
-
-    def __init__(self) -> None:
-        self.result: Any = None
-        self.error: Any = None
+    result: Any = None
+    error: Any = None
 
 
 class ToolCallRecorder:

@@ -8,7 +8,7 @@ also allows the proto field names (`task_id`), which every reader must accept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
@@ -204,25 +204,25 @@ def _is_legacy(key: str, inner: dict[str, Any]) -> bool:
 
 def _normal(key: str, inner: dict[str, Any]) -> dict[str, Any]:
     """`inner` with 1.0 names: no `kind`, message parts under `parts`, full state names."""
-    out = {name: value for name, value in camel_keys(inner).items() if name not in ("kind", "final")}
     if key == "message":
-        return _normal_message(out)
-    if isinstance(out.get("artifact"), dict):
-        out["artifact"] = camel_keys(out["artifact"])
-    if isinstance(out.get("artifacts"), list):
-        out["artifacts"] = [camel_keys(item) if isinstance(item, dict) else item for item in out["artifacts"]]
-    status = out.get("status")
-    if isinstance(status, dict):
-        status = dict(status)
-        state = normalize_state(status.get("state"))
-        if state is not None:
-            status["state"] = state
-        if isinstance(status.get("message"), dict):
-            status["message"] = _normal_message(status["message"])
-        out["status"] = status
-    if isinstance(out.get("history"), list):
-        out["history"] = [_normal_message(item) if isinstance(item, dict) else item for item in out["history"]]
+        return _normal_message(inner)
+    out = {name: value for name, value in camel_keys(inner).items() if name not in ("kind", "final")}
+    for name, normal in _NORMAL.items():
+        held = out.get(name)
+        if isinstance(held, list):
+            out[name] = [normal(item) if isinstance(item, dict) else item for item in held]
+        elif isinstance(held, dict):
+            out[name] = normal(held)
     return out
+
+
+def _normal_status(status: dict[str, Any]) -> dict[str, Any]:
+    message, state = status.get("message"), normalize_state(status.get("state"))
+    return {
+        **status,
+        **({} if state is None else {"state": state}),
+        **({"message": _normal_message(message)} if isinstance(message, dict) else {}),
+    }
 
 
 def _normal_message(message: dict[str, Any]) -> dict[str, Any]:
@@ -233,3 +233,12 @@ def _normal_message(message: dict[str, Any]) -> dict[str, Any]:
     if role in ("user", "agent"):
         out["role"] = f"ROLE_{role.upper()}"
     return out
+
+
+_NORMAL: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "artifact": camel_keys,
+    "artifacts": camel_keys,
+    "status": _normal_status,
+    "history": _normal_message,
+}
+"""How the members of a task or an update get names of 1.0."""

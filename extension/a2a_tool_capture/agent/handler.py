@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, overload
+from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.events import Event
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import PushNotificationSender, TaskStore
-from a2a.types import AgentCard, Message, Task
+from a2a.types import AgentCard, Message
 
 from ..extension_filter import ExtensionFilter
 from ..recorder import ToolCallRecorder
@@ -18,18 +18,6 @@ from ..spec import BASE_URI, URI
 from . import sdk_compat
 from .asgi_gate import activation_refused
 from .executor import CapturingExecutor, declare_tool_calls
-
-
-@overload
-def without_tool_calls(event: Task) -> Task: ...
-
-
-@overload
-def without_tool_calls(event: Task | Message) -> Task | Message: ...
-
-
-@overload
-def without_tool_calls(event: Event) -> Event | None: ...
 
 
 def without_tool_calls(event: Any) -> Any:

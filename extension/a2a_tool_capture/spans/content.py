@@ -7,12 +7,12 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..canonical import with_whole_numbers
-from ..function_parts import function_outcome
 from ..json_limits import READ, mapped, may_have_too_many_values, too_deep
 from ..json_values import not_json
 from .model import CutText
@@ -265,78 +265,105 @@ def text_blocks(value: Any) -> ToolOutcome:
     return plain_outcome(value) if text is None else ToolOutcome(text)
 
 
-def run_output(value: Any) -> ToolOutcome:
-    """What LangChain's callbacks hand over: `{"output": ToolMessage or value}`, `{}` for a run that gave none."""
-    run = parse(value)
-    if run == {}:
-        return NOTHING
-    if isinstance(run, dict) and "output" in run and run.keys() <= {"output", "kwargs"}:
-        return tool_message(run["output"])
-    return tool_message(value)
+class Wrapper(NamedTuple):
+    """An object around a result, as one instrumentation writes it. It has no members but `only` (None: any); it, or the
+    object in its member `at`, has the members `has`. The result is the member `inner`, of which `fits` says whether it
+    is one; "": all of it; None: nothing."""
+
+    inner: str | None
+    has: tuple[str, ...] = ()
+    only: frozenset[str] | None = None
+    at: str = ""
+    fits: Callable[[Any], bool] = lambda inner: True
+    call_id: str = ""
+    """The member with the call's id."""
+    failed: Callable[[Mapping[str, Any]], bool] = lambda holder: False
+    blocks: bool = False
+    """Whether the result may be a list of text blocks."""
+
+    def holder(self, value: Any) -> Mapping[str, Any] | None:
+        """The object that has the result, if `value` is wrapped so."""
+        if not isinstance(value, dict) or not (self.only is None or value.keys() <= self.only):
+            return None
+        held = value.get(self.at) if self.at else value
+        if not isinstance(held, dict) or not held.keys() >= set(self.has):
+            return None
+        return held if not self.inner or (self.inner in held and self.fits(held[self.inner])) else None
 
 
-def tool_message(value: Any) -> ToolOutcome:
-    """LangChain's ToolMessage in any of its serialised forms, and what it says of id and failure."""
-    if isinstance(value, CutText):
-        return plain_outcome(value)
-    message = _langchain_message(parse(value))
-    if message is None and isinstance(value, str) and value.startswith("content="):
-        message = repr_fields(value)
-    if message is None or "content" not in message:
-        return plain_outcome(value)
-    content = message["content"]
-    blocks = joined_blocks(content)
-    return ToolOutcome(
-        as_text(content) if blocks is None else blocks,
-        _id_in(message, "tool_call_id"),
-        message.get("status") == "error",
+def wrapped_in(*stages: tuple[Wrapper, ...]) -> Callable[[Any], ToolOutcome]:
+    """Takes off one wrapper of each stage, the first that is there, from the outermost on."""
+    return partial(_unwrapped, stages)
+
+
+def _unwrapped(stages: Sequence[tuple[Wrapper, ...]], value: Any) -> ToolOutcome:
+    held, call_id, failed, text = parse(value), "", False, None
+    if isinstance(value, str) and value.startswith("content=") and not isinstance(value, CutText):
+        held = repr_fields(value)
+    for wrappers in stages:
+        found = next(((one, holder) for one in wrappers if (holder := one.holder(held)) is not None), None)
+        if found is None:
+            continue
+        wrapper, holder = found
+        call_id = call_id or usable_id(holder.get(wrapper.call_id))
+        failed = failed or wrapper.failed(holder)
+        if wrapper.inner != "":
+            value = holder[wrapper.inner] if wrapper.inner else None
+            held = parse(value)
+        text = joined_blocks(value) if wrapper.blocks else None
+    return ToolOutcome(as_text(value) if text is None else text, call_id, failed)
+
+
+def _is_error(holder: Mapping[str, Any]) -> bool:
+    return holder.get("isError") is True or holder.get("is_error") is True
+
+
+_NO_CONTENT = Wrapper(None, only=frozenset())
+"""What is written when content is off."""
+
+_TOOL_MESSAGES = tuple(
+    Wrapper(
+        "content",
+        has=("tool_call_id",),
+        at=at,
+        call_id="tool_call_id",
+        failed=lambda message: message.get("status") == "error",
+        blocks=True,
     )
+    for at in ("", "kwargs", "data")
+)
+"""LangChain's ToolMessage in its serialised forms."""
 
+tool_message = wrapped_in(_TOOL_MESSAGES)
 
-def adk_response(value: Any) -> ToolOutcome:
-    """google-adk's function response, as its data parts are read (`function_outcome`), or the tool's own object.
+run_output = wrapped_in((_NO_CONTENT, Wrapper("output", only=frozenset({"output", "kwargs"}))), _TOOL_MESSAGES)
+"""What LangChain's callbacks hand over: `{"output": ToolMessage or value}`, `{}` for a run that gave none."""
 
-    OpenInference puts `{"id", "name", "response"}` around it.
-    """
-    response = parse(value)
-    if not isinstance(response, dict):
-        return plain_outcome(value)
-    if isinstance(response.get("response"), dict) and "name" in response:
-        inner = adk_response(response["response"])
-        return ToolOutcome(inner.text, _id_in(response, "id"), inner.failed)
-    if not response:
-        return NOTHING  # what is written when content is off
-    outcome = function_outcome(response)
-    if outcome.error is not None:
-        return ToolOutcome(outcome.error, failed=True)
-    wrapped = "result" in response and response.keys() <= {"result", "isError"}
-    return plain_outcome(response["result"] if wrapped else value)
+adk_response = wrapped_in(
+    (Wrapper("response", has=("name",), fits=lambda inner: isinstance(inner, dict), call_id="id"),),  # OpenInference
+    (
+        _NO_CONTENT,
+        Wrapper("error", only=frozenset({"error"}), fits=lambda inner: isinstance(inner, str), failed=lambda _: True),
+        Wrapper("result", only=frozenset({"result", "isError"}), failed=_is_error),
+        Wrapper("", failed=_is_error),
+    ),
+)
+"""google-adk's function response, as `function_parts.function_outcome` reads it, or the tool's own object."""
 
+llama_index_output = wrapped_in(
+    (Wrapper("tool_output", fits=lambda inner: isinstance(inner, dict), call_id="tool_id"),),
+    (Wrapper("raw_output", failed=_is_error),),
+)
+"""llama-index's ToolOutput, alone or in a ToolCallResult."""
 
-def llama_index_output(value: Any) -> ToolOutcome:
-    """llama-index's ToolOutput (`raw_output`, `is_error`), alone or in a ToolCallResult (`tool_id`, `tool_output`)."""
-    output = parse(value)
-    if not isinstance(output, dict):
-        return plain_outcome(value)
-    call_id = ""
-    if isinstance(output.get("tool_output"), dict):
-        call_id = _id_in(output, "tool_id")
-        output = output["tool_output"]
-    if "raw_output" not in output:
-        return ToolOutcome(as_text(value), call_id)
-    return ToolOutcome(as_text(output["raw_output"]), call_id, output.get("is_error") is True)
-
-
-def mcp_result(value: Any) -> ToolOutcome:
-    """MCP's CallToolResult (`content` blocks, `isError`), or Traceloop's `{"result", "is_error"}`."""
-    result = parse(value)
-    if not isinstance(result, dict):
-        return plain_outcome(value)
-    failed = result.get("isError") is True or result.get("is_error") is True
-    text = joined_blocks(result.get("content"))
-    if text is None and "result" in result and result.keys() <= {"result", "is_error"}:
-        text = as_text(result["result"])
-    return ToolOutcome(as_text(value) if text is None else text, failed=failed)
+mcp_result = wrapped_in(
+    (
+        Wrapper("content", fits=lambda inner: joined_blocks(inner) is not None, failed=_is_error, blocks=True),
+        Wrapper("result", only=frozenset({"result", "is_error"}), failed=_is_error),  # Traceloop
+        Wrapper("", failed=_is_error),
+    )
+)
+"""MCP's CallToolResult."""
 
 
 def joined_blocks(value: Any) -> str | None:
@@ -363,13 +390,3 @@ def usable_id(value: Any) -> str:
 
 def _id_in(content: Any, key: str) -> str:
     return usable_id(content.get(key)) if isinstance(content, Mapping) else ""
-
-
-def _langchain_message(value: Any) -> Mapping[str, Any] | None:
-    if not isinstance(value, Mapping):
-        return None
-    if "lc" in value:
-        value = value.get("kwargs")
-    elif value.get("type") == "tool" and "content" not in value:
-        value = value.get("data")
-    return value if isinstance(value, Mapping) and "tool_call_id" in value else None

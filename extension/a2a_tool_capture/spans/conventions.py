@@ -286,6 +286,14 @@ class Convention:
     transport: bool = False
     """Carries a call that an agent made, perhaps under a name with a prefix (MCP)."""
 
+    def marks(self, span: Span) -> bool:
+        """Whether the span has one of the markers, whose case is of no account."""
+        for attribute, value in self.markers:
+            said = span.attributes.get(attribute) if attribute else span.name
+            if isinstance(said, str) and (value == ANY or said.casefold() == value.casefold()):
+                return True
+        return False
+
     def takes(self, span: Span) -> bool:
         if any(span.attributes.get(attribute) for attribute in self.unless):
             return False
@@ -295,7 +303,7 @@ class Convention:
 
 
 _EXECUTE_TOOL = ("gen_ai.operation.name", "execute_tool")
-_TOOL_KIND = (("openinference.span.kind", "TOOL"), ("openinference.span.kind", "tool"))
+_TOOL_KIND = (("openinference.span.kind", "TOOL"),)
 _ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 _OPENINFERENCE_ARGUMENTS: ArgumentPlaces = {"input.value": plain_arguments, "tool.parameters": undeclared_parameters}
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
@@ -472,26 +480,11 @@ NOT_CALLS: tuple[tuple[str, str], ...] = (
 _SYNTHESIZED = "tool.synthesized"
 """UiPath's mark of a span that was made up."""
 
-_MARKERS: dict[str, dict[str, list[int]]] = {}
-"""Places in `CONVENTIONS` by attribute and value of a marker, in lower case."""
-
-for _place, _convention in enumerate(CONVENTIONS):
-    for _attribute, _value in _convention.markers:
-        _MARKERS.setdefault(_attribute, {}).setdefault(_value.casefold(), []).append(_place)
-_NAMES = _MARKERS.pop("")
-
 
 def recognise(span: Span) -> Convention | None:
-    """The convention that makes `span` a tool call; None for any other span. A few dict lookups."""
-    attributes = span.attributes
-    found = [*_NAMES.get(span.name, ())]
-    for attribute, rows in _MARKERS.items():
-        if attribute in attributes:
-            value = attributes[attribute]
-            if isinstance(value, str):
-                found += rows.get(value.casefold(), rows.get(ANY, []))
-    taken = next((CONVENTIONS[place] for place in sorted(found) if CONVENTIONS[place].takes(span)), None)
-    return None if taken is None or is_look_alike(attributes) else taken
+    """The convention that makes `span` a tool call; None for any other span."""
+    taken = next((row for row in CONVENTIONS if row.marks(span) and row.takes(span)), None)
+    return None if taken is None or is_look_alike(span.attributes) else taken
 
 
 def roles_of(span: Span) -> dict[str, SpanRole | None]:

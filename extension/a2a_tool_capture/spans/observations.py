@@ -252,13 +252,11 @@ class Lineage:
         )
 
 
+@dataclass(slots=True, eq=False)
 class ObservationGroup:
     """One call's observations, outermost first, the agent's before those of transports (other hosts and clocks)."""
 
-    __slots__ = ("observations",)
-
-    def __init__(self, observation: Observation) -> None:
-        self.observations = [observation]
+    observations: list[Observation]
 
     @property
     def call_id(self) -> str:
@@ -296,7 +294,7 @@ def group(observations: Iterable[Observation], lineage: Lineage) -> tuple[list[O
     Never by name and arguments alone: an agent does repeat its calls. Unknown arguments contradict nothing.
     """
     groups = {
-        observation.span.key: ObservationGroup(observation)
+        observation.span.key: ObservationGroup([observation])
         for observation in sorted(observations, key=observation_order)
     }
     findings = _join_ids(groups)

@@ -44,7 +44,7 @@ _junk = st.recursive(
 )
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+@pytest.mark.parametrize("reader", READERS)
 @given(value=_junk)
 def test_readers_take_anything(reader: Callable[[Any], Any], value: Any) -> None:
     assert reader(json.dumps(value)) is not None
