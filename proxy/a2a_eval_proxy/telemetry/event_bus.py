@@ -27,57 +27,54 @@ _ITEM_CHARS = 8  # what an item counts in addition to its texts
 
 def shortened(data: Mapping[str, Any]) -> dict[str, Any]:
     """`data` with long texts and lists cut, and `"cut": true` if any was."""
-    short: dict[str, Any] = {}
-    cut = False
-    for key, value in data.items():
-        shortening = _Shortening()
-        short[key] = shortening.value(value)
-        cut = cut or shortening.cut
-    return short | {"cut": True} if cut else short
+    left, cut = 0, False
 
+    def text(value: str) -> str:
+        nonlocal left, cut
+        kept = min(len(value), _TEXT_CHARS, max(left, 0))
+        left -= kept
+        if kept == len(value):
+            return value
+        cut = True
+        return f"{value[:kept]}… [{len(value) - kept:,} more characters]"
 
-class _Shortening:
-    def __init__(self) -> None:
-        self._left = _MEMBER_CHARS
-        self.cut = False
+    def name(key: str) -> str:
+        nonlocal left
+        if len(key) > _KEY_CHARS:
+            return text(key)
+        left -= len(key)
+        return key
 
-    def value(self, value: Any) -> Any:
-        """The short form of a value."""
-        self._left -= _ITEM_CHARS
-        if self._left < -_MEMBER_CHARS:
-            self.cut = True
-            return None
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, Mapping):
-            return {self._key(str(key)): self.value(item) for key, item in self._fitting(value.items(), _RECORD_KEYS)}
-        if isinstance(value, list | tuple):
-            return [self.value(item) for item in self._fitting(value, 0)]
-        if isinstance(value, int):
-            self._left -= value.bit_length() // 3  # its digits, about
-        return value
-
-    def _fitting(self, items: Iterable[T], least: int) -> Iterator[T]:
+    def fitting(items: Iterable[T], least: int) -> Iterator[T]:
         """The items for as long as there is room, and the first ones in any case, as many as `least`."""
+        nonlocal cut
         for number, item in enumerate(items):
-            if self._left <= 0 and number >= least:
-                self.cut = True
+            if left <= 0 and number >= least:
+                cut = True
                 return
             yield item
 
-    def _key(self, key: str) -> str:
-        if len(key) > _KEY_CHARS:
-            return self._text(key)
-        self._left -= len(key)
-        return key
+    def short(value: Any) -> Any:
+        nonlocal left, cut
+        left -= _ITEM_CHARS
+        if left < -_MEMBER_CHARS:
+            cut = True
+            return None
+        if isinstance(value, str):
+            return text(value)
+        if isinstance(value, Mapping):
+            return {name(str(key)): short(item) for key, item in fitting(value.items(), _RECORD_KEYS)}
+        if isinstance(value, list | tuple):
+            return [short(item) for item in fitting(value, 0)]
+        if isinstance(value, int):
+            left -= value.bit_length() // 3  # its digits, about
+        return value
 
-    def _text(self, text: str) -> str:
-        kept = min(len(text), _TEXT_CHARS, max(self._left, 0))
-        self._left -= kept
-        if kept == len(text):
-            return text
-        self.cut = True
-        return f"{text[:kept]}… [{len(text) - kept:,} more characters]"
+    whole = {}
+    for key, value in data.items():
+        left = _MEMBER_CHARS
+        whole[key] = short(value)
+    return whole | {"cut": True} if cut else whole
 
 
 MAX_EVENTS = 10_000
@@ -99,38 +96,6 @@ class Event(NamedTuple):
     @property
     def size(self) -> int:
         return len(self.whole) + (0 if self.short is self.whole else len(self.short))
-
-
-class EventLog:
-    """Keeps the latest events, at most `max_events` of at most `max_bytes`; always at least one."""
-
-    def __init__(self, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
-        self._max_events = max_events
-        self._max_bytes = max_bytes
-        self._events: deque[Event] = deque()
-        self._bytes = 0
-        self.last = 0  # the number of the latest event; 0 before the first
-
-    def add(self, event: Event) -> None:
-        """Keep an event, whose number follows `last`."""
-        self.last = event.number
-        self._events.append(event)
-        self._bytes += event.size
-        while len(self._events) > self._max_events or (self._bytes > self._max_bytes and len(self._events) > 1):
-            self._bytes -= self._events.popleft().size
-
-    def after(self, number: int) -> list[Event] | None:
-        """The events with higher numbers, in order; None if one of them is not kept any more, or never existed."""
-        wanted = self.last - number
-        if not 0 <= wanted <= len(self._events):
-            return None
-        return list(islice(reversed(self._events), wanted))[::-1]
-
-    def forget(self) -> None:
-        """Drop all events, and one number: what happens now is not recorded, and no reader has it."""
-        self._events.clear()
-        self._bytes = 0
-        self.last += 1
 
 
 EventType = Literal["turn.opened", "tool_call", "text", "state", "turn.closed", "turn.done", "conversation.done"]
@@ -175,16 +140,22 @@ class News(NamedTuple):
 
 
 class EventBus:
-    """Records events while there are listeners, and for `linger_s` seconds afterwards. Single event loop.
+    """Keeps the latest events while there are listeners, and for `linger_s` seconds afterwards: at most `max_events` of
+    at most `max_bytes`, always at least one. Single event loop.
 
     Ids are those of this process: a random part, and the number of the event.
     """
 
-    def __init__(self, log: EventLog | None = None, linger_s: float = LINGER_S) -> None:
-        self._log = EventLog() if log is None else log
-        self._linger_s = linger_s
+    def __init__(self, linger_s: float = LINGER_S, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
+        self._linger_s, self.max_events, self._max_bytes = linger_s, max_events, max_bytes
         self._origin = secrets.token_hex(4)
-        self._listeners: set[Listener] = set()
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self.last = 0
+        """The number of the latest event; 0 before the first."""
+        self._listeners = 0
+        self._came = asyncio.Event()
+        """Set with the next event, loss or end; then there is another one."""
         self.recording = False  # plain: each turn asks several times
         self._leaving: asyncio.TimerHandle | None = None  # ends the recording a while after the last listener has left
         self.closed = False  # whether nothing is recorded any more
@@ -192,7 +163,7 @@ class EventBus:
 
     @property
     def last_id(self) -> str:
-        return self.id_of(self._log.last)
+        return self.id_of(self.last)
 
     def id_of(self, number: int) -> str:
         return f"{self._origin}-{number}"
@@ -202,26 +173,39 @@ class EventBus:
         whole = json_bytes(data)
         short = whole if len(whole) <= _SHORT_BYTES else json_bytes(shortened(data))
         of = data.get("turn_id"), data.get("agent_name")
-        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, *of))
+        self.last += 1
+        self._events.append(event := Event(self.last, name, data["run"], data["case_id"], whole, short, *of))
+        self._bytes += event.size
+        while len(self._events) > self.max_events or (self._bytes > self._max_bytes and len(self._events) > 1):
+            self._bytes -= self._events.popleft().size
         self._wake()
 
     def lose(self) -> None:
         """An event cannot be recorded: listeners learn that some are missing."""
-        self._log.forget()
+        self._forget()
         self._wake()
+
+    def after(self, number: int) -> list[Event] | None:
+        """The events with higher numbers, in order; None if one of them is not kept any more, or never existed."""
+        wanted = self.last - number
+        if not 0 <= wanted <= len(self._events):
+            return None
+        return list(islice(reversed(self._events), wanted))[::-1]
+
+    async def wait(self) -> None:
+        """Returns with the next event, loss or end."""
+        await self._came.wait()
 
     @contextmanager
     def listen(self, selection: EventFilter = EVERYTHING, after: str | None = None) -> Iterator[Listener]:
         """A listener, from now on, or from the event with the id `after` on."""
-        listener = Listener(self, self._log, selection)
-        self._listeners.add(listener)
+        self._listeners += 1
         if not self.closed:
             self._record(True)
-        listener.number = self._log.last if after is None else self._number(after)
         try:
-            yield listener
+            yield Listener(self, selection, self.last if after is None else self._number(after))
         finally:
-            self._listeners.discard(listener)
+            self._listeners -= 1
             if not (self._listeners or self.closed):
                 self._leaving = asyncio.get_running_loop().call_later(self._linger_s, self._record, False)
 
@@ -237,9 +221,15 @@ class EventBus:
             self._leaving = None
         if self.recording != recording:
             if not recording and not self.closed:
-                self._log.forget()
+                self._forget()
             self.recording = recording
             self.on_recording(recording)
+
+    def _forget(self) -> None:
+        """Drop all events, and one number: what happens now is not recorded, and no reader has it."""
+        self._events.clear()
+        self._bytes = 0
+        self.last += 1
 
     def _number(self, event_id: str) -> int:
         """The number in an id; -1 for an id of another process, and for any other text."""
@@ -247,49 +237,40 @@ class EventBus:
         return int(number) if origin == self._origin and _NUMBER.fullmatch(number) else -1
 
     def _wake(self) -> None:
-        for listener in self._listeners:
-            listener.wake()
+        self._came.set()
+        self._came = asyncio.Event()
 
 
 class Listener:
-    """Reads the events that `selection` takes from the log of `bus`. It holds nothing but its place in the log."""
+    """Reads the events that `selection` takes. It holds nothing but the number of the last one that was read."""
 
-    def __init__(self, bus: EventBus, log: EventLog, selection: EventFilter) -> None:
-        self._bus = bus
-        self._log = log
-        self._woken = asyncio.Event()
-        self.selection = selection
-        self.number = -1  # that of the last event that was read; -1 if it is not known
+    def __init__(self, bus: EventBus, selection: EventFilter, number: int) -> None:
+        """`number`: -1 if it is not known."""
+        self._bus, self._selection, self._number = bus, selection, number
 
     @property
     def last_id(self) -> str:
-        return self._bus.id_of(self.number)
-
-    def wake(self) -> None:
-        self._woken.set()
+        return self._bus.id_of(self._number)
 
     def now(self) -> News:
         """What is new, without waiting."""
-        unread = self._log.after(self.number)
+        unread = self._bus.after(self._number)
         if unread is None:
-            self.number = self._log.last
+            self._number = self._bus.last
             return News([], "the events that follow the last one received are not available", False)
         taken: list[Event] = []
         size = 0
         for event in unread:
             if size > _NEWS_BYTES:
                 return News(taken, "", False)
-            self.number = event.number
-            if self.selection.takes(event):
+            self._number = event.number
+            if self._selection.takes(event):
                 taken.append(event)
                 size += event.size
         return News(taken, "", self._bus.closed)
 
     async def news(self) -> News:
         """What is new; waits for an event, a loss or the end."""
-        while True:
-            news = self.now()
-            if news.events or news.lost or news.ended:
-                return news
-            self._woken.clear()
-            await self._woken.wait()
+        while not any(news := self.now()):
+            await self._bus.wait()
+        return news

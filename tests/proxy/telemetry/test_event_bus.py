@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.telemetry.event_bus import EventBus, EventLog
+from a2a_eval_proxy.telemetry.event_bus import EventBus
 from support.live import heard
 
 
@@ -29,7 +29,7 @@ async def test_every_listener_hears_what_happens_while_it_listens() -> None:
 
 
 async def test_a_slow_listener_is_told_of_its_loss_and_goes_on() -> None:
-    bus = EventBus(EventLog(max_events=2))
+    bus = EventBus(max_events=2)
     with bus.listen() as slow, bus.listen() as quick:
         for number in range(4):
             publish(bus, n=number)
