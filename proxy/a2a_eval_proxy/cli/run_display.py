@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import shlex
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +23,7 @@ from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import missing_inputs, unknown_gates, unknown_placeholders, unmeasurable_gates
 from tool_call_evaluators.suite.model import combined
-from tool_call_evaluators.texts import counted, duration_text, printable
+from tool_call_evaluators.texts import counted, printable
 from tool_call_evaluators.visibility import visibility_in
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
 
 _LINE_EVERY_S = 10.0
-_MINUTE_S = 60
 
 
 class RunProgress(RunWatch):
@@ -68,7 +65,6 @@ class RunProgress(RunWatch):
     def __init__(self, bar: Progress) -> None:
         super().__init__()
         self._bar = bar
-        self._began = time.monotonic()
         self._task = bar.add_task("starting", total=None, counts=self)  # last: the bar's thread may ask at once
 
     def plan(self, turns: int) -> None:
@@ -87,12 +83,8 @@ class RunProgress(RunWatch):
 
     @property
     def line(self) -> str:
-        """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`; no time while the store is away."""
-        text = f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
-        if self.store.problem or not 0 < self.done < self.planned:
-            return text
-        left = math.ceil((time.monotonic() - self._began) / self.done * (self.planned - self.done))
-        return f"{text}, about {f'{left} s' if left < _MINUTE_S else duration_text(left)} left"
+        """`120 of 1,000 turns, 110 passed, 10 failed`."""
+        return f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
 
     async def lines(self, every_s: float) -> None:
         """Write `line` to standard error at that interval, until cancelled."""

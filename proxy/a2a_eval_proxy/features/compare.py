@@ -27,15 +27,9 @@ class CompareOptions(StoredAgentOption, StoreOption):
         positional=True,
     )
     run_b: str = option(replace(types.NAME, metavar="RUN_B"), "The later run.", required=True, positional=True)
-    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B is worse: the same as --fail-on regression.")
     fail_on: tuple[FailOn, ...] = FAIL_ON
     margin: float = option(types.SHARE, "Pass rates that differ by less than this share are equivalent.", 0.05)
     detect: float | None = option(types.SHARE, "Say how many attempts show a drop of the pass rate by this: 10%, 0.1.")
-
-    @property
-    def conditions(self) -> tuple[FailOn, ...]:
-        """On what the exit code is 1."""
-        return (*self.fail_on, "regression") if self.fail_on_regression else self.fail_on
 
     format: str = option(types.one_of("text", "json", "markdown", "html"), "Output format.", "text")
     report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.")
@@ -50,10 +44,10 @@ def compare(options: CompareOptions) -> bool:
     comparisons of an unchanged agent report a regression. The smallest drop that would be detected is shown too.
 
     Metrics that the runs measured differently (another judge model, prompt, evaluator version or threshold) are listed
-    but not compared. With --fail-on-regression, the exit code is 2 if no metric can be compared.
+    but not compared. With --fail-on regression, the exit code is 2 if no metric can be compared.
 
     \b
-    Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
+    Example: a2a-eval-proxy compare monday tuesday --fail-on regression
     """
     from ..runs.compare import FORMS, compare_runs, write_page
 
@@ -76,13 +70,13 @@ def compare(options: CompareOptions) -> bool:
         echo_document(text)
     if options.report is not None:
         click.echo(f"page {write_page(comparison, options.report)}", err=True)
-    if not options.conditions:
+    if not options.fail_on:
         return True
-    if "undecided" not in options.conditions and not (comparison.regressed or comparison.comparable):
+    if "undecided" not in options.fail_on and not (comparison.regressed or comparison.comparable):
         raise click.UsageError(
             f"{options.run_a} and {options.run_b} cannot be compared: they share no metric measured in the same way"
         )
-    return not comparison.fails_on(options.conditions)
+    return not comparison.fails_on(options.fail_on)
 
 
 FEATURE = Feature(commands=[compare])

@@ -67,21 +67,6 @@ class RunResult:
         broke_off = [*filter(None, (item.unreachable for item in self.report.conversations))]
         return f"{counted(len(broke_off), 'conversation')} broke off: {broke_off[0]}" if broke_off else ""
 
-    def allowing_no_capture(self) -> RunResult:
-        """This result without the reasons that lie only in tool calls that no source could show.
-
-        Unchanged if the calls of any turn are unknown for another reason, such as an unreadable response.
-        """
-        if not self.report.not_visible or not self.report.could_be_allowed:
-            return self
-        if not self.report.parts:
-            return _allowing_no_capture(self.report)
-        whole = _together(
-            [_allowing_no_capture(part) for part in self.report.parts], self.report.suite or WITHOUT_SUITE
-        )
-        report = replace(self.report, verdict=whole.report.verdict, parts=whole.report.parts)
-        return RunResult(whole.verdict, report)
-
     def compared(self, baseline: Comparison, fail_on: Collection[FailOn]) -> RunResult:
         """This result with the comparison, which is a reason against the run where it `fails_on` what that shows."""
         report = replace(self.report, baseline=baseline)
@@ -90,11 +75,6 @@ class RunResult:
         reason = Reason(WORSE, f"compared with {change_line(baseline)}")
         verdict = replace(self.verdict, reasons=(*self.verdict.reasons, reason))
         return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
-
-
-def _allowing_no_capture(report: Report) -> RunResult:
-    verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations, allow_no_capture=True)
-    return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +116,11 @@ async def load_and_judge_run(
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
     plan = Plan.of_suites(suites, privacy, partial=partial)
-    result = judge(plan, turns, await _conversation_results(store, scorer, run), run)
+    results = await _conversation_results(store, scorer, run)
+    result = judge(plan, turns, results, run, allow_no_capture=terms.allow_no_capture)
     left = len(turns) - len(result.report.turns)
     if left and len(suites) > 1 and not partial:
         logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
-    if terms.allow_no_capture:
-        result = result.allowing_no_capture()
     if terms.baseline is not None and run is not None:
         cases = {item.case_id for item in result.report.conversations if item.case_id} if partial else None
         result = result.compared(await compare_stored(store, terms.baseline, run, cases), terms.fail_on)
@@ -160,11 +139,28 @@ async def begin(store: Store, suites: Sequence[Suite], run: str, privacy: Privac
     await store.keep_verdict(run, KeptVerdict(plan.name, plan.to_dict(), "incomplete", None))
 
 
-def judge(plan: Plan, turns: Sequence[TurnJson], results: ConversationResults, run: str | None) -> RunResult:
-    """As `judge_turns`; several suites judge the turns of their own cases, and all must pass."""
+def judge(
+    plan: Plan,
+    turns: Sequence[TurnJson],
+    results: ConversationResults,
+    run: str | None,
+    *,
+    allow_no_capture: bool = False,
+) -> RunResult:
+    """As `judge_turns`; several suites judge the turns of their own cases, and all must pass.
+
+    With `allow_no_capture`, reasons that lie only in tool calls that no source could show do not count, unless the
+    calls of any turn are unknown for another reason, such as an unreadable response.
+    """
     parts = plan.matched(turns, results, run)
-    judged = [_judged_alone(part) for part in parts]
-    return judged[0] if len(judged) == 1 else _together(judged, plan.whole)
+    allowed = allow_no_capture and all(part.could_be_allowed for part in parts)
+    judged = [_judged_alone(part, allow_no_capture=allowed) for part in parts]
+    if len(judged) == 1:
+        return judged[0]
+    report = _of_parts(plan, [part.report for part in judged], {})
+    of_suites = [(part.report.title, part.verdict) for part in judged if part.report.suite]
+    verdict = verdict_of_suites(plan.whole, report.conversations, of_suites)
+    return RunResult(verdict, replace(report, verdict=verdict.to_dict()))
 
 
 def judge_turns(
@@ -184,8 +180,8 @@ def _matched(
     return Report(run if run is not None else _name(turns), {}, conversations, suite, errors)
 
 
-def _judged_alone(report: Report) -> RunResult:
-    verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations)
+def _judged_alone(report: Report, *, allow_no_capture: bool = False) -> RunResult:
+    verdict = run_verdict(report.suite or WITHOUT_SUITE, report.conversations, allow_no_capture=allow_no_capture)
     return RunResult(verdict, _unjudged(report) if report.suite is None else replace(report, verdict=verdict.to_dict()))
 
 
@@ -195,16 +191,6 @@ def _unjudged(report: Report) -> Report:
     reasons = [reason for reason in found["reasons"] if reason["where"] and reason["code"] != "missing_turn"]
     incomplete = {"incomplete": True} if report.suite else {}
     return replace(report, verdict={**found, "passed": None, "reasons": reasons, "gates": [], **incomplete})
-
-
-def _together(parts: Sequence[RunResult], whole: Suite) -> RunResult:
-    """The result of a run of several suites; `whole` is what `combined` makes of them."""
-    reports = [part.report for part in parts]
-    conversations = [item for report in reports for item in report.conversations]
-    verdict = verdict_of_suites(
-        whole, conversations, [(part.report.title, part.verdict) for part in parts if part.report.suite]
-    )
-    return RunResult(verdict, Report(reports[0].run, verdict.to_dict(), conversations, whole, parts=reports))
 
 
 async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +15,9 @@ from tool_call_evaluators.suite.model import CombinedSuite
 
 from ..scoring.case_book import CaseBook
 from . import audit
+from .files import ChangedMeanwhileError, write_file
 
-_BOM = b"\xef\xbb\xbf"
+_BOM = "\ufeff"
 
 
 class SuiteFileError(Exception):
@@ -60,26 +58,10 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
             raise SuiteFileError(f"{path} is read-only; make it writable, or copy the change into another file")
         changed = change(text)
         parse_suite(changed, str(path), allow_plugins=allow_plugins)
-        _replace(target, before, (_BOM if before.startswith(_BOM) else b"") + changed.encode())
+        write_file(target, (_BOM if before.startswith(_BOM.encode()) else "") + changed, before=before)
+    except ChangedMeanwhileError:
+        raise SuiteFileError(f"{target} was changed by another program meanwhile; try again") from None
     except OSError as error:
         raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
     audit.changed(file=str(target))
     return text
-
-
-def _replace(target: Path, before: bytes, content: bytes) -> None:
-    """Replace the file, unless it no longer has the content `before`."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(target, name)
-        if target.read_bytes() != before:
-            raise SuiteFileError(f"{target} was changed by another program meanwhile; try again")
-        Path(name).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

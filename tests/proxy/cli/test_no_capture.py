@@ -16,7 +16,8 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import Part, Task
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.runs.run_result import judge_turns
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY
+from a2a_eval_proxy.runs.run_result import Plan, judge
 from a2a_eval_proxy.testing.assertions import assert_tool_calls
 from a2a_tool_capture import METADATA_KEY, URI, CapturingRequestHandler, Finding, ToolCallRecorder
 from agents.control import Control
@@ -132,9 +133,9 @@ def test_calls_that_are_unknown_for_another_reason_are_not_allowed(code: str, pa
         turn(name, evaluations=[unseen], state="TASK_STATE_WORKING", findings=[Finding(name, "why").to_dict()])
         for name in {"no_capture", code}
     ]
-    result = judge_turns(parse_suite("suite: s\nevaluators: [tool_error]"), turns, {}, "r")
-    assert not result.verdict.passed
-    allowed = result.allowing_no_capture()
+    plan = Plan.of_suites([parse_suite("suite: s\nevaluators: [tool_error]")], NO_PRIVACY, partial=False)
+    assert not judge(plan, turns, {}, "r").verdict.passed
+    allowed = judge(plan, turns, {}, "r", allow_no_capture=True)
     assert (allowed.verdict.passed, allowed.report.passed) == (passed, passed)
 
 

@@ -68,7 +68,7 @@ def gate(tmp_path: Path, before: list[dict[str, Any]], after: list[dict[str, Any
     path = tmp_path / "gate.db"
     store_turns(path, before, "monday")
     store_turns(path, after, "tuesday")
-    return compare(path, "monday", "tuesday", "--fail-on-regression")
+    return compare(path, "monday", "tuesday", "--fail-on", "regression")
 
 
 def test_a_pipeline_stops_at_what_got_worse(tmp_path: Path) -> None:

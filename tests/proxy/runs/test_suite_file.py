@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.runs import suite_file
+from a2a_eval_proxy.runs import files, suite_file
 from a2a_eval_proxy.runs.suite_file import SuiteFileError, append_case
 from tool_call_evaluators.suite import Case, CaseTurn, SuiteError, load_suite
 
@@ -48,7 +48,7 @@ def test_a_file_that_another_program_changed_meanwhile_stays_as_it_is(
     def copymode(*_: object) -> None:
         path.write_text("suite: theirs\n")
 
-    monkeypatch.setattr(suite_file.shutil, "copymode", copymode)
+    monkeypatch.setattr(files.shutil, "copymode", copymode)
     with pytest.raises(SuiteFileError, match="was changed by another program meanwhile; try again"):
         append_case(path, CASE)
     assert path.read_text() == "suite: theirs\n"
