@@ -89,7 +89,7 @@ async def _error(places: Sequence[str], request: Request, error: Exception) -> R
             said = "the admin port of a2a-eval-proxy is no agent: clients use the address of --listen"
     elif error.status_code == 405:
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-        allowed = ", ".join(sorted({method for route in routes for method in route.methods or ()}))
+        allowed = ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
         said, headers = f"{request.method} is not allowed here; allowed: {allowed}", {"Allow": allowed}
     return JSONResponse({"error": said}, error.status_code, headers=headers)
 

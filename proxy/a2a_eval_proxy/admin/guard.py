@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from a2a_tool_capture.recent import Recent
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
@@ -128,7 +128,7 @@ class Pages(Protocol):
     """What the admin port shows in a browser."""
 
     @property
-    def routes(self) -> Sequence[Route]: ...
+    def routes(self) -> Sequence[BaseRoute]: ...
 
     @property
     def access(self) -> PageAccess | None:

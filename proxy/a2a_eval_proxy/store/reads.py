@@ -422,20 +422,6 @@ class StoreReads(ABC):
         )
         return await self._read(statement, values, lambda rows: [(first, json.loads(said)) for first, said in rows])
 
-    async def conversation_number(
-        self, run: str, case_id: str | None, conversation_id: str, agent: str | None = None
-    ) -> int:
-        """Which conversation of a case in a run, or (None) of those without a case, it is, with that agent or (None)
-        with any, from 1 in the order in which they began; 0 where it is not one of them."""
-        conditions, values = self._conditions(run=run, case_id=case_id, agent=agent)
-        conditions += " AND conversation_id != ''" + (" AND case_id IS NULL" if case_id is None else "")
-        statement = (
-            f"SELECT count(*) FROM (SELECT min(seq) AS began FROM turns WHERE {conditions} GROUP BY conversation_id)"  # noqa: S608  # fixed texts
-            f" AS others WHERE began <= (SELECT min(seq) FROM turns WHERE {conditions} AND conversation_id = :wanted)"
-        )
-        rows = await self._read(statement, {**values, "wanted": stored_text(conversation_id)}, list)
-        return int(rows[0][0])
-
     async def unscored_conversations(self, newest: int, agent_name: str | None = None) -> list[ConversationKey]:
         """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet. The turns
         are those of one of several agents, or (None) of any."""

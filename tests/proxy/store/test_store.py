@@ -146,15 +146,6 @@ async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
     assert await kept.ids() == ["turn-0001", "turn-0002"]
 
 
-async def test_conversations_are_numbered_in_the_order_in_which_they_began(kept: Kept) -> None:
-    named = [("a", None), ("b", None), ("a", None), ("c", "case"), ("d", None), ("", None), ("e", "case")]
-    await kept.add(*(turn(number, conversation_id=name, case_id=case) for number, (name, case) in enumerate(named)))
-    await kept.add(turn(99, conversation_id="z", run="other"))
-    numbers = [await kept.store.conversation_number("nightly", None, name) for name in "abdz"]
-    assert numbers == [1, 2, 3, 0]
-    assert [await kept.store.conversation_number("nightly", "case", name) for name in "ceaz"] == [1, 2, 0, 0]
-
-
 # ── annotations ─────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -134,17 +134,18 @@ def test_pages_are_closed_to_frames_caches_and_foreign_content(shown: Shown) -> 
     assert headers["referrer-policy"] == "same-origin"
 
 
-def test_assets_are_kept_by_browsers_and_small(shown: Shown) -> None:
-    page = shown.admin.get("/").text
-    files = {part.partition('"')[0] for part in page.split('="./assets/')[1:]} | {
-        part.partition('"')[0] for part in page.split('="assets/')[1:]
-    }
+def test_a_browser_asks_whether_it_has_the_assets_of_this_version(shown: Shown) -> None:
+    files = re.findall(r'="(?:\./)?assets/([^"]+)"', shown.admin.get("/").text)
     assert {name.rpartition(".")[2] for name in files} == {"css", "js", "svg"}
     for name in files:
         response = shown.admin.get(f"/assets/{name}")
         assert response.status_code == 200
-        assert "immutable" in response.headers["cache-control"]
-    assert shown.admin.get("/assets/page.css").status_code == 404
+        assert response.headers["cache-control"] == "no-cache"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        again = shown.admin.get(f"/assets/{name}", headers={"if-none-match": response.headers["etag"]})
+        assert again.status_code == 304
+    assert shown.admin.get("/assets/none.css").status_code == 404
+    assert shown.admin.post("/assets/page.css").status_code == 405
     assert shown.admin.get("/assets/..%2f__init__.py").status_code == 404
 
 

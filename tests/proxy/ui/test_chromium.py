@@ -264,11 +264,6 @@ def test_a_turn_of_many_calls_and_long_texts_is_short_until_something_is_opened(
             assert len(texts(session, ".calls > li")) == 150
             assert texts(session, ".call-number")[:3] == ["10", "120", "1"]
             assert texts(session, ".metric") == ["✕failed tool_error", "✓passed mine"]
-            visible = "return document.getElementById(arguments[0]).checkVisibility()"
-            assert [session.execute_script(visible, f"call-{n}") for n in (10, 120, 140)] == [True, False, False]
-            session.execute_script("[...document.querySelectorAll('.results a')].at(-1).click()")
-            settle(session, "location.hash === '#call-140'")
-            assert session.execute_script(visible, "call-140")
 
 
 def test_the_difference_is_marked_in_the_tree_of_arguments(browser: Any, demo: Shown) -> None:
@@ -500,14 +495,7 @@ def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path
             session.execute_script("document.querySelector('.wire').open = true")
             settle(session, "document.querySelector('.wire .exchange')")
             assert len(texts(session, ".wire-events > li")) == 3
-            copied = copy(session, "Copy as curl")
-            assert copied.startswith(f"curl -sS -N -g --path-as-is -X POST {proxy.proxy.url}/ -H ")
             assert json.loads(copy(session, "Copy JSON"))["turn_id"] == turn_id
-            (to_wire,) = session.execute_script(
-                "return [...document.querySelectorAll('.call a')].filter((one) => one.textContent === 'raw wire')"
-                ".map((one) => one.getAttribute('href'))"
-            )
-            assert to_wire.endswith(f"turns/{turn_id}/wire#call-1")
             assert problems(session, axe) == []
             picture(session, ARTIFACTS / "turn-with-wire.png")
 

@@ -197,9 +197,9 @@ def test_a_disagreement_on_a_conversation_leads_to_the_conversation(shown: Shown
 
 
 def test_choices_are_those_of_the_evaluator() -> None:
-    assert [one.value for one in choices(Helpfulness())] == ["5", "4", "3", "2", "1"]
-    assert next(iter(choices(AgentBehaviorFailure))).text == "no failure"
-    assert [one.key for one in choices(LlmJudgeOutput())] == ["p", "f"] == [one.key for one in choices(None)]
+    assert [value for value, _, _ in choices(Helpfulness())] == ["5", "4", "3", "2", "1"]
+    assert next(iter(choices(AgentBehaviorFailure)))[1] == "no failure"
+    assert [key for _, _, key in choices(LlmJudgeOutput())] == ["p", "f"] == [key for _, _, key in choices(None)]
 
 
 def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:

@@ -44,19 +44,19 @@ async def test_every_screen_works_without_an_agent(store):
         plan = Plan([JudgedBy(suite)])
         await opened.keep_verdict("monday", KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
     async with (
-        store_pages(str(store), 0, suite, "orders.yaml") as served,
+        store_pages(str(store), 0, suite, "orders.yaml") as (link, _),
         httpx.AsyncClient(trust_env=False) as browser,
     ):
-        base = served.link.partition("/login")[0]
+        base = link.partition("/login")[0]
         assert (await browser.get(f"{base}/")).status_code == 401
-        entered = await browser.get(served.link, follow_redirects=True, headers={"accept": "text/html"})
+        entered = await browser.get(link, follow_redirects=True, headers={"accept": "text/html"})
         assert "Where is it?" in entered.text
         for path in ("/runs", "/runs/monday", "/cases", "/compare", "/turns/1", "/conversations/conversation-1"):
             assert (await browser.get(f"{base}{path}")).status_code == 200, path
-        assert "monday" in (await browser.get(f"{base}/cases")).text
+        assert "status" in (await browser.get(f"{base}/cases")).text
         assert "a2a-eval-proxy run orders.yaml" in (await browser.get(f"{base}/runs/monday")).text
         browser.cookies.clear()
-        assert (await browser.get(served.link)).status_code == 401  # it works once
+        assert (await browser.get(link)).status_code == 401  # it works once
 
 
 async def test_agents_are_those_that_turns_in_the_store_name(store):
@@ -64,15 +64,15 @@ async def test_agents_are_those_that_turns_in_the_store_name(store):
     store_turns(
         store, [turn("2", case="status", agent_name="orders"), turn("3", "x", [], failed, agent_name="refunds")]
     )
-    async with store_pages(str(store), 0) as served:
-        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+    async with store_pages(str(store), 0) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=base, trust_env=False, follow_redirects=True) as browser:
-            listed = (await browser.get("/api/agents", headers=token)).json()["items"]
+            listed = (await browser.get("/api/agents", headers=bearer)).json()["items"]
             assert [(one["name"], one["health"], one["open_turns"]) for one in listed] == [
                 ("refunds", "failing", None),
                 ("orders", "ok", None),
             ]
-            first = (await browser.get(served.link, headers={"accept": "text/html"})).text
+            first = (await browser.get(link, headers={"accept": "text/html"})).text
             assert 'href="agents"' in first
             assert '<option value="orders">' in first or "<option>orders</option>" in first
             assert "refunds" in (await browser.get("/agents?show=failing")).text
@@ -95,15 +95,15 @@ async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_pat
         store_turns(path, turns)
     comparison = await compare_runs(path, "version:1.4", "day-2")
     assert comparison.baseline.runs == ("day-1", "day-0")
-    async with store_pages(path, 0) as served:
-        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+    async with store_pages(path, 0) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=base, trust_env=False, follow_redirects=True) as browser:
             api = "/api/runs/version:1.4/compare/day-2"
-            assert (await browser.get(api, headers=token)).json() == json.loads(comparison_json(comparison))
-            none = await browser.get("/api/runs/version:1.44/compare/day-2", headers=token)
+            assert (await browser.get(api, headers=bearer)).json() == json.loads(comparison_json(comparison))
+            none = await browser.get("/api/runs/version:1.44/compare/day-2", headers=bearer)
             assert (none.status_code, "did you mean 1.4?" in none.text) == (404, True)
-            assert (await browser.get("/api/runs/day-2/compare/version:1.4", headers=token)).status_code == 404
-            await browser.get(served.link)
+            assert (await browser.get("/api/runs/day-2/compare/version:1.4", headers=bearer)).status_code == 404
+            await browser.get(link)
             page = (await browser.get("/compare?a=version:1.4&b=day-2&wait=1")).text
             assert str(comparison_body(comparison)) in page
             assert '<option value="version:1.4" selected>version 1.4, newest runs</option>' in page
@@ -115,18 +115,18 @@ async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_pat
             for limited in (run_pages, runs_api):
                 monkeypatch.setattr(limited, "MAX_TURNS", 5)
             assert "a2a-eval-proxy compare" in (await browser.get("/compare?a=version:1.4&b=day-2")).text
-            assert (await browser.get(api, headers=token)).status_code == 422
+            assert (await browser.get(api, headers=bearer)).status_code == 422
 
 
 async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
     path = tmp_path / "turns.db"
     store_turns(path, [turn("1", run="monday", trace_id="4bf9<"), turn("2", run="monday", trace_id="")])
     async with (
-        store_pages(str(path), 0, trace_url="http://jaeger/trace/{trace_id}?a&b") as served,
+        store_pages(str(path), 0, trace_url="http://jaeger/trace/{trace_id}?a&b") as (link, _),
         httpx.AsyncClient(trust_env=False, timeout=60, follow_redirects=True) as browser,
     ):
-        base = served.link.partition("/login")[0]
-        await browser.get(served.link)
+        base = link.partition("/login")[0]
+        await browser.get(link)
         link = '<a href="http://jaeger/trace/4bf9%3C?a&amp;b" rel="noreferrer">4bf9&lt;</a>'
         assert link in (await browser.get(f"{base}/turns/1")).text
         assert "jaeger" not in (await browser.get(f"{base}/turns/2")).text
@@ -135,9 +135,9 @@ async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
 
 
 async def test_the_api_needs_the_token_and_changes_no_traffic(store):
-    async with store_pages(str(store), 0) as served:
-        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
-        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=token) as api:
+    async with store_pages(str(store), 0) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=bearer) as api:
             assert (await api.get("/api/runs")).json()["items"][0]["name"] == "monday"
             assert (await api.post("/api/flush")).json() == {"done": True, "pending": 0, "open": 0}
             assert (await api.get("/api/turns/1/wire")).status_code < 500
@@ -147,9 +147,9 @@ async def test_the_api_needs_the_token_and_changes_no_traffic(store):
 async def test_turns_are_annotated_and_become_cases_of_the_suite_file(store, tmp_path):
     path = tmp_path / "orders.yaml"
     path.write_text("suite: orders\nevaluators: [tool_error]\ncases: []  # none yet\n")
-    async with store_pages(str(store), 0, parse_suite(path.read_text()), str(path)) as served:
-        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
-        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=token) as api:
+    async with store_pages(str(store), 0, parse_suite(path.read_text()), str(path)) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=bearer) as api:
             assert (await api.post("/api/turns/1/annotations", json={"assessment": "right"})).status_code == 201
             assert (await api.get("/api/turns/1")).json()["annotations"][0]["assessment"] == "right"
             assert (await api.post("/api/suite/cases", json={"turn_id": "1"})).status_code == 201
@@ -161,9 +161,9 @@ async def test_turns_are_annotated_and_become_cases_of_the_suite_file(store, tmp
 
 async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
     monkeypatch.setattr(module, "EVERY_S", 0.01)
-    async with store_pages(str(store), 0) as served:
-        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
-        listening = httpx.AsyncClient(trust_env=False, headers=token)
+    async with store_pages(str(store), 0) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
+        listening = httpx.AsyncClient(trust_env=False, headers=bearer)
         adding = True
 
         async def add() -> None:  # until the watch has begun

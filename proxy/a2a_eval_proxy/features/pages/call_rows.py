@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup, escape
 from tool_call_evaluators.matching.placeholders import readable
-from tool_call_evaluators.texts import one_line, printable
+from tool_call_evaluators.texts import one_line
 
 CHANGES = {
     "same": ("=", "as expected"),
@@ -28,7 +26,6 @@ MAX_SHOWN = 20
 _FEW = 3
 """Maximum number of calls that are as expected and are shown with those that are not."""
 _MAX_BRIEF = 200
-_NAMED = re.compile(r"\b(expected )?call (\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,6 @@ class CallRow:
 
     kind: str
     number: int
-    anchor: str
     expected: Mapping[str, Any] | None
     made: Mapping[str, Any] | None
     differences: Sequence[str] = ()
@@ -99,33 +95,14 @@ class CallRows:
 
     compared: bool
     parts: Sequence[tuple[str, Sequence[CallRow]]]
-    anchors: Mapping[str, str]
-    """The anchors on the page by what reasons call them: `call 2`, `expected call 1`."""
 
     def __bool__(self) -> bool:
         return bool(self.parts)
 
-    def linked(self, reason: str) -> Markup:
-        """A reason in which the names of calls are links to them."""
-        pieces, position = [], 0
-        for found in _NAMED.finditer(reason):
-            if anchor := self.anchors.get(found[0]):
-                link = Markup('<a href="#{}">{}</a>').format(anchor, found[0])
-                pieces += [escape(printable(reason[position : found.start()])), link]
-                position = found.end()
-        return Markup("").join([*pieces, escape(printable(reason[position:]))])
 
-
-def call_rows(shown: Mapping[str, Any], *, is_open: bool = False, prefix: str = "") -> CallRows:
-    """The calls of a turn in the data of the report (`turn_data`). `prefix` is that of the anchors."""
-    rows = _rows(shown, prefix, is_open=is_open)
-    anchors = {}
-    for row in rows:
-        if row.made is not None and not shown.get("all_agents"):
-            anchors[f"call {row.number}"] = row.anchor
-    for row, change in zip(rows, shown.get("changes", ()), strict=False):
-        if change[1] is not None:
-            anchors[f"expected call {change[1] + 1}"] = row.anchor
+def call_rows(shown: Mapping[str, Any], *, is_open: bool = False) -> CallRows:
+    """The calls of a turn in the data of the report (`turn_data`)."""
+    rows = _rows(shown, is_open=is_open)
     wrong = [row for row in rows if row.is_wrong]
     others = [row for row in rows if not row.is_wrong]
     first, more_wrong = wrong[:MAX_SHOWN], wrong[MAX_SHOWN:]
@@ -134,20 +111,19 @@ def call_rows(shown: Mapping[str, Any], *, is_open: bool = False, prefix: str = 
     elif len(others) <= _FEW:
         first, others = [*first, *others], []
     parts = [("", first), ("more that are not as expected", more_wrong), ("as expected" if wrong else "more", others)]
-    return CallRows("changes" in shown, [part for part in parts if part[1]], anchors)
+    return CallRows("changes" in shown, [part for part in parts if part[1]])
 
 
-def _rows(shown: Mapping[str, Any], prefix: str, *, is_open: bool) -> list[CallRow]:
+def _rows(shown: Mapping[str, Any], *, is_open: bool) -> list[CallRow]:
     made, expected = shown.get("calls", []), shown.get("expected_calls", [])
     if "changes" not in shown:
-        return [CallRow("alone", n, f"{prefix}call-{n}", None, call) for n, call in enumerate(made, 1)]
+        return [CallRow("alone", n, None, call) for n, call in enumerate(made, 1)]
     rows = []
     for kind, left, right, *differing in shown["changes"]:
         actual, wanted = _at(made, right), _at(expected, left)
         number = (right if actual is not None else left or 0) + 1
-        anchor = f"{prefix}{'call' if actual is not None else 'expected'}-{number}"
         kind = "awaited" if is_open and kind == "removed" else kind
-        rows.append(CallRow(kind, number, anchor, wanted, actual, *differing))
+        rows.append(CallRow(kind, number, wanted, actual, *differing))
     return rows
 
 

@@ -52,11 +52,11 @@ async def serve_pages(options: UiOptions) -> None:
     start_logging("info", LOG_LINE, NO_PRIVACY)
     imported = import_suites(options.suite, allow_plugins=options.allow_plugins) if options.suite else None
     suite, file = (imported.suite, imported.file) if imported else (None, None)
-    async with store_pages(options.store, options.port, suite, file, options.trace_url) as served:
-        click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {served.link}")
-        click.echo(f"the link works once; later logins and the API need the token {served.token}", err=True)
+    async with store_pages(options.store, options.port, suite, file, options.trace_url) as (link, token):
+        click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {link}")
+        click.echo(f"the link works once; later logins and the API need the token {token}", err=True)
         if options.open:
-            await asyncio.to_thread(click.launch, served.link)
+            await asyncio.to_thread(click.launch, link)
         await stop.wait()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -36,14 +36,6 @@ MAX_OF_CONVERSATION = 200
 _EARLIER = 5  # turns before the one to label
 _NEWEST = 100  # turns, and conversations, in which judges are looked for
 _MOST_KEYS = 9  # choices that have a key of their own
-
-
-class Choice(NamedTuple):
-    """A label that can be given, and its key."""
-
-    value: str
-    text: str
-    key: str
 
 
 async def judged_metrics(control: Control) -> list[str]:
@@ -105,7 +97,7 @@ async def _label(view: View) -> Values:
     scoring = view.control.scoring_of(turn)
     evaluator = _evaluator(scoring.suite, metric)
     offers = choices(evaluator)
-    is_graded = isinstance(evaluator, GradedEvaluator) and offers[0].value.isdigit()
+    is_graded = isinstance(evaluator, GradedEvaluator) and offers[0][0].isdigit()
     turns = [turn] if kind == "turn" else await _of_conversation(view, turn)
     case = scoring.cases.case(turn["case_id"]) if turn["case_id"] else None
     return values | {
@@ -147,9 +139,8 @@ async def _of_conversation(view: View, first: TurnJson) -> list[TurnJson]:
 
 async def _shown(view: View, turn: TurnJson) -> dict[str, Any]:
     shown = await shown_turn(view, turn)
-    calls = call_rows(shown, prefix=f"{turn['turn_id']}-")
     return {name: shown.get(name) for name in ("user", "agent", "expect", "unseen")} | {
-        "calls": calls,
+        "calls": call_rows(shown),
         "made": len(turn["tool_calls"]),
     }
 
@@ -175,26 +166,22 @@ def _evaluator(suite: Suite | None, metric: str) -> EvaluatorBase | type[Evaluat
         return None
 
 
-def choices(evaluator: EvaluatorBase | type[EvaluatorBase] | None) -> list[Choice]:
-    """The labels to choose from: the names of labels, grades up to nine, else pass and fail."""
-    kind = evaluator if isinstance(evaluator, type) or evaluator is None else type(evaluator)
-    if kind is not None and issubclass(kind, LabelledEvaluator) and len(kind.labels) <= _MOST_KEYS:
-        return [Choice(label, label, str(key)) for key, label in enumerate(reversed(kind.labels), start=1)]
-    if (
-        kind is not None
-        and issubclass(kind, GradedEvaluator)
-        and kind.scale == kind.grades
-        and kind.grades[1] <= _MOST_KEYS
-    ):
+def choices(evaluator: EvaluatorBase | type[EvaluatorBase] | None) -> list[tuple[str, str, str]]:
+    """The labels to choose from, each with its text and its key: the names of labels, grades up to nine, else pass and
+    fail."""
+    kind = evaluator if isinstance(evaluator, type) else type(evaluator)
+    if issubclass(kind, LabelledEvaluator) and len(kind.labels) <= _MOST_KEYS:
+        return [(label, label, str(key)) for key, label in enumerate(reversed(kind.labels), start=1)]
+    if issubclass(kind, GradedEvaluator) and kind.scale == kind.grades and kind.grades[1] <= _MOST_KEYS:
         low, high = kind.grades
-        return [Choice(str(grade), str(grade), str(grade)) for grade in range(high, low - 1, -1)]
-    return [Choice("pass", "Pass", "p"), Choice("fail", "Fail", "f")]
+        return [(str(grade),) * 3 for grade in range(high, low - 1, -1)]
+    return [("pass", "Pass", "p"), ("fail", "Fail", "f")]
 
 
 def _rubric(evaluator: EvaluatorBase | type[EvaluatorBase] | None) -> str:
     """What the judge is asked, without the criteria of the suite: people judge by the same words."""
-    kind = evaluator if isinstance(evaluator, type) or evaluator is None else type(evaluator)
-    if kind is None or not issubclass(kind, JudgeableEvaluator):
+    kind = evaluator if isinstance(evaluator, type) else type(evaluator)
+    if not issubclass(kind, JudgeableEvaluator):
         return ""
     prompt = kind.prompt or kind.name
     try:

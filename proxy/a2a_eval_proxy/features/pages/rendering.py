@@ -1,4 +1,4 @@
-"""What pages are rendered with: rows of turns, URLs, the Jinja environment, meanings of findings, assets."""
+"""What pages are rendered with: rows of turns, URLs, the Jinja environment, meanings of findings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
 from typing import Any
@@ -16,7 +14,6 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import is_placeholder, readable
-from tool_call_evaluators.report.html import asset as report_asset
 from tool_call_evaluators.report.html import environment as report_environment
 from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import one_line, score_text
@@ -168,40 +165,3 @@ def _meanings(page: str) -> dict[str, str]:
 
 
 MEANINGS = _meanings(files(__package__).joinpath("findings.md").read_text("utf-8"))
-
-STYLE, SCRIPT, ICON = "page.css", "main.js", "icon.svg"
-_MORE_STYLES = ("screens.css", "work.css")
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_IMPORT = re.compile(r'(from "\./)([\w-]+\.js)(")')
-
-
-@dataclass(frozen=True, slots=True)
-class AssetFile:
-    content: bytes
-    media_type: str
-
-
-class AssetFiles:
-    """The files by the names in their URLs, such as `page.0123456789ab.css`.
-
-    The style contains that of the report. Scripts import each other by these names.
-    """
-
-    def __init__(self) -> None:
-        self._sources = {path.name: path.read_text("utf-8") for path in files(__package__).joinpath("assets").iterdir()}
-        self._sources[STYLE] = "".join(
-            [report_asset("report.css"), self._sources[STYLE], *map(self._sources.pop, _MORE_STYLES)]
-        )
-        self.names: dict[str, str] = {}  # their names in URLs, by file name
-        self.by_name: dict[str, AssetFile] = {}
-        for name in self._sources:
-            self._add(name)
-
-    def _add(self, name: str) -> str:
-        """The name in the URL; the files that it imports come first, since its content names them."""
-        if name not in self.names:
-            content = _IMPORT.sub(lambda found: found[1] + self._add(found[2]) + found[3], self._sources[name]).encode()
-            stem, _, kind = name.rpartition(".")
-            self.names[name] = f"{stem}.{sha256(content).hexdigest()[:12]}.{kind}"
-            self.by_name[self.names[name]] = AssetFile(content, _TYPES[kind])
-        return self.names[name]

@@ -1,59 +1,54 @@
-"""The screens of runs and cases: all runs; one; two compared; and the cases in force."""
+"""The screens of runs and cases: all runs; one; two compared; and the cases in force.
+
+Runs are read off the event loop, one at a time: a long one takes seconds, in which a page shows its counts.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.matching.explain import expected_call_text
-from tool_call_evaluators.matching.placeholders import readable
-from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.report import comparison_body
-from tool_call_evaluators.report.model import OUTCOMES, seconds_between
-from tool_call_evaluators.suite import Case, Expectation
-from tool_call_evaluators.texts import EXPECTATION_WORDS, duration_text, excerpt, moment_text
-from tool_call_evaluators.visibility import state_name
+from tool_call_evaluators.model import Status
+from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
+from tool_call_evaluators.report import Report, comparison_body
+from tool_call_evaluators.report.causes import Cause
+from tool_call_evaluators.report.html import SectionLinks, sections
+from tool_call_evaluators.report.model import RunOutcome, seconds_between
+from tool_call_evaluators.suite import Case
+from tool_call_evaluators.suite.editing import case_text
+from tool_call_evaluators.texts import duration_text, excerpt, moment_text
 
 from ...admin.control import scoring_for
 from ...admin.runs_api import compared
-from ...runs.run_result import MAX_TURNS, LongRunError
+from ...runs.run_result import MAX_TURNS, LongRunError, run_report, with_verdict
 from ...runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
 from ...store import RunSummary
-from .judged_runs import RunView, last_rows
-from .rendering import name_in, sentence
+from .rendering import name_in, named, sentence
 from .screen import Screen, Values, View
 
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run in the table. `view` is None until it is judged, and for very long runs."""
-
-    run: RunSummary
-    view: RunView | None
-    lags: bool  # whether the run is still to be judged, or has changed since it was
-    when: str
-    took: str
-
-    @property
-    def words(self) -> str:
-        """The verdict: of a run that is not read yet, as it keeps it."""
-        return OUTCOMES[self.view.status][1] if self.view else verdict_text(self.run)
-
-
-def run_row(run: RunSummary, view: RunView | None, *, lags: bool = False) -> RunRow:
-    return RunRow(
-        run, view, lags, moment_text(run.started_at), duration_text(seconds_between(run.started_at, run.ended_at))
-    )
-
+Link: TypeAlias = Callable[..., str]
+"""Makes the URL of a page from the segments of its path and its query; see `rendering.Links`."""
 
 PAGE = 25  # runs on a page
 MAX_CHOICES = 100  # runs to choose from, for a comparison
-FIRST_PAINT_S = 0.4  # for so long a page waits for verdicts; its fragment, for the others, for FRAGMENT_S
-FRAGMENT_S = 5.0
+FIRST_PAINT_S = 0.4  # for so long a page waits for what has to be read; its fragment waits until it is there
+MAX_AGE_S = 60  # for so long a run serves whose counts did not change: reasons may have
+MAX_CASES = 500  # conversations of a run in the table
+MAX_MISSING = 100  # cases named among those that have not come yet
+MAX_SELECTED = 10  # cases that the command to run a suite again names
+MAX_REASON = 300
+
+
+def _patience(view: View) -> float | None:
+    """For how long the page waits; None: as long as it takes."""
+    query = view.request.query_params
+    return None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
 
 def page_number(text: str | None) -> int:
@@ -66,44 +61,157 @@ def page_number(text: str | None) -> int:
 
 
 async def _all_runs(view: View) -> Values:
-    query = view.request.query_params
-    page = page_number(query.get("page"))
-    agent = query.get("agent") or None
-    runs = await newest_runs(view.control.store, agent)
+    query, store, work = view.request.query_params, view.control.store, view.control.work
+    page, agent = page_number(query.get("page")), query.get("agent") or None
+    runs = await newest_runs(store, agent)
     shown = runs[(page - 1) * PAGE : page * PAGE]
-    rows = await judged(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
+    judging = (work.run(("verdict", run), partial(with_verdict, store, run), _patience(view)) for run in shown)
+    judged = await asyncio.gather(*judging)
     return {
-        "rows": rows,
-        "waits": any(row.lags for row in rows),
+        "runs": [found or run for found, run in zip(judged, shown, strict=True)],
+        "waits": None in judged,
         "count": len(runs),
         "agent": agent,
         "page": page,
         "older": page + 1 if page * PAGE < len(runs) else None,
         "newer": page - 1 if page > 1 else None,
+        "verdict_text": verdict_text,
+        "moment": moment_text,
+        "took": _took,
     }
 
 
-async def judged(view: View, runs: list[RunSummary], within_s: float) -> list[RunRow]:
-    """Rows of these runs, with the verdicts that are ready within that time. Raises StoreError."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + within_s
-    views = [await view.runs.view(run, view.link, max(0.0, until - clock())) for run in runs]
-    return [run_row(run, found, lags=view.runs.lags(run, view.link)) for run, found in zip(runs, views, strict=True)]
+def _took(run: RunSummary) -> str:
+    return duration_text(seconds_between(run.started_at, run.ended_at))
 
 
 async def _one_run(view: View) -> Values:
-    run = await view.run(name_in(view.request))
-    query = view.request.query_params
-    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
-    judged = await view.runs.view(run, view.link, waits)
-    row = run_row(run, judged, lags=view.runs.lags(run, view.link))
+    run, control = await view.run(name_in(view.request)), view.control
+    judged, key = None, ("view", run, view.link(""), time.monotonic() // MAX_AGE_S)
+    if run.turns <= MAX_TURNS:
+        judged = await control.work.run(key, lambda: _read(view, run), _patience(view), keep=True)
     return {
         "run": run,
-        "row": row,
         "judged": judged,
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
+        "words": verdict_text(run),
+        "began": moment_text(run.started_at),
         "ended": moment_text(run.ended_at),
+        "took": _took(run),
     }
+
+
+async def _read(view: View, run: RunSummary) -> Values:
+    report = await run_report(view.control.store, run)
+    agents = {turn.get("agent_name") for turn in report.turns}
+    first = min(agents, key=str, default=None)
+    file = view.control.suite_file_of(first, report.title) if report.suite else None
+    return await asyncio.to_thread(run_values, report, view.link, file)
+
+
+_WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unjudged": "What failed"}
+
+
+def run_values(report: Report, link: Link, suite_file: str | None = None) -> Values:
+    """What the page shows of the run, without its turns. `suite_file` is the file of the report's suite."""
+    executed = [item for item in report.conversations if item.executed or item.invalid]
+    missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
+    why = _WHY.get(report.outcome, "Why it failed")
+    failures_first = sorted(executed, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
+    return {
+        "status": report.outcome,
+        "gates_met": sum(check["passed"] is not False for check in report.gates),
+        "gates": len(report.gates),
+        "planned": sum(item.case is not None for item in report.conversations),
+        "missing": len(missing),
+        "missing_labels": missing[:MAX_MISSING],
+        "cases": [_row(report, item, link) for item in failures_first[:MAX_CASES]],
+        "more_cases": max(0, len(executed) - MAX_CASES),
+        "agents": list(report.agents),
+        "sections": Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
+        "again": None if suite_file is None else _command(report, suite_file),
+    }
+
+
+def _row(report: Report, conversation: RunConversation, link: Link) -> dict[str, Any]:
+    """A conversation. Its `status` is that of `Report`, or `noted` if the verdict tolerates a failure; `href` is None
+    if none of its turns came."""
+    status, notes, turns = report.status(conversation), report.notes(conversation), conversation.executed
+    ends = [turn["ended_at"] for turn in turns if turn["ended_at"]]
+    return {
+        "label": excerpt(conversation.label, MAX_REASON),
+        "status": "noted" if notes else status,
+        "note": "; ".join(notes) or (_why(report, conversation) if status == "failed" else ""),
+        "href": _address(report.run, conversation, link),
+        "turns": len(turns),
+        "calls": sum(len(turn["tool_calls"]) for turn in turns),
+        "took": duration_text(seconds_between(turns[0]["started_at"], max(ends)) if turns and ends else None),
+    }
+
+
+def _why(report: Report, conversation: RunConversation) -> str:
+    """The first reason against the conversation: the turn, if it has several, and what is wrong."""
+    for reason in report.reasons_of(conversation):
+        where = str(reason["where"])
+        text = str(reason["message"]).removeprefix(f"{where}: ")
+        turn = where.removeprefix(conversation.label).removeprefix(", ")
+        return excerpt(f"{turn}: {text}" if turn else text, MAX_REASON)
+    return ""
+
+
+def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
+    """The page of the conversation, or of its turn if it has no id."""
+    if not conversation.executed:
+        return None
+    if conversation.conversation_id:
+        agent = agent_of_conversation(conversation.executed[0])
+        return named(link, "conversations", conversation.conversation_id, run=run, agent=agent)
+    return link("turns", conversation.executed[0]["turn_id"])
+
+
+def _links(report: Report, link: Link) -> SectionLinks:
+    kinds = dict(_kinds(report))
+    executed = {item.label for item in report.conversations if item.executed}
+    executed |= {item.conversation_id for item in report.conversations if item.executed}
+
+    def of_cause(cause: Cause) -> str | None:
+        if not any(name in executed and turn for name, turn in cause.places):
+            return None  # no turn, or no turn of its own, has it
+        found = {kinds[label] for label in cause.labels if label in kinds}
+        evaluators, statuses = ({kind[place] for kind in found} for place in (0, 1))
+        return link(
+            "",
+            run=report.run,
+            verdict=statuses.pop() if len(statuses) == 1 else None if statuses else "failed",
+            evaluator=evaluators.pop() if len(evaluators) == 1 else None,
+            case=cause.cases[0] if len(cause.cases) == 1 else None,
+        )
+
+    def of_place(index: int | None, number: int) -> str:
+        if index is None:
+            return "#cases"
+        conversation = report.conversations[index]
+        turn = next((item.turn for item in conversation.turns if item.index + 1 == number), None)
+        return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#missing"
+
+    return SectionLinks(of_cause, of_place)
+
+
+def _kinds(report: Report) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The evaluator and the status, failed or errored, of each label that such results have."""
+    for conversation in report.conversations:
+        for result in conversation.all_results:
+            if result.status in (Status.FAILED, Status.ERRORED):
+                yield result.label or result.evaluator, (result.evaluator, str(result.status))
+
+
+def _command(report: Report, suite_file: str) -> str:
+    executed = (item for item in report.conversations if item.case_id is not None and item.case and item.executed)
+    failed = {str(item.case_id) for item in executed if report.status(item) == "failed"}
+    selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
+    agent = ["--agent", report.agent_url] if report.agent_url else []
+    cases = [part for case_id in selected for part in ("--case", case_id)]
+    return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
 
 
 async def _two_runs(view: View) -> Values:
@@ -127,9 +235,8 @@ async def _two_runs(view: View) -> Values:
         return values | {"problem": None}
     if before == after:
         return values | {"problem": "Choose two different runs."}
-    waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
     try:
-        found = await compared(view.control, before, after, agent, comparison_body, waits)
+        found = await compared(view.control, before, after, agent, comparison_body, _patience(view))
     except UnknownRunError as error:
         return values | {"problem": f"There is {error}."}
     except LongRunError as error:
@@ -138,18 +245,8 @@ async def _two_runs(view: View) -> Values:
     return values | {"problem": None, "body": body, "waits": body is None}
 
 
-ORDERS = {"": "In order", "id": "By id", "failed": "Failed first"}
-"""The orders by their values in the URL."""
-_RANK = {"failed": 0, "errored": 0, "invalid": 1, "noted": 2}
-"""Of the last verdicts; those that are not seen come last."""
-_OTHER, _NOT_SEEN = 3, 4
-
-MAX_RUNS = 5  # the newest runs are searched for the last conversations of cases
 CASES_PAGE = 50
 MAX_SEARCH = 200  # characters
-MAX_TEXT = 2_000  # characters of an expected value
-MAX_CALLS = 100  # expected calls of a turn
-
 Origin = TypeVar("Origin", bound=str)
 
 
@@ -168,94 +265,33 @@ def _text(case: Case) -> str:
     ).casefold()
 
 
-def in_order(
-    cases: Iterable[tuple[Case, Origin]], order: str, statuses: Mapping[str, str]
-) -> list[tuple[Case, Origin]]:
-    """The cases in one of ORDERS; `statuses` are the last verdicts by id."""
-    keys: Mapping[str, Callable[[tuple[Case, Origin]], Any]] = {
-        "id": lambda item: item[0].id,
-        "failed": lambda item: _RANK.get(statuses.get(item[0].id, ""), _OTHER) if item[0].id in statuses else _NOT_SEEN,
-    }
-    return sorted(cases, key=keys[order]) if order in keys else list(cases)
-
-
 async def _all_cases(view: View) -> Values:
-    query = view.request.query_params
-    search, order, page = query.get("q", "").strip(), query.get("sort", ""), page_number(query.get("page"))
-    if order not in ORDERS or len(search) > MAX_SEARCH:
-        raise HTTPException(400, f"sort: expected one of {', '.join(filter(None, ORDERS))}; q: {MAX_SEARCH} characters")
-    agent = view.agent
+    query, agent = view.request.query_params, view.agent
+    search, page = query.get("q", "").strip(), page_number(query.get("page"))
+    if len(search) > MAX_SEARCH:
+        raise HTTPException(400, f"q: expected at most {MAX_SEARCH} characters")
     scoring = scoring_for(view.control, agent)
     listed = scoring.cases.listed()
-    store = view.control.store
-    names = await store.run_names(MAX_RUNS, agent) if listed else []
-    newest = [run for found in await asyncio.gather(*map(store.runs, names)) for run in found]
-    rows = await judged(view, newest, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
-    views = {row.run.name: row.view for row in rows if row.view}
     found = found_cases(listed, search)
-    last = last_rows(views, (case.id for case, _ in found), agent) if order == "failed" else {}
-    found = in_order(found, order, {case_id: row.status for case_id, (_, row) in last.items()})
-    cases = found[(page - 1) * CASES_PAGE : page * CASES_PAGE]
-    pages = {"q": search or None, "sort": order or None, "agent": agent}
+    pages = {"q": search or None, "agent": agent}
     return {
         "agent": agent,
         "suite": scoring.suite,
         "suite_file": scoring.suite_file,
         "count": len(listed),
         "found": len(found),
-        "cases": cases,
+        "cases": found[(page - 1) * CASES_PAGE : page * CASES_PAGE],
         "page": page,
         "search": search,
-        "order": order,
-        "orders": ORDERS,
+        "case_text": case_text,
         "previous": view.link("cases", **pages, page=str(page - 1)) if page > 1 else None,
         "next": view.link("cases", **pages, page=str(page + 1)) if page * CASES_PAGE < len(found) else None,
-        "last": last or last_rows(views, (case.id for case, _ in cases), agent),
-        "expected": expectations,
-        "waits": any(row.lags for row in rows),
     }
-
-
-def expectations(expect: Expectation) -> dict[str, tuple[str, ...]]:
-    """What is expected, in the order of a suite file and in the words of the report: values, each on a line."""
-    given = ((item.name, getattr(expect, item.name)) for item in fields(Expectation))
-    return {EXPECTATION_WORDS[name]: _lines(name, value) for name, value in given if value is not None}
-
-
-def _lines(name: str, value: Any) -> tuple[str, ...]:
-    if name == "tool_calls":
-        more = len(value) - MAX_CALLS
-        calls = [expected_call(call) for call in value[:MAX_CALLS]] or ["no call"]
-        return (*calls, *([f"… and {more:,} more"] if more > 0 else []))
-    match name:
-        case "tool_calls_order":
-            text = " → ".join(value)
-        case "tool_calls_count":
-            text = ", ".join(f"{tool} {criterion[0]} {criterion[1]}" for tool, criterion in value.items())
-        case "tool_outputs":
-            return tuple(excerpt(f"{output.name}: {output.output}", MAX_TEXT) for output in value[:MAX_CALLS])
-        case "agents":
-            text = ", ".join(map(str, value[:MAX_CALLS]))
-        case "state":
-            text = " or ".join(map(state_name, value))
-        case "forbidden_calls":
-            text = ", ".join(map(expected_call_text, value[:MAX_CALLS]))
-        case _:
-            text = value if isinstance(value, str) else readable(value)
-    return (excerpt(text, MAX_TEXT),)
-
-
-def expected_call(call: ExpectedCall) -> str:
-    """`refund(order_id=/ORD-[0-9]+/, amount=≈ 14.5)`; `refund(any arguments), succeeded: true`."""
-    arguments = [f"{key}={readable(value)}" for key, value in (call.arguments or {}).items()]
-    given = "any arguments" if call.arguments is None else ", ".join(arguments)
-    outcome = [f", {part}: {readable(value)}" for part, value in call.outcome.items()]
-    return excerpt(f"{call.name}({given}){''.join(outcome)}", MAX_TEXT)
 
 
 SCREENS = (
     Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
     Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
     Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
-    Screen("/cases", "cases.html", _all_cases, nav="Cases", fragments=("cases",)),
+    Screen("/cases", "cases.html", _all_cases, nav="Cases"),
 )

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from ...admin.control import Control, known_agent
 from ...store import RunSummary, Store
 from ...store.reads import TurnFigures
-from .judged_runs import JudgedRuns
 from .rendering import Links
 
 _FRESH_S = 1.0
@@ -47,7 +46,6 @@ class View:
     request: Request
     link: Links
     figures: RecentFigures
-    runs: JudgedRuns
 
     @property
     def agent(self) -> str | None:

@@ -15,8 +15,10 @@ from jinja2 import Template
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
+from tool_call_evaluators import report
 
 from ...admin.api_route import form_of
 from ...admin.control import Control
@@ -25,8 +27,7 @@ from ...admin.long_computations import seen
 from ...net.browser_guard import Headers
 from ...store import StoreError
 from . import label_page, run_pages, turn_list, turn_page
-from .judged_runs import JudgedRuns
-from .rendering import AssetFiles, Links, environment
+from .rendering import Links, environment
 from .screen import RecentFigures, Screen, ScreenFunction, View
 
 CODE_LASTS_S = 900.0
@@ -190,7 +191,6 @@ class Login:
 
 SCREENS = (*turn_list.SCREENS, *turn_page.SCREENS, *run_pages.SCREENS, *label_page.SCREENS)
 
-_ASSETS = "/assets/"
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -201,10 +201,19 @@ PAGE_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _ASSET_HEADERS = {
-    "Cache-Control": "public, max-age=31536000, immutable",
+    "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
+class Assets(StaticFiles):
+    """The files of the pages and of the report, which a browser asks for again: they may be of another version."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        response = super().file_response(*given, **named)
+        response.headers.update(_ASSET_HEADERS)
+        return response
 
 
 class Site:
@@ -212,16 +221,14 @@ class Site:
 
     def __init__(self, control: Control, tokens: AdminTokens | None) -> None:
         self._control = control
-        self._runs = JudgedRuns(control.store, control.work, control.suite_file_of)
         self._figures = RecentFigures(control.store)
-        self._assets = AssetFiles()
         self._fragments = SharedFragments()
         self._environment = environment(control.trace_url)
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in SCREENS if screen.nav]
         self._login = Login(tokens) if tokens else None
-        self.routes = [
+        self.routes: list[BaseRoute] = [
             *(route for screen in SCREENS for route in self._routes_of(screen)),
-            Route(f"{_ASSETS}{{name}}", self._asset),
+            Mount("/assets", Assets(packages=[(__package__, "assets"), (report.__name__, "assets")])),
             Route(LOGIN_PATH, self._log_in, methods=["GET", "POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
         ]
@@ -245,7 +252,7 @@ class Site:
 
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request, fragments: str | None) -> Response:
-            values = await function(View(self._control, request, Links.of(request), self._figures, self._runs))
+            values = await function(View(self._control, request, Links.of(request), self._figures))
             if isinstance(values, Response):
                 return values
             # In a thread: a long conversation takes 100 ms, in which traffic must not wait.
@@ -274,7 +281,6 @@ class Site:
         template = self._environment.get_template(name)
         own = {
             "link": link,
-            "asset": lambda file: link("assets", self._assets.names[file]),
             "nav": [item for item in self._nav if item[0] != "agents" or self._control.scorings],
             "agent_names": self._control.agent_names,
             "here": request.scope["path"].strip("/"),
@@ -295,12 +301,6 @@ class Site:
 
     def _error(self, request: Request, status: int, message: str) -> Response:
         return self._render(request, "error.html", {"status": status, "message": message}, status)
-
-    async def _asset(self, request: Request) -> Response:
-        file = self._assets.by_name.get(request.path_params["name"])
-        if file is None:
-            return Response(status_code=404, headers=PAGE_HEADERS)
-        return Response(file.content, media_type=file.media_type, headers=_ASSET_HEADERS)
 
     async def _log_in(self, request: Request) -> Response:
         if self._login is None:
@@ -338,4 +338,4 @@ def _is_login(scope: Scope) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    return path == LOGIN_PATH or path.startswith(_ASSETS)
+    return path == LOGIN_PATH or path.startswith("/assets/")

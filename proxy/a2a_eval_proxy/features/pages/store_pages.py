@@ -10,7 +10,6 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
@@ -106,21 +105,14 @@ class StoreWatch:
             self._bus.publish(EVENTS[turn["status"]], turn)
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """Where a browser opens the pages: a link that works once, and the token for later logins and for the API."""
-
-    link: str
-    token: str
-
-
 @asynccontextmanager
 async def store_pages(
     location: str, port: int, suite: Suite | None = None, suite_file: str | None = None, trace_url: str | None = None
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[tuple[str, str]]:
     """Serve the pages over an existing store on a port of loopback (0: any free one) for the time of the block.
 
-    `trace_url`: see `TraceUrlOption`.
+    Yields a link for a browser that works once, and the token for later logins and for the API. `trace_url`: see
+    `TraceUrlOption`.
 
     Raises StoreError for a store that is missing or cannot be read, ListenError for a port that is taken.
     """
@@ -138,4 +130,4 @@ async def store_pages(
         watch = asyncio.create_task(StoreWatch(store, control.bus).run())
         stack.callback(watch.cancel)
         stack.callback(control.bus.close)  # first: pages that listen would keep the server
-        yield Served(site.address(server.url), token)
+        yield site.address(server.url), token

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 from a2a_eval_proxy.features.pages import run_pages
-from a2a_eval_proxy.features.pages.run_pages import in_order
-from support.turn_samples import result, turn
-from tool_call_evaluators.suite import Case
 
 from ..conftest import Shown, shown_proxy
 
@@ -36,37 +33,25 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     folder = tmp_path_factory.mktemp("cases")
     (folder / "suite.yaml").write_text(SUITE)
     with shown_proxy(folder, suite=str(folder / "suite.yaml")) as proxy:
-        scored = turn("1", "x", evaluations=[result("tool_error", 0.0)], case="status", run="monday")
-        proxy.store(scored)
         case = {"turns": [{"user": "Registered.", "expect": {"tool_calls": []}}]}
         assert proxy.admin.put("/api/cases/replaced", json=case).status_code == 200
         yield proxy
 
 
-def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_turns(shop):
+def test_cases_are_as_in_a_suite_file_with_a_link_to_their_turns(shop):
     text = shop.admin.get("/cases").text
     status, never, replaced = text.split("<section")[1:]
     assert "Where is &lt;b&gt;my&lt;/b&gt; order?" in status
-    assert "lookup_order(id=/O-[0-9]+/)" in status
+    assert "name: lookup_order" in status
+    assert "$regex" in status
     assert 'href="./?case=status"' in status
-    assert '<a href="conversations/conversation-1?run=monday">failed</a> in <a href="runs/monday">' in status
     assert "smoke" in status
     assert "3 cases" in text
-    assert "not seen in the last runs" in never
-    assert "nothing expected" in never
-    assert "<b>Goal</b> Get it back." in never
+    assert "user_goal: Get it back." in never
     assert "3 conversations" in never
-    assert never.index("Of the whole conversation") < never.index("order of tools") < never.index("<div>f</div>")
     assert "registered" in replaced
-    assert "no call" in replaced
+    assert "tool_calls: []" in replaced
     assert "Of the suite." not in text
-
-
-def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
-    monkeypatch.setattr(run_pages, "MAX_RUNS", 0)
-    assert "failed</a>" not in shop.admin.get("/cases").text
-    monkeypatch.undo()
-    assert "failed</a> in" in shop.admin.get("/cases?fragment=cases").text
 
 
 def test_a_proxy_without_cases_says_where_they_come_from(shown):
@@ -81,31 +66,23 @@ def test_a_proxy_without_cases_says_where_they_come_from(shown):
         ("q=SMOKE", ["status"]),
         ("q=lookup_order+order", ["status"]),
         ("q=get+it+back", ["never"]),
-        ("sort=id", ["never", "replaced", "status"]),
-        ("sort=failed", ["status", "never", "replaced"]),
         ("q=nothing+like+it", []),
         ("page=2", []),
     ],
 )
-def test_cases_are_searched_and_sorted(shop, query, found):
+def test_cases_are_searched(shop, query, found):
     text = shop.admin.get(f"/cases?{query}").text
     assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == found
     assert ("No case matches" in text) is (not found)
 
 
-def test_cases_come_in_pages_that_keep_search_and_order(shop, monkeypatch):
+def test_cases_come_in_pages_that_keep_the_search(shop, monkeypatch):
     monkeypatch.setattr(run_pages, "CASES_PAGE", 1)
-    text = shop.admin.get("/cases?q=e&sort=id&page=2").text
-    assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == ["replaced"]
+    text = shop.admin.get("/cases?q=e&page=2").text
+    assert re.findall(r'<h2 id="case-\d+">(\w+)</h2>', text) == ["never"]
     assert re.findall(r'href="cases(\?q[^"]+)" rel="(\w+)"', text) == [
-        ("?q=e&amp;sort=id&amp;page=1", "prev"),
-        ("?q=e&amp;sort=id&amp;page=3", "next"),
+        ("?q=e&amp;page=1", "prev"),
+        ("?q=e&amp;page=3", "next"),
     ]
-    for wrong in ("sort=size", "page=0", "q=" + "x" * 201):
+    for wrong in ("page=0", "q=" + "x" * 201):
         assert shop.admin.get(f"/cases?{wrong}").status_code == 400
-
-
-def test_the_last_failures_come_first_and_what_was_not_seen_last():
-    cases = [(Case(id=name), "suite") for name in ("new", "good", "bad", "noted")]
-    statuses = {"good": "passed", "bad": "failed", "noted": "noted"}
-    assert [case.id for case, _ in in_order(cases, "failed", statuses)] == ["bad", "noted", "good", "new"]

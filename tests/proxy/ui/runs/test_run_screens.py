@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from a2a_eval_proxy.admin import runs_api
-from a2a_eval_proxy.features.pages import judged_runs, run_pages
+from a2a_eval_proxy.features.pages import run_pages
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.model import EvalResult
 
@@ -34,8 +34,9 @@ def test_the_table_has_verdicts_and_links(runs):
     text = runs.get("/runs").text
     order = [text.index(f'<a href="runs/{name}">') for name in ("shop-2", "shop-1")]
     assert order == sorted(order)
-    assert "2 of 2" in text
-    assert "1 of 2" in text
+    assert "No suite" in text
+    assert re.findall(r'data-head="failed">(\d)<', text)[:2] == ["0", "0"]
+    assert text.count('bad" data-head="failed">1<') == 1
     assert "<script>alert" not in text
     assert 'href="runs/?name=.."' in text
 
@@ -88,7 +89,6 @@ def test_names_of_runs_never_become_markup_or_another_path(runs):
 
 
 def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, monkeypatch):
-    monkeypatch.setattr(judged_runs, "MAX_AGE_S", 0.0)
     monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
     page, fragment = runs.get("/runs/shop-1").text, runs.get("/runs/shop-1?fragment=run").text
     assert "Reading 2 turns" in page
@@ -98,21 +98,15 @@ def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, mo
     assert 'class="verdict unjudged"' in runs.get("/runs/shop-1?wait=1").text
 
 
-def test_a_page_says_that_its_run_has_changed_since_it_was_judged(shown, monkeypatch):
-    monkeypatch.setattr(judged_runs, "_REST", 1_000_000)
+def test_a_run_is_read_again_when_it_has_changed(shown):
     shown.store(turn("growing-1", run="growing"))
-    assert "data-again" not in shown.admin.get("/runs/growing?wait=1").text
+    assert "conversation-growing-1" in shown.admin.get("/runs/growing").text
     shown.store(turn("growing-2", run="growing"))
-    grown = shown.admin.get("/runs/growing?wait=1").text
-    assert "The run has changed since" in grown
-    assert "data-again" in grown
-    monkeypatch.setattr(judged_runs, "_REST", 0)
-    assert "data-again" not in shown.admin.get("/runs/growing?wait=1").text
+    assert "conversation-growing-2" in shown.admin.get("/runs/growing").text
 
 
 def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
-    for module in (judged_runs, run_pages):
-        monkeypatch.setattr(module, "MAX_TURNS", 1)
+    monkeypatch.setattr(run_pages, "MAX_TURNS", 1)
     assert "has more than 1 turns" in runs.get("/runs/shop-1").text
     assert "data-again" not in runs.get("/runs").text
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
 
 import pytest
-from a2a_eval_proxy.features.pages.turn_page import links_of_call
 from support.turn_samples import result, turn
-from tool_call_evaluators.report.timeline import waterfall
 
-from ..conftest import Shown, artifact, status, task
+from ..conftest import Shown
 
 HOSTILE = "</pre><script>alert(1)</script>"
 
@@ -85,46 +82,3 @@ def test_hostile_events_stay_text_on_the_wire(shown: Shown) -> None:
     page = shown.admin.get(f"/turns/{found['turn_id']}/wire").text
     assert "<script>alert" not in page
     assert json.dumps(HOSTILE)[1:-1].replace("<", "&lt;").replace(">", "&gt;") in page
-
-
-def test_the_event_in_which_a_call_came_first_is_marked(shown: Shown) -> None:
-    lookup = {"id": "one", "name": "lookup_order", "arguments": {}}
-    refund = {"id": "", "name": "refund", "arguments": {"n": 1}}
-    events = [
-        task(),
-        artifact("", lookup),
-        artifact("", {**lookup, "result": "shipped"}, refund, append=True),
-        status("COMPLETED"),
-    ]
-    with shown.streaming("wire of calls", events) as release:
-        for _ in events[1:]:
-            release()
-    shown.flush()
-    (found,) = shown.admin.get("/api/turns", params={"q": "wire of calls"}).json()["items"]
-    page = shown.admin.get(f"/turns/{found['turn_id']}/wire").text
-    marked = [re.findall(r'id="call-(\d+)"', event) for event in page.split("<li><details>")[1:]]
-    assert marked == [[], ["1"], ["2"], []]
-
-
-def test_a_call_leads_to_its_span() -> None:
-    rows = waterfall(
-        {
-            "items": [
-                {"kind": "tool_call", "name": "refund", "start_s": 0.2, "end_s": 0.4, "number": 1},
-                {"kind": "tool_call", "name": "other", "start_s": 0.3, "end_s": None, "number": 2},
-                *(
-                    {
-                        "kind": "span",
-                        "name": name,
-                        "start_s": 0.2,
-                        "end_s": 0.400001,
-                        "span_id": name,
-                        "parent_span_id": "",
-                    }
-                    for name in ("chain", "execute_tool refund")
-                ),
-            ]
-        }
-    )
-    assert links_of_call(1, {"name": "refund"}, rows, "wire") == {"span": "#span-execute_tool refund"}
-    assert links_of_call(2, {"name": "other"}, rows, "wire") == {}
