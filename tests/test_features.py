@@ -16,7 +16,8 @@ from agents.recording_agent import build_app
 from agents.serving import ServerThread
 
 PACKAGE = Path(a2a_eval_proxy.__file__).parent
-FEATURES = sorted(path.name for path in (PACKAGE / "features").iterdir() if not path.name.startswith("__"))
+FEATURES = sorted(f"features/{path.name}" for path in (PACKAGE / "features").iterdir() if path.name[:2] != "__")
+ROOM_FOR_TESTS = "testing"
 
 SMOKE = '''
 import asyncio, importlib, pkgutil, sys
@@ -110,9 +111,9 @@ def agent() -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", [*FEATURES, ROOM_FOR_TESTS])
 def test_the_rest_works_without(feature: str, agent: str, tmp_path: Path) -> None:
-    gone = copy_without(PACKAGE, f"features/{feature}", tmp_path)
+    gone = copy_without(PACKAGE, feature, tmp_path)
     run(SMOKE, tmp_path, str(tmp_path), agent, gone)
 
 

@@ -136,20 +136,6 @@ async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
     assert "s3cret" not in repr(record)
 
 
-async def test_tls_trusts_the_given_authority(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair = authority.issue("agent")
-    files = (pair.key.read_bytes(), pair.cert.read_bytes())
-    async with grpc_only_agent(versions=("1.0",), credentials=grpc.ssl_server_credentials([files])) as address:
-        async with client.ProbeClient({}, PATIENCE_S, authority.client()) as probe:
-            record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
-        with pytest.raises(AgentUnreachableError, match="its certificate is not trusted"):
-            await check(f"grpcs://{address}", "Got a kettle?")
-
-    (conversation,) = record.conversations
-    assert not any(turn.opening.problem for turn in conversation.turns)
-
-
 async def test_the_certificate_of_the_options_is_presented(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, own = authority.issue("agent"), authority.issue("client")

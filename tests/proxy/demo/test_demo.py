@@ -16,15 +16,14 @@ from typing import Any
 import a2a_eval_proxy.features.demo
 import httpx
 import pytest
-from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
-from a2a.types import AgentCard, CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, TaskState
+from a2a.types import CancelTaskRequest, Role, SendMessageRequest, TaskState
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.features.demo.planner import Ask, Memory, make_plan, small_talk
 from a2a_eval_proxy.features.demo.tools import Shop, Tool, ToolError
-from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
-from google.protobuf.json_format import MessageToDict
+from a2a_tool_capture import CaptureClient
 from hypothesis import given
 from hypothesis import strategies as st
 from support.checking import check, rules_with
@@ -134,58 +133,6 @@ def test_a_plan_ends_and_calls_nothing_after_its_last_words(text: str, answer: s
 
 
 # ── the extension on the wire ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_the_card_declares_the_extension_and_every_interface(agent: str) -> None:
-    async with httpx.AsyncClient() as http:
-        card = await A2ACardResolver(http, agent).get_agent_card()
-    assert [(extension.uri, extension.required) for extension in card.capabilities.extensions] == [(URI, False)]
-    assert [
-        (interface.protocol_binding, interface.protocol_version, interface.url)
-        for interface in card.supported_interfaces
-    ] == [
-        ("JSONRPC", "1.0", f"{agent}/"),
-        ("HTTP+JSON", "1.0", f"{agent}/rest"),
-        ("JSONRPC", "0.3", f"{agent}/"),
-        ("HTTP+JSON", "0.3", f"{agent}/rest"),
-    ]
-
-
-async def stream(agent: str, text: str, version: str, headers: dict[str, str]) -> tuple[list[dict[str, Any]], Any]:
-    """Events of a turn, sent by a plain SDK client, and the stored task."""
-    async with httpx.AsyncClient() as http:
-        card = await A2ACardResolver(http, agent).get_agent_card()
-        kept = [interface for interface in card.supported_interfaces if interface.protocol_version == version]
-        chosen = AgentCard()
-        chosen.CopyFrom(card)
-        del chosen.supported_interfaces[:]
-        chosen.supported_interfaces.extend(kept)
-        client = ClientFactory(ClientConfig(httpx_client=http)).create(chosen)
-        context = ClientCallContext(service_parameters=headers)
-        request = SendMessageRequest(message=new_text_message(text, role=Role.ROLE_USER))
-        events = [MessageToDict(event) async for event in client.send_message(request, context=context)]
-        task = await client.get_task(GetTaskRequest(id=events[0]["task"]["id"]), context=context)
-        return events, MessageToDict(task)
-
-
-@pytest.mark.parametrize(("version", "header"), [("1.0", "A2A-Extensions"), ("0.3", "X-A2A-Extensions")])
-async def test_calls_come_once_and_the_uri_on_every_chunk_for_who_asked(agent: str, version: str, header: str) -> None:
-    events, task = await stream(agent, "When will ORD-1001 arrive?", version, {header: URI})
-    chunks = [event["artifactUpdate"]["artifact"] for event in events if "artifactUpdate" in event]
-    assert len(chunks) > 1
-    assert all(chunk["extensions"] == [URI] for chunk in chunks)
-    assert all("metadata" not in chunk for chunk in chunks[1:])  # nothing was called since
-    for artifact in [chunks[0], *task["artifacts"]]:
-        assert artifact["extensions"] == [URI]
-        assert [call["name"] for call in artifact["metadata"][METADATA_KEY]] == ["lookup_order", "estimate_delivery"]
-
-
-@pytest.mark.parametrize("headers", [{}, {"A2A-Extensions": "https://example.com/other"}, {"X-A2A-Extensions": URI}])
-async def test_nothing_of_it_is_told_to_who_did_not_ask(agent: str, headers: dict[str, str]) -> None:
-    """The older header name counts in A2A 0.3 only."""
-    events, task = await stream(agent, "When will ORD-1001 arrive?", "1.0", headers)
-    assert URI not in repr(events)
-    assert URI not in repr(task)
 
 
 async def test_a_refused_call_is_reported_with_its_error(agent: str) -> None:

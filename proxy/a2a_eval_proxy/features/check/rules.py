@@ -14,7 +14,7 @@ from typing import Any
 
 from a2a_tool_capture import URI, Severity, TaskMerger
 from a2a_tool_capture.spec import NOT_RECORDED_KEY
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator
 from tool_call_evaluators.grouping import grouped
 
 from ...protocol.operations import Operation
@@ -621,22 +621,10 @@ def _match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
     """Calls against the schema; `texts` takes the violations that readers mend without loss, else the others."""
     for exchange, occurrence in _occurrences(subject, Kind.CALLS):
         for error in islice(_validator().iter_errors(occurrence.value), _MAX_VIOLATIONS):
-            index, field = [*error.path, None, None][:2]
-            where = occurrence.where if index is None else f"{occurrence.where}[{index}]"
-            shown = occurrence.value if index is None else occurrence.value[index]
-            if (field in ("result", "error")) is texts:
-                yield problem(exchange, _violation(index, field, error), where, shown)
-
-
-def _violation(index: Any, field: Any, error: ValidationError) -> str:
-    where = f"`{field}`" if field else "the entry" if index is not None else "the list of tool calls"
-    if error.validator == "required":
-        return f"{where} has no {error.message.partition(' is ')[0]}"
-    if error.validator == "type":
-        expected = error.validator_value
-        allowed = " or ".join(expected) if isinstance(expected, list) else expected
-        return f"{where} has the wrong type, expected {allowed}"
-    return f"{where}: {error.message[:200]}"
+            if (list(error.path)[1:2] in (["result"], ["error"])) is texts:
+                shown = occurrence.value[error.path[0]] if error.path else occurrence.value
+                message = f"tool_calls{error.json_path[1:]} violates `{error.validator}: {error.validator_value}`"
+                yield problem(exchange, message, occurrence.where, shown)
 
 
 @cache

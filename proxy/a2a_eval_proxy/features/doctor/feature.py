@@ -51,7 +51,7 @@ def doctor(options: DoctorOptions) -> bool:
 
 
 async def _diagnose(options: DoctorOptions) -> Diagnosis:
-    from ..init.first_suite import send_first
+    from ...runs.first_message import send_first
     from .diagnosis import diagnose
 
     agent = options.agent_options()

@@ -263,6 +263,8 @@ FRAMEWORKS = (
 
 CAN_BE_NAMED = (A2A_SDK, *FRAMEWORKS)
 
+_HEADER = "the header of its server ({seen})"
+
 
 def recognised(
     card: Any, scopes: Iterable[str], marks: Iterable[str], headers: Mapping[str, str] | None = None
@@ -272,21 +274,18 @@ def recognised(
     `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages, `headers` those of its
     server. Spans are the best evidence, since a card may have any words; a header names the language at best.
     """
-    seen = list(scopes)
     for framework in FRAMEWORKS:
         if framework.mark and framework.mark in marks:
             return framework, f"its messages ({framework.mark})"
-    for framework in FRAMEWORKS:
-        for scope in seen:
-            if framework.scopes and re.search(framework.scopes, scope, re.IGNORECASE):
-                return framework, f"its traces ({scope})"
-    text = json.dumps(card, ensure_ascii=False)
-    for framework in FRAMEWORKS:
-        if framework.card and (found := re.search(framework.card, text, re.IGNORECASE)):
-            return framework, f"its agent card ({found[0]!r})"
-    lines = [f"{name}: {value}".lower() for name, value in (headers or {}).items()]
-    for framework in FRAMEWORKS:
-        for line in lines:
-            if framework.headers and re.search(framework.headers, line):
-                return framework, f"the header of its server ({line})"
+    evidence = (
+        ("scopes", list(scopes), "its traces ({seen})"),
+        ("card", [json.dumps(card, ensure_ascii=False)], "its agent card ({found!r})"),
+        ("headers", [f"{name}: {value}".lower() for name, value in (headers or {}).items()], _HEADER),
+    )
+    for field, texts, said in evidence:
+        for framework in FRAMEWORKS:
+            pattern = getattr(framework, field)
+            for seen in texts:
+                if pattern and (found := re.search(pattern, seen, re.IGNORECASE)):
+                    return framework, said.format(seen=seen, found=found[0])
     return None

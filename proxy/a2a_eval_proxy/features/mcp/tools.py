@@ -25,6 +25,7 @@ from tool_call_evaluators.visibility import calls_in
 from ...errors import ConfigError
 from ...ids import new_run_name
 from ...runs import audit
+from ...runs.call_differences import diff_lines
 from ...runs.run_plan import Selection
 from ...runs.run_result import run_json
 from ...runs.stored_turns import open_existing_store
@@ -34,7 +35,6 @@ from ...scoring.case_book import CaseBook
 from ...scoring.turn_in_case import turn_in_case
 from ...settings.store_url import masked_url
 from ...store import StoreError
-from ...testing.assertions import diff_lines
 from ..accept.changes import accept, changed_text, difference, proposed
 from ..evaluators import explained
 from .options import McpOptions

@@ -256,20 +256,21 @@ def test_interfaces_of_cards_of_both_versions() -> None:
 # ── entries ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TYPE = "has the wrong type, expected"
-
-
 @pytest.mark.parametrize(
     ("entry", "schema", "texts"),
     [
         ({"name": "f"}, [], []),
         ({"id": "", "name": "f", "arguments": {}, "result": None, "error": "x", "source": "a", "more": 1}, [], []),
-        ({}, ["the entry has no 'name'"], []),
-        (7, [f"the entry {TYPE} object"], []),
-        ({"name": 7, "arguments": []}, [f"`arguments` {TYPE} object", f"`name` {TYPE} string"], []),
-        ({"name": "f", "id": 7}, [f"`id` {TYPE} string"], []),
-        ({"name": "f", "result": 7}, [], [f"`result` {TYPE} string or null"]),
-        ({"name": "f", "error": {"code": 7}}, [], [f"`error` {TYPE} string or null"]),
+        ({}, ["tool_calls[0] violates `required: ['name']`"], []),
+        (7, ["tool_calls[0] violates `type: object`"], []),
+        (
+            {"name": 7, "arguments": []},
+            ["tool_calls[0].arguments violates `type: object`", "tool_calls[0].name violates `type: string`"],
+            [],
+        ),
+        ({"name": "f", "id": 7}, ["tool_calls[0].id violates `type: string`"], []),
+        ({"name": "f", "result": 7}, [], ["tool_calls[0].result violates `type: ['string', 'null']`"]),
+        ({"name": "f", "error": {"code": 7}}, [], ["tool_calls[0].error violates `type: ['string', 'null']`"]),
     ],
 )
 def test_entries_against_the_schema(entry: Any, schema: list[str], texts: list[str]) -> None:
