@@ -191,7 +191,12 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # this and the next take effect in a new file only
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
-    connection.execute("PRAGMA journal_mode = WAL")  # SQLite would refuse one of two that switch at once
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError:  # of two that switch at once, SQLite refuses one without waiting
+        with transaction(connection):  # waits for the other
+            pass
+        connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA cache_size = -8000")  # KiB: ids are random, and each is in a page of its own of an index
     connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
