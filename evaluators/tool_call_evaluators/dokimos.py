@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from .model import EvalCase, ToolDefinition
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from .suite.importing import Notes, expected_call, unique_ids, user_text
 from .suite.writing import printable_id
-from .suite.yaml_document import MAX_VALUES, Document, Node, Position, SuiteError, read_document
+from .suite.yaml_document import Document, Node, Position, SuiteError, read_document
 from .suite.yaml_document import Path as ValuePath
 from .suite_fields import text_or_texts
 from .texts import json_text
@@ -30,7 +31,7 @@ def read_table(text: str, filename: str) -> Document:
     SuiteError."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     examples: list[Any] = []
-    positions: dict[ValuePath, Position] = {(): (1, 1)}
+    lines: list[tuple[int, Document]] = []
     names: list[str] = []
     begin = 1
     try:
@@ -43,14 +44,14 @@ def read_table(text: str, filename: str) -> Document:
             elif any(fields):
                 if any(fields[len(names) :]):
                     raise SuiteError("has more fields than the first row has columns", filename, (begin, 1))
-                positions["examples", len(examples)] = (begin, 1)
                 examples.append(_example(dict(zip(names, fields, strict=False))))
+                lines.append((begin, Document(examples[-1], filename)))
             begin = rows.line_num + 1
     except csv.Error as error:
         raise SuiteError(str(error), filename, (begin, 1)) from None
     if not examples:
         raise SuiteError("is empty", filename)
-    return Document({"examples": examples}, filename, positions)
+    return _Lines({"examples": examples}, filename, lines=lines)
 
 
 _COLUMNS = dict.fromkeys(("expectedoutput", "expected_output", "output"), "output") | {"input": "input"}
@@ -64,25 +65,30 @@ def _example(entries: dict[str, str]) -> dict[str, Any]:
 
 def read_lines(text: str, filename: str) -> Document:
     """JSON lines as one document: the objects of all lines that are not blank, under `examples`. Raises SuiteError."""
-    examples: list[Any] = []
-    positions: dict[ValuePath, Position] = {(): (1, 1)}
-    size = 0
+    lines: list[tuple[int, Document]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            document = read_document(line)
+            lines.append((number, read_document(line)))
         except SuiteError as error:
             raise SuiteError(error.problem, filename, (number, error.column or 1)) from None
-        size += len(document.positions)
-        if size > MAX_VALUES:
-            raise SuiteError(f"holds more than {MAX_VALUES:,} values", filename, (number, 1))
-        for path, (_, column) in document.positions.items():
-            positions[("examples", len(examples), *path)] = (number, column)
-        examples.append(document.value)
-    if not examples:
+    if not lines:
         raise SuiteError("is empty", filename)
-    return Document({"examples": examples}, filename, positions)
+    return _Lines({"examples": [one.value for _, one in lines]}, filename, lines=lines)
+
+
+@dataclass(frozen=True)
+class _Lines(Document):
+    """Examples, each with the number of its line."""
+
+    lines: Sequence[tuple[int, Document]] = ()
+
+    def position(self, path: ValuePath) -> Position:
+        if len(path) < 2 or not isinstance(path[1], int):
+            return 1, 1
+        number, document = self.lines[path[1]]
+        return number, (document.position(path[2:]) or (1, 1))[1]
 
 
 _READ_METADATA = frozenset({"id", "tools", "tasks", "constraints", "expectedOutcome", "scenario", "turnCount"})

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-import yaml
 from a2a_tool_capture.canonical import canonical
 
 from ..matching.placeholders import equal_values
 from .model import Case, Suite
 from .writing import WIDTH, block, case_dict, comment_lines, entry_lines, flow, item_lines, scalar
-from .yaml_document import Path, SuiteError, json_as_yaml, plain_value, read_document
+from .yaml_document import Part, Path, SuiteError, is_json, parts_of, read_document
 
 _Edit = tuple[int, int, str]
 """The characters from one position to another are replaced by a text."""
@@ -54,40 +52,22 @@ def _with_value(whole: Any, path: Path, value: Any, filename: str) -> Any:
     raise SuiteError(f"has no {step!r} where one is to be changed", filename)
 
 
-@dataclass(slots=True, eq=False)
-class _Node:
-    """A value in a YAML text, from `start` to `end` (of a block: to the end of its last value)."""
-
-    value: Any
-    start: int
-    end: int
-    anchor: str | None = None
-    in_flow: bool = False
-    """Whether it is in brackets, its own ones included."""
-    style: str | None = None
-    key: _Node | None = None
-    """Of an entry of an object."""
-    children: list[_Node] = field(default_factory=list)
-    target: _Node | None = None
-    """Of an alias."""
-    wanted: Any = None
-    """The value that the node gets, once the editor has reached it."""
-
-
 class _Editor:
     """Collects the edits that give one text the values that are wanted. Its recursion is bounded by MAX_DEPTH."""
 
     def __init__(self, text: str, *, fine: bool) -> None:
         self._text = text
         self._fine = fine
-        self._is_json = _is_json(text)
+        self._is_json = is_json(text)
         self._line_end = "\r\n" if "\r\n" in text else "\n"
         self._edits: list[_Edit] = []
-        self._sites: dict[_Node, list[_Node]] = {}
+        self._sites: dict[Part, list[Part]] = {}
         """The aliases of each anchored value, which stay in the document."""
+        self._wanted: dict[Part, Any] = {}
+        """The values that the parts get."""
 
     def edited(self, wanted: Any) -> str:
-        self._edit(_parsed(self._text), wanted)
+        self._edit(parts_of(self._text), wanted)
         for target, sites in self._sites.items():
             self._resolve(target, sites)
         out, position = [], 0
@@ -98,8 +78,8 @@ class _Editor:
             position = end
         return "".join([*out, self._text[position:]])
 
-    def _edit(self, node: _Node, wanted: Any) -> None:
-        node.wanted = wanted
+    def _edit(self, node: Part, wanted: Any) -> None:
+        self._wanted[node] = wanted
         if node.target is not None:
             self._sites.setdefault(node.target, []).append(node)
         elif isinstance(wanted, Mapping) and isinstance(node.value, dict) and node.children:
@@ -109,22 +89,21 @@ class _Editor:
         elif not equal_values(node.value, wanted):
             self._replace(node, wanted)
 
-    def _resolve(self, target: _Node, sites: Sequence[_Node]) -> None:
+    def _resolve(self, target: Part, sites: Sequence[Part]) -> None:
         """Write the values of the aliases that are no longer those of `target`."""
-        other = [site for site in sites if not equal_values(site.wanted, target.wanted)]
-        first = next((site for site in other if equal_values(site.wanted, target.value)), None)
-        moves = first is not None and len(other) == len(sites)
-        if moves and target.wanted is not None:
-            # nobody shares the changed value: its anchor goes to the first that keeps it
-            name = self._text.index(f"&{target.anchor}", target.start)
-            self._edits.append((name - 1, name + 1 + len(target.anchor or ""), ""))
+        wanted, anchor = self._wanted.get(target), target.event.anchor
+        other = [site for site in sites if not equal_values(self._wanted[site], wanted)]
+        keeping = [site for site in other if equal_values(self._wanted[site], target.value)]
+        moves = bool(keeping) and len(other) == len(sites) and wanted is not None
+        if moves:  # nobody shares the changed value: its anchor goes to the first that keeps it
+            name = self._text.index(f"&{anchor}", target.start)
+            self._edits.append((name - 1, name + 1 + len(anchor), ""))
         for site in other:
-            keeps = moves and equal_values(site.wanted, target.value)
-            if not keeps or site is first:
-                anchor = f"&{target.anchor} " if keeps else ""
-                self._edits.append((site.start, site.end, anchor + self._written(site.wanted)))
+            if not moves or site not in keeping[1:]:
+                begun = f"&{anchor} " if moves and site in keeping else ""
+                self._edits.append((site.start, site.end, begun + self._written(self._wanted[site])))
 
-    def _edit_object(self, node: _Node, wanted: Mapping[str, Any]) -> None:
+    def _edit_object(self, node: Part, wanted: Mapping[str, Any]) -> None:
         known = {child.key.value: child for child in node.children if child.key}
         if not self._fine and not equal_values(node.value, wanted) and known.keys() != wanted.keys():
             return self._replace(node, wanted)
@@ -143,7 +122,7 @@ class _Editor:
             return self._edits.append((node.children[-1].end, node.children[-1].end, f", {written}"))
         return self._add_lines(node.children[-1], block(added, self._column(node)))
 
-    def _edit_list(self, node: _Node, wanted: Sequence[Any]) -> None:
+    def _edit_list(self, node: Part, wanted: Sequence[Any]) -> None:
         if not self._fine and not equal_values(node.value, wanted):
             return self._replace(node, wanted)
         kept = [False] * len(node.value)
@@ -162,7 +141,7 @@ class _Editor:
             self._add_items(node, place, added)
         return None
 
-    def _add_items(self, node: _Node, place: int, added: Sequence[Any]) -> None:
+    def _add_items(self, node: Part, place: int, added: Sequence[Any]) -> None:
         """Add items before the child with the index `place`."""
         if node.in_flow:
             written = ", ".join(map(self._written, added))
@@ -174,12 +153,12 @@ class _Editor:
         first = self._line_start(self._head(node, 0))
         return self._edits.append((first, first, "".join(f"{line}\n" for line in lines)))
 
-    def _add_lines(self, after: _Node, lines: Iterable[str]) -> None:
+    def _add_lines(self, after: Part, lines: Iterable[str]) -> None:
         position = self._next_line(after.end)
         begun = "" if self._text[:position].endswith("\n") else "\n"
         self._edits.append((position, position, begun + "".join(f"{line}\n" for line in lines)))
 
-    def _remove(self, node: _Node, kept: Sequence[bool]) -> None:
+    def _remove(self, node: Part, kept: Sequence[bool]) -> None:
         """Remove the children that are not `kept`; at least one is."""
         for index, stays in enumerate(kept):
             if stays:
@@ -195,17 +174,17 @@ class _Editor:
                 start, end = self._line_start(start), self._next_line(end)
             self._edits.append((start, end, ""))
 
-    def _head(self, node: _Node, index: int) -> int:
+    def _head(self, node: Part, index: int) -> int:
         """Where a child begins: its key, or the dash before it."""
         child = node.children[index]
         if child.key is not None or node.in_flow:
             return (child.key or child).start
         return self._text.rfind("-", 0, child.start)
 
-    def _replace(self, node: _Node, wanted: Any) -> None:
-        start, written = node.start, self._written(wanted, node.style)
-        if node.anchor:
-            start = self._text.index(f"&{node.anchor}", start) + 1 + len(node.anchor)
+    def _replace(self, node: Part, wanted: Any) -> None:
+        start, written = node.start, self._written(wanted, getattr(node.event, "style", None))
+        if anchor := node.event.anchor:
+            start = self._text.index(f"&{anchor}", start) + 1 + len(anchor)
             written = f" {written}"
         elif not node.in_flow and node.key is not None:
             after = self._text.index(":", node.key.end) + 1
@@ -231,7 +210,7 @@ class _Editor:
             return quoted or (f'"{value}"' if plain and not set('"\\') & set(value) else scalar(f"{value}"))
         return flow(value)
 
-    def _column(self, node: _Node) -> int:
+    def _column(self, node: Part) -> int:
         """Of the keys or dashes of a block."""
         first = self._head(node, 0)
         return first - self._line_start(first)
@@ -274,67 +253,6 @@ def _is_text(value: Any) -> bool:
     return not isinstance(value, Mapping | list | tuple)
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _parsed(text: str) -> _Node:
-    """The document as a tree. The text has been read before: it is valid and within bounds."""
-    is_json = _is_json(text)
-    parsed = json_as_yaml(text) if is_json else text
-    events = iter(yaml.parse(parsed, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    next(events), next(events)  # the start of the stream and of the document
-    if is_json:
-        events = (_with_json_value(event, text) for event in events)
-    return _node(parsed, next(events), events, {}, in_flow=False)
-
-
-def _with_json_value(event: Any, text: str) -> Any:
-    if getattr(event, "style", None) == '"':
-        event.value = json.loads(text[event.start_mark.index : event.end_mark.index])
-    return event
-
-
-def _node(text: str, event: Any, events: Iterator[Any], anchors: dict[str, _Node], *, in_flow: bool) -> _Node:
-    node = _Node(None, event.start_mark.index, event.end_mark.index)
-    node.in_flow = in_flow
-    if isinstance(event, yaml.AliasEvent):
-        node.target = anchors[str(event.anchor)]
-        node.value = node.target.value
-        return node
-    if event.anchor:
-        anchors[event.anchor] = node
-        node.anchor = event.anchor
-    if isinstance(event, yaml.ScalarEvent):
-        node.style = event.style
-        if event.style in ("|", ">"):  # its mark is where the next value begins
-            node.end = node.start + len(text[node.start : node.end].rstrip())
-        node.value = plain_value(event.value) if event.implicit[0] and not event.tag else event.value
-        return node
-    node.in_flow = in_flow or bool(event.flow_style)
-    is_object = isinstance(event, yaml.MappingStartEvent)
-    while True:
-        first = next(events)
-        if isinstance(first, yaml.CollectionEndEvent):
-            break
-        key = _node(text, first, events, anchors, in_flow=node.in_flow) if is_object else None
-        child = _node(text, next(events) if is_object else first, events, anchors, in_flow=node.in_flow)
-        child.key = key
-        node.children.append(child)
-    node.value = (
-        {child.key.value: child.value for child in node.children if child.key}
-        if is_object
-        else [child.value for child in node.children]
-    )
-    end: Any = first.end_mark
-    node.end = end.index if event.flow_style or not node.children else node.children[-1].end
-    return node
-
-
 _NO_SUITE = Suite(name="")
 
 
@@ -360,7 +278,7 @@ def with_case(text: str, case: Case, comments: Sequence[str] = (), filename: str
 def _with_lines_above(text: str, comments: Sequence[str]) -> str:
     """The comments above the last case, and an empty line above them if there is one above the case before; where each
     case has lines of its own."""
-    cases = next((child for child in _parsed(text).children if child.key and child.key.value == "cases"), None)
+    cases = next((child for child in parts_of(text).children if child.key and child.key.value == "cases"), None)
     if cases is None or cases.in_flow:
         return text
     *_, start = starts = [child.start for child in cases.children]

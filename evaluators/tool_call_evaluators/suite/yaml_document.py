@@ -1,4 +1,4 @@
-"""Reads YAML or JSON into plain values with the position of each; a `Node` is one of them, read with such errors.
+"""Reads YAML or JSON into plain values. A `Part` is one with its place in the text, a `Node` one whose errors name it.
 
 The text is untrusted: size, nesting and the expansion of aliases are bounded, and nothing in it is executed. Scalars
 follow YAML 1.2's core schema, whose types are those of JSON: `no`, `12:30` and `2026-01-31` are strings.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 import yaml
@@ -45,20 +46,30 @@ class SuiteError(ValueError):
         self.line, self.column = position or (None, None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """The value of a text (objects, lists, strings, numbers, booleans, None) and the positions of its parts."""
+    """The value of a `text` (objects, lists, strings, numbers, booleans, None); of JSON data, without a text."""
 
     value: Any
     filename: str
-    positions: Mapping[Path, Position] = field(default_factory=dict)
+    text: str = ""
+
+    @cached_property
+    def _whole(self) -> Part | None:
+        try:
+            return parts_of(self.text) if self.text else None
+        except SuiteError:  # JSON is only nearly a subset of YAML
+            return None
 
     def position(self, path: Path) -> Position | None:
         """The position of the value at `path` (of an entry: its key), or of the nearest one that contains it."""
-        for length in range(len(path), -1, -1):
-            if found := self.positions.get(path[:length]):
-                return found
-        return None
+        found = self._whole
+        for step in path:
+            inner = found.inner(step) if found else None
+            if inner is None:
+                break
+            found = inner
+        return _position((found.key or found).event.start_mark) if found else None
 
     def error(self, problem: str, path: Path) -> SuiteError:
         """The error that names `path`, as far as it exists in the document, and its position."""
@@ -76,6 +87,36 @@ def _holds(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and isinstance(step, int) and step < len(value)
 
 
+@dataclass(slots=True, eq=False)
+class Part:
+    """A value in a text, with the `event` that begins it."""
+
+    event: Any
+    end: int
+    """Where it ends; of a block, its last value."""
+    in_flow: bool = False
+    """Whether it is in brackets, its own ones included."""
+    value: Any = None
+    size: int = 0
+    """The number of values in it, itself included, with aliases expanded; 0 until it is read."""
+    key: Part | None = None
+    """Of an entry of an object."""
+    children: list[Part] = field(default_factory=list)
+    target: Part | None = None
+    """Of an alias."""
+
+    @property
+    def start(self) -> int:
+        index: int = self.event.start_mark.index
+        return index
+
+    def inner(self, step: str | int) -> Part | None:
+        """The child with that key or index."""
+        if isinstance(step, int):
+            return self.children[step] if isinstance(self.value, list) and step < len(self.children) else None
+        return next((child for child in self.children if child.key and child.key.value == step), None)
+
+
 def read_document(text: str, filename: str = "suite") -> Document:
     """Read one document: JSON if the text is JSON, else YAML.
 
@@ -84,50 +125,61 @@ def read_document(text: str, filename: str = "suite") -> Document:
     """
     if len(text) > MAX_BYTES:
         raise SuiteError(f"is longer than {MAX_BYTES:,} characters, which is the maximum", filename)
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=not_json)
-        except (ValueError, RecursionError):
-            pass  # flow-style YAML, or malformed: the YAML reader reports the position
-        else:
-            if too_deep(value):
-                raise SuiteError(f"nests deeper than {READ} levels", filename)
-            return Document(value, filename, _json_positions(text))
-    return _YamlReader(text, filename).document()
-
-
-def _json_positions(text: str) -> Mapping[Path, Position]:
-    """Positions from the YAML reader, as JSON is nearly a subset of YAML; none where they differ."""
     try:
-        return _YamlReader(json_as_yaml(text), "").document().positions
-    except SuiteError:
-        return {}
+        value = read_json(text)
+    except ValueError:  # flow-style YAML, or malformed: the YAML reader reports the position
+        return Document(_YamlReader(text, filename).whole().value, filename, text)
+    if too_deep(value):
+        raise SuiteError(f"nests deeper than {READ} levels", filename)
+    return Document(value, filename, text)
 
 
-def json_as_yaml(text: str) -> str:
-    """JSON as a YAML text in which every value has the same position; strings may differ."""
-    # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
-    return re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
+def read_json(text: str) -> Any:
+    """The value of a text that is a JSON object or list. Raises ValueError for any other."""
+    if not text.lstrip().startswith(("{", "[")):
+        raise ValueError("it is neither an object nor a list")
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=not_json)
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+
+
+def is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parts_of(text: str) -> Part:
+    """The document in `text` with the places of all values in it. Raises SuiteError, also for JSON that is no YAML."""
+    return _YamlReader(text, "", kept=True).whole()
 
 
 class _YamlReader:
-    """Turns the events of one YAML text into a Document. Its recursion is bounded by `READ`."""
+    """Turns the events of one text into a Part. Its recursion is bounded by `READ`."""
 
-    def __init__(self, text: str, filename: str) -> None:
+    def __init__(self, text: str, filename: str, *, kept: bool = False) -> None:
         self._text = text
         self._filename = filename
+        self._kept = kept
+        """Whether parts keep those in them, of which there are many."""
+        self._is_json = is_json(text)
+        if self._is_json:
+            # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
+            text = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
         # events of libyaml if installed, else of the same parser in Python; neither recurses
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._positions: dict[Path, Position] = {}
-        self._anchors: dict[Any, tuple[Any, int] | None] = {}
-        """Anchored values with their sizes; None for a value that has not ended."""
+        self._events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._anchors: dict[str, Part] = {}
 
-    def document(self) -> Document:
+    def whole(self) -> Part:
+        """The document. Raises SuiteError."""
         try:
             next(self._events)  # the start of the stream
             if isinstance(next(self._events), yaml.StreamEndEvent):
                 raise SuiteError("is empty", self._filename)
-            value, _ = self._value(next(self._events), ())
+            found = self._part(next(self._events), 0, in_flow=False)
             next(self._events)  # the end of the document
             if isinstance(event := next(self._events), yaml.DocumentStartEvent):
                 raise self._error("holds more than one document", event)
@@ -137,48 +189,57 @@ class _YamlReader:
             raise SuiteError(problem, self._filename, _position(mark) if mark else None) from None
         except yaml.YAMLError as error:  # a character YAML does not allow
             raise SuiteError(" ".join(str(error).split()), self._filename) from None
-        return Document(value, self._filename, self._positions)
+        return found
 
     def _error(self, problem: str, event: yaml.Event) -> SuiteError:
         return SuiteError(problem, self._filename, _position(event.start_mark))
 
-    def _value(self, event: Any, path: Path) -> tuple[Any, int]:
-        """The value that starts with `event`, and its size: the number of values in it, itself included."""
-        self._positions.setdefault(path, _position(event.start_mark))
+    def _part(self, event: Any, depth: int, *, in_flow: bool) -> Part:
+        """The value that starts with `event`."""
+        part = Part(event, _end(event), in_flow)
         if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
+            target = part.target = self._anchors.get(str(event.anchor))
+            if target is None:
                 raise self._error(f"alias *{event.anchor} has no anchor before it", event)
-            known = self._anchors[event.anchor]
-            if known is None:
+            if not target.size:
                 raise self._error(f"alias *{event.anchor} contains itself", event)
-            return known
-        self._anchors[event.anchor] = None
-        is_scalar = isinstance(event, yaml.ScalarEvent)
-        found = (self._scalar(event), 1) if is_scalar else self._collection(event, path)
-        self._anchors[event.anchor] = found
-        return found
+            part.value, part.size = target.value, target.size
+            return part
+        if event.anchor:
+            self._anchors[event.anchor] = part
+        if not isinstance(event, yaml.ScalarEvent):
+            self._collect(part, depth)
+            return part
+        part.value, part.size = self._scalar(event), 1
+        if event.style in ("|", ">"):  # its mark is where the next value begins
+            part.end = part.start + len(self._text[part.start : part.end].rstrip())
+        return part
 
-    def _collection(self, start: yaml.CollectionStartEvent, path: Path) -> tuple[Any, int]:
-        if len(path) >= READ:
+    def _collect(self, part: Part, depth: int) -> None:
+        """Read what is in a list or an object."""
+        start, size = part.event, 1
+        if depth >= READ:
             raise self._error(f"nests deeper than {READ} levels", start)
         if start.tag and start.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
             raise self._error(f"tag {start.tag} is not supported", start)
-        is_list = isinstance(start, yaml.SequenceStartEvent)
+        part.in_flow = part.in_flow or bool(start.flow_style)
         found: dict[str | int, Any] = {}
-        size = 1
         while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
-            step: str | int = len(found)
-            if not is_list:
-                step = self._key(event, found)
-                self._positions[*path, step] = _position(event.start_mark)
+            key: Part | None = None
+            if isinstance(start, yaml.MappingStartEvent):
+                key = self._key(event, found)
                 event = next(self._events)
-            found[step], added = self._value(event, (*path, step))
-            size += added
+            child = self._part(event, depth + 1, in_flow=part.in_flow)
+            child.key, found[key.value if key else len(found)] = key, child.value
+            if self._kept:
+                part.children.append(child)
+            size += child.size
             if size > MAX_VALUES:
                 raise self._error(f"holds more than {MAX_VALUES:,} values", event)
-        return list(found.values()) if is_list else found, size
+        part.value, part.size = found if isinstance(start, yaml.MappingStartEvent) else list(found.values()), size
+        part.end = _end(event) if start.flow_style or not part.children else part.children[-1].end
 
-    def _key(self, event: yaml.Event, taken: Container[Any]) -> str:
+    def _key(self, event: Any, taken: Container[Any]) -> Part:
         if not isinstance(event, yaml.ScalarEvent):
             an_alias = ", not an alias" if isinstance(event, yaml.AliasEvent) else ""
             raise self._error(f"a key must be a string{an_alias}", event)
@@ -187,10 +248,12 @@ class _YamlReader:
             raise self._error(f"key {event.value} must be a string; put it in quotes", event)
         if key in taken:
             raise self._error(f"key {key!r} is repeated", event)
-        return key
+        return Part(event, _end(event), value=key)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+    def _scalar(self, event: Any) -> Any:
         text: str = event.value
+        if self._is_json and event.style == '"':
+            return json.loads(self._text[event.start_mark.index : _end(event)])
         if event.tag is None:
             if event.implicit[0] and _NO_JSON.fullmatch(text):
                 raise self._error(f"{text} is a number that JSON cannot hold; for the text, put it in quotes", event)
@@ -223,6 +286,11 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
 def _position(mark: Any) -> Position:
     # libyaml's marks and PyYAML's own are two classes with the same attributes
     return mark.line + 1, mark.column + 1
+
+
+def _end(event: Any) -> int:
+    index: int = event.end_mark.index
+    return index
 
 
 def plain_value(text: str) -> Any:
