@@ -5,7 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE # each of many processes would compile what it imports
-SUITES := evaluators/tool_call_evaluators/suite
 # uv is quicker; pip knows the indexes of its own configuration.
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
 
@@ -52,10 +51,6 @@ frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest 
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
 
-schema: $(STAMP) ## write the JSON Schema of suites from the declarations of its keys and of the evaluators
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.suite_schema > $(SUITES)/suite.schema.json.new
-	mv $(SUITES)/suite.schema.json.new $(SUITES)/suite.schema.json
-
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m validation $(ARGS)
 
@@ -93,4 +88,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references schema validate bench simulate fuzz soak turns conformance demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references validate bench simulate fuzz soak turns conformance demo docs pictures clean

@@ -21,10 +21,9 @@ from .model import ExpectedCall
 from .options import snake_case
 from .simulation.user import MAX_TURNS
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
-from .suite.files import read_source
 from .suite.importing import Notes, expected_call, unique_ids
 from .suite.writing import printable_id
-from .suite.yaml_document import Node
+from .suite.yaml_document import Node, read_source
 from .suite_fields import boolean, number, whole_number
 
 _ERROR = EvaluatorSpec("tool_error")

@@ -19,11 +19,10 @@ from .arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
 from .dokimos import read_lines, read_table
 from .model import UNREAD_EXPECTATION
 from .suite import Suite, parse_suite
-from .suite.files import read_source, read_text
 from .suite.importing import Notes
 from .suite.lint import unused_expectations
 from .suite.model import CombinedSuite, combined
-from .suite.yaml_document import Document, Node, SuiteError, read_document
+from .suite.yaml_document import Document, Node, SuiteError, read_document, read_source, read_text
 
 __all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]
 

@@ -28,10 +28,9 @@ from .model import EvalResult, count_criterion, expected_output
 from .options import snake_case
 from .registry import CRITERIA, evaluator_class, get_evaluator
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from .suite.files import read_source
 from .suite.importing import Notes, expected_call, unique_ids, user_text
 from .suite.writing import printable_id
-from .suite.yaml_document import Node
+from .suite.yaml_document import Node, read_source
 from .suite_fields import boolean, texts
 from .texts import json_text
 

@@ -8,16 +8,13 @@
           - user: Where is order ORD-1001?
             expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
 
-`model`, with `expectation` and `agent_defaults`, declares every key once; `parsing`, `writing`, `lint` and the JSON
+`model` declares every key once; `parsing`, `writing`, `lint` and the JSON
 Schema follow from that. A *document* is YAML or JSON with the position of every value, a *node* a value in it. *Lint*
 finds expectations that no evaluator reads.
 """
 
 from ..simulation.user import Simulation
-from .agent_defaults import AgentDefaults
-from .evaluator_spec import EvaluatorSpec
-from .expectation import Expectation
-from .model import Case, CaseTurn, Suite
+from .model import AgentDefaults, Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from .parsing import load_suite, parse_case, parse_suite
 from .yaml_document import SuiteError
 

@@ -12,8 +12,7 @@ from ..matching import placeholders
 from ..metrics.external import External
 from ..model import EXPECT_KEYS, ExpectedCall
 from ..options import or_known
-from .expectation import Expectation
-from .model import Case, Suite
+from .model import Case, Expectation, Suite
 
 READ_BY: Mapping[str, tuple[str, ...]] = {
     item.name: item.metadata["read_by"] for item in fields(Expectation) if item.metadata

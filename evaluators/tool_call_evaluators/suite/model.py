@@ -11,10 +11,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from functools import partial
 from itertools import compress
+from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.wire import BINDINGS, SETTLED_STATES
 
 from ..agent_tree import AgentTurn, calls_of_all
 from ..evaluator import EvaluatorBase, Scope
@@ -22,13 +26,33 @@ from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
 from ..judged.base import check_judges, with_judge
-from ..model import EvalCase, EvalResult
-from ..resources import Prices
+from ..matching.placeholders import check_placeholders
+from ..model import (
+    COMPARATORS,
+    EXPECT_KEYS,
+    EXPECTED_CALL_KEYS,
+    CountCriterion,
+    EvalCase,
+    EvalResult,
+    ExpectedAgent,
+    ExpectedCall,
+    ExpectedCalls,
+    ExpectedOutput,
+    ToolDefinition,
+    count_criterion,
+    expected_agent,
+    expected_output,
+)
+from ..options import did_you_mean
+from ..plugins import load_plugin
+from ..registry import evaluator_class, get_evaluator, named_options, option_names
+from ..resources import Prices, read_prices
 from ..simulation.settings import SimulatedUserSettings, UserSettings
 from ..simulation.user import Simulation
 from ..suite_fields import (
     TEXT,
     TEXTS,
+    Boolean,
     Check,
     FieldError,
     Schema,
@@ -37,20 +61,576 @@ from ..suite_fields import (
     Texts,
     Value,
     at,
+    checked_list,
     checked_object,
     choice,
     each,
     kind,
+    number,
     one_of,
     text,
     text_or_texts,
     whole_number,
 )
-from ..tool_classes import ToolClasses
-from .agent_defaults import AgentDefaults
-from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
-from .expectation import NO_EXPECTATION, Expectation
-from .files import Classes, PriceTable, Tools
+from ..tool_classes import CLASSES, ToolClasses
+from ..visibility import state_name
+from .yaml_document import Node, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """The directory of the suite's file (None without a file), and whether plug-ins outside it may run."""
+
+    folder: Path | None = None
+    allow_plugins: bool = False
+
+
+def code_path(file: str, context: ReadContext) -> Path:
+    """The path of a Python file that a suite names, relative to the suite. Raises FieldError if it may not run."""
+    folder = context.folder or Path()
+    path = folder / file
+    if not (context.allow_plugins or path.resolve().is_relative_to(folder.resolve())):
+        raise FieldError(
+            f"{path} is outside the suite's directory; if you trust the suite, allow running it "
+            "with --allow-plugins (in Python: allow_plugins=True)"
+        )
+    return path
+
+
+def _read_tools(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
+    """A list of definitions (our form, OpenAI's, MCP's or A2E's); or the name of a file, relative to the suite, with
+    such a list or an object with it under `tools` (as in MCP's `tools/list`).
+
+    Raises FieldError for this value, SuiteError for an error in the file. Without a directory no file is read.
+    """
+    if not isinstance(value, str):
+        return _definitions(value)
+    tools = _named_file(value, context, "a list")
+    if isinstance(tools.value, dict) and "tools" in tools.value:
+        tools = tools.entries()["tools"]
+    return tools.convert(_definitions)
+
+
+def _definitions(value: Any) -> tuple[ToolDefinition, ...]:
+    return each(lambda item: ToolDefinition.from_dict(checked_object(item)), value)
+
+
+def _read_prices(value: Any, context: ReadContext) -> Prices:
+    """Prices, or the name of a file with them, relative to the suite. Raises FieldError, SuiteError."""
+    if not isinstance(value, str):
+        return read_prices(value)
+    return _named_file(value, context).convert(read_prices)
+
+
+def _named_file(name: str, context: ReadContext, instead: str = "an object") -> Node:
+    if context.folder is None:
+        raise FieldError(f"expected {instead}: there is no directory to look for a file in")
+    path = context.folder / text(name)
+    if not path.is_file():
+        raise FieldError(f"no such file: {path}")
+    return read_source(path)
+
+
+_PRICE = {"type": "number", "minimum": 0, "description": "Of a million tokens."}
+PriceTable = Annotated[
+    Prices,
+    Value(
+        _read_prices,
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {"input": _PRICE, "output": _PRICE},
+                        "required": ["input", "output"],
+                        "additionalProperties": False,
+                    },
+                },
+                TEXT,
+            ]
+        },
+        write=lambda prices: {model: price._asdict() for model, price in prices.items()},
+        in_context=True,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CardTags:
+    """The tags of the skills in the agent card `file`, by the ids and names of the skills."""
+
+    file: str
+    tags: Mapping[str, tuple[str, ...]]
+
+
+def _read_card(value: Any, context: ReadContext) -> CardTags:
+    tags: dict[str, tuple[str, ...]] = {}
+    for skill in _named_file(text(value), context).convert(_skills):
+        own = tuple(tag for tag in checked_list(skill.get("tags", [])) if isinstance(tag, str))
+        tags |= {name: own for key in ("id", "name") if isinstance(name := skill.get(key), str)}
+    return CardTags(str((context.folder or Path()) / value), tags)
+
+
+def _skills(card: Any) -> list[dict[str, Any]]:
+    return [checked_object(skill) for skill in checked_list(checked_object(card, required=["skills"])["skills"])]
+
+
+def _selector(value: Any) -> str | Mapping[str, str]:
+    return (
+        text(value) if not isinstance(value, dict) else {"tag": text(checked_object(value, ("tag",), ("tag",))["tag"])}
+    )
+
+
+_SELECTOR = Value(
+    _selector,
+    {
+        "anyOf": [
+            TEXT,
+            {
+                "type": "object",
+                "properties": {"tag": {**TEXT, "description": "A tag in `tools`, or in the card."}},
+                "required": ["tag"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    write=lambda selector: selector,
+)
+Selectors = tuple[Annotated[str | Mapping[str, str], _SELECTOR], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes(SuiteFields):
+    """Which tools only read, and which write. An entry is a name, a pattern such as `get_*`, or `{tag: NAME}`."""
+
+    reads: Selectors = ()
+    """Tools that change nothing."""
+    writes: Selectors = ()
+    """Tools that change something. A pattern here goes before one of `reads`."""
+    card: Annotated[CardTags, Value(_read_card, TEXT, lambda card: card.file, in_context=True)] | None = None
+    """A file with the agent's card, whose skills have tags. Their ids or names are the names of the tools."""
+
+    def resolved(self, tools: Sequence[ToolDefinition] | None) -> ToolClasses:
+        """The names and patterns of each class. Raises FieldError for a tag that no tool has, and for a name that is in
+        both classes."""
+        tagged = {tool.name: tool.tags for tool in tools or ()} | dict(self.card.tags if self.card else {})
+        found: dict[str, tuple[str, ...]] = {}
+        for name in CLASSES:
+            patterns: list[str] = []
+            for index, selector in enumerate(getattr(self, name)):
+                patterns += (
+                    [selector] if isinstance(selector, str) else at(name, partial(_tagged, tagged, index), selector)
+                )
+            found[name] = tuple(patterns)
+        if twice := [tool for tool in found["reads"] if tool in found["writes"]]:
+            raise FieldError(f"{twice[0]} is in reads and in writes", "writes")
+        return found
+
+
+def _tagged(tags: Mapping[str, Sequence[str]], index: int, selector: Mapping[str, str]) -> list[str]:
+    found = [tool for tool, own in tags.items() if selector["tag"] in own]
+    if not found:
+        raise FieldError(f"no tool of `tools`, and no skill of `card`, has the tag {selector['tag']!r}", index)
+    return found
+
+
+_LIST = {"type": "array", "items": {"type": "object", "description": "In our form, OpenAI's, MCP's or A2E's."}}
+
+Tools = Annotated[
+    tuple[ToolDefinition, ...],
+    Value(
+        _read_tools,
+        {"anyOf": [_LIST, TEXT]},
+        write=lambda tools: [tool.to_dict() for tool in tools],
+        in_context=True,
+    ),
+]
+
+
+_PYTHON, _CHAT = "python:", "openai:"
+
+
+def _agent(value: Any, context: ReadContext) -> str:
+    """A URL, or an agent that does not speak A2A."""
+    name = text(value)
+    if name.startswith(_PYTHON):
+        return _PYTHON + _code(name.removeprefix(_PYTHON), context)
+    _url(name.removeprefix(_CHAT))
+    return name
+
+
+def _code(value: Any, context: ReadContext) -> str:
+    """A Python file, relative to the suite, or a module; for an agent, with `:CLASS`."""
+    file, suffix, behind = text(value).partition(".py")
+    if suffix:
+        return f"{code_path(file + suffix, context)}{behind}"
+    if not context.allow_plugins:
+        raise FieldError(f"module {value}: if you trust the suite, allow running it with --allow-plugins")
+    return file
+
+
+def _absolute(code: str) -> str:
+    """The inverse of `_agent` and `_code` for suites that are written elsewhere."""
+    scheme = _PYTHON if code.startswith(_PYTHON) else ""
+    file, suffix, behind = code.removeprefix(scheme).partition(".py")
+    is_file = bool(suffix) and not code.startswith(("http:", "https:", _CHAT))
+    return f"{scheme}{Path(file).resolve()}{suffix}{behind}" if is_file else code
+
+
+def _url(value: Any) -> str:
+    url = text(value)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise FieldError(f"expected a URL that begins with http:// or https://, got {kind(value)}")
+    if "@" in parts.netloc:  # URLs are displayed and stored
+        raise FieldError("expected a URL without user name and password; send them in a header")
+    return url
+
+
+def _seconds(value: Any) -> float:
+    if not 0 < number(value) < float("inf"):
+        raise FieldError(f"expected seconds above 0, got {kind(value)}")
+    return number(value)
+
+
+_AGENT = Value(_agent, {"type": "string", "pattern": "^(openai:)?https?://|^python:"}, write=_absolute, in_context=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefaults(SuiteFields):
+    """How the agent is reached; the command line overrides it. None: not given."""
+
+    url: Annotated[str, _AGENT] | None = None
+    """Of an A2A agent. Also `python:FILE.py:CLASS`, or `openai:URL` of a chat-completions API."""
+    headers: Mapping[str, Text] = field(default_factory=dict)
+    """Sent with every request. `${VARIABLE}` stands for an environment variable."""
+    binding: Annotated[str, one_of(*BINDINGS)] | None = None
+    """The protocol binding. Default: the first that the agent's card offers."""
+    streaming: Boolean | None = None
+    """Whether to stream. Default: as the agent's card says."""
+    timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
+    """Timeout of a turn, in seconds."""
+    concurrency: Annotated[int, whole_number(1, 1_000)] | None = None
+    """Maximum number of concurrent conversations."""
+    model: Text | None = None
+    """The model of an `openai:` agent."""
+    system: Text | None = None
+    """Its system prompt."""
+    tools: Annotated[str, Value(_code, TEXT, _absolute, in_context=True)] | None = None
+    """Its tools: a Python file or module, whose public functions the model may call."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """Other members of its requests. Their `messages` begin every conversation."""
+
+
+_FILE_OPTIONS = frozenset({"command", "folder", "judge"})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorSpec:
+    """An evaluator as a suite names it. `scope` is set if it differs from the evaluator's own; `judge` if the evaluator
+    is of another suite than the one it stands in (see `combined`)."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    scope: Scope | None = None
+    judge: JudgeSettings | None = None
+
+    def build(self) -> EvaluatorBase:
+        return get_evaluator(self.name, **self.options)
+
+
+def _read(value: Any, context: ReadContext) -> EvaluatorSpec:
+    """One entry of `evaluators`: `name` or `{name: options}`."""
+    if isinstance(value, str):
+        return _spec(text(value), {}, context)
+    named = list(checked_object(value).items())
+    if len(named) != 1:
+        raise FieldError("expected one evaluator: its name, or {name: options}")
+    ((name, options),) = named
+    return at(name, lambda given: _spec(name, {} if given is None else checked_object(given), context), options)
+
+
+def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> EvaluatorSpec:
+    name = evaluator_class(name).name
+    options = named_options(name, {option: value for option, value in given.items() if option != "scope"})
+    if context.folder is None and (refused := _FILE_OPTIONS & options.keys()):
+        raise FieldError(
+            "may only be set in a suite file: it decides what is run, or who gets the judge's key", min(refused)
+        )
+    if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
+        # relative to the suite; absolute, as the spec may be written into a suite elsewhere
+        options["folder"] = str((context.folder / options.get("folder", "")).resolve())
+    own = get_evaluator(name, **options).scope
+    scope = at("scope", partial(_scope, own), given["scope"]) if "scope" in given else None
+    return EvaluatorSpec(name, options, scope)
+
+
+def _scope(own: Scope, value: Any) -> Scope | None:
+    """The requested scope; None if it is the evaluator's own."""
+    if choice(value, ("turn", "conversation")) == own:
+        return None
+    if own == "conversation":
+        raise FieldError("this evaluator scores whole conversations, not turns")
+    return "conversation"
+
+
+def _write(spec: EvaluatorSpec) -> Any:
+    options = {**spec.options, **({"scope": spec.scope} if spec.scope else {})}
+    return {spec.name: options} if options else spec.name
+
+
+def _unique_metrics(specs: Sequence[EvaluatorSpec]) -> None:
+    metrics = set[str]()
+    for index, spec in enumerate(specs):
+        metric = spec.build().metric
+        if metric in RUN_GATES:
+            raise FieldError(f"{metric} is the name of a gate on the run; give the evaluator another `id`", index)
+        if metric in metrics:
+            raise FieldError(f"{metric} is already used; give one of the two its own `id`", index)
+        metrics.add(metric)
+
+
+_SPEC = Value(
+    _read,
+    {
+        "anyOf": [TEXT, {"type": "object", "minProperties": 1, "maxProperties": 1}],
+        "description": "The name of an evaluator, or {name: options}.",
+    },
+    _write,
+    in_context=True,
+)
+Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], Check(_unique_metrics)]
+
+
+def run_plugin(value: Any, context: ReadContext) -> tuple[Path, tuple[str, ...]]:
+    """The path of the plug-in file `value`, relative to the suite, and the names of the ArkSim metrics in it.
+
+    Raises ValueError if it fails or may not run."""
+    try:
+        path = code_path(text(value), context)
+    except FieldError as error:
+        raise FieldError(f"plug-in {error}") from None
+    return path.resolve(), load_plugin(path)
+
+
+_PLUGIN = Value(lambda value, context: run_plugin(value, context)[0], TEXT, str, in_context=True)
+Plugins = tuple[Annotated[Path, _PLUGIN], ...]
+
+
+def _expected_call(value: Any) -> ExpectedCall:
+    entries = checked_object(value, EXPECTED_CALL_KEYS, ("name",))
+    at("name", text, entries["name"])
+    if {"args", "arguments"} <= entries.keys():
+        raise FieldError("arguments and args are the same; give one of them", "args")
+    for key, entry in entries.items():
+        if key in ("args", "arguments") and entry is not None:
+            at(key, checked_object, entry)
+        at(key, check_placeholders, entry)
+    try:
+        return ExpectedCall.from_dict(entries)
+    except ValueError as error:
+        raise FieldError(str(error), "succeeded") from None
+
+
+_ARGUMENTS = {
+    "type": ["object", "null"],
+    "description": "Expected arguments; null: any. Values may be placeholders.",
+}
+_CALL = Value(
+    _expected_call,
+    {
+        "type": "object",
+        "properties": {
+            "name": TEXT,
+            "arguments": _ARGUMENTS,
+            "args": _ARGUMENTS,
+            "result": {"description": "Expected result: a string, or the JSON value of the text; null: any."},
+            "error": {"description": "Expected error: a string, or the JSON value of the text; null: any, or none."},
+            "succeeded": {
+                "type": ["boolean", "null"],
+                "description": "Whether the call must succeed, or fail, by the rule of tool_error; null: either.",
+            },
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    write=lambda call: {key: value for key, value in call.to_dict().items() if key != "arguments" or value != {}},
+)
+
+
+def _forbidden(value: Any) -> ExpectedCall:
+    entries = checked_object(value, ("name", "args", "arguments"), ("name",))
+    return replace(call := _expected_call(entries), arguments=call.arguments or None)
+
+
+_TOOL = {**TEXT, "description": "A tool, a pattern such as `delete_*`, or the class `reads` or `writes`."}
+_THESE = {"type": ["object", "null"], "description": "Only with these arguments; null: whatever the arguments."}
+_FORBIDDEN = Value(
+    _forbidden,
+    {
+        "type": "object",
+        "properties": {"name": _TOOL, "arguments": _THESE, "args": _THESE},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    write=lambda call: {key: value for key, value in call.to_dict().items() if value is not None},
+)
+_COUNT = Value(
+    count_criterion,
+    {
+        "type": "array",
+        "items": [{"enum": list(COMPARATORS)}, {"type": "integer"}],
+        "minItems": 2,
+        "additionalItems": False,
+    },
+    write=list,
+)
+_OUTPUT = Value(
+    expected_output,
+    {"type": "object", "required": ["name", "output"]},
+    write=lambda output: output._asdict(),
+)
+
+
+_TIMES = {"type": "integer", "minimum": 0}
+_EXPECTED_AGENT = Value(
+    expected_agent,
+    {
+        "anyOf": [
+            {**TEXT, "description": "The name of an agent that must be asked."},
+            {
+                "type": "object",
+                "properties": {
+                    "name": {**TEXT, "description": "As in the settings of the proxy, else its URL."},
+                    "at_least": {**_TIMES, "description": "How many times at least. Default: 1; 0 if at_most is 0."},
+                    "at_most": {**_TIMES, "description": "How many times at most; 0: never."},
+                    "given": {"anyOf": [TEXT, TEXTS], "description": "Texts that the messages to it must contain."},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    write=lambda agent: data if len(data := agent.to_dict()) > 1 else agent.name,
+)
+
+
+def _spellings(state: str) -> tuple[str, ...]:
+    """The names of a state: that of A2A 0.3 first, which is written, then those of 1.0."""
+    word = state.removeprefix("TASK_STATE_")
+    return tuple(dict.fromkeys((state_name(state), state, word, word.lower())))
+
+
+_STATES = {name: state for state in sorted(SETTLED_STATES) for name in _spellings(state)}
+_STATES |= {name.replace("cancel", "cancell").replace("CANCEL", "CANCELL"): _STATES[name] for name in [*_STATES]}
+"""The accepted names of the states in which a turn can end."""
+
+
+def _state(value: Any) -> str:
+    name = text(value)
+    if name not in _STATES:
+        accepted = [*map(state_name, sorted(SETTLED_STATES))]
+        hint = did_you_mean(name, accepted)
+        raise FieldError(f"unknown state {name!r}{hint}; a turn can end as {', '.join(accepted)}")
+    return _STATES[name]
+
+
+def _states(value: Any) -> tuple[str, ...]:
+    """One state, or several of which each is right."""
+    states = each(_state, value) if isinstance(value, list) else (_state(value),)
+    if not states:
+        raise FieldError("needs at least one state")
+    return tuple(dict.fromkeys(states))
+
+
+def _written(states: tuple[str, ...]) -> Any:
+    names = [*map(state_name, states)]
+    return names if len(names) > 1 else names[0]
+
+
+_STATE: dict[str, Any] = {"enum": list(_STATES)}
+_States = Annotated[
+    tuple[str, ...],
+    Value(_states, {"anyOf": [_STATE, {"type": "array", "items": _STATE, "minItems": 1}]}, write=_written),
+]
+
+_CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
+"""Names of EvalCase for keys of `expect`, if they differ."""
+
+_Calls = tuple[Annotated[ExpectedCall, _CALL], ...]
+_Forbidden = tuple[Annotated[ExpectedCall, _FORBIDDEN], ...]
+_Agents = tuple[Annotated[ExpectedAgent, _EXPECTED_AGENT], ...]
+_Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
+_Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
+
+
+def _read_by(*evaluators: str) -> dict[str, Any]:
+    """The metadata of a key of `expect`: the evaluators that read it."""
+    return {"read_by": evaluators}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation(SuiteFields):
+    """The expected behaviour in a turn or a whole conversation. A missing key expects nothing."""
+
+    tool_calls: _Calls | None = field(
+        default=None, metadata=_read_by("tool_trajectory", "tool_correctness", "tool_call_args")
+    )
+    """Empty: no call at all."""
+    tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
+    """Names of tools in the expected order of calls."""
+    tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
+    """The expected number of calls of each tool; `*`: of all others together."""
+    tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
+    """The expected outputs of tools."""
+    response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))
+    """The expected answer: a string, or JSON data."""
+    response_contains: Text | None = field(default=None, metadata=_read_by("contains"))
+    """A string that the answer should contain."""
+    behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
+    """A description of what the agent should do, for a judge."""
+    forbidden_calls: _Forbidden | None = field(default=None, metadata=_read_by("forbidden_calls"))
+    """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
+    these."""
+    agents: _Agents | None = field(default=None, metadata=_read_by("agents_asked"))
+    """The agents that must be asked, by this agent or by those that it asks, or must not be."""
+    state: _States | None = None
+    """The state in which the task must end for this message, or several: such as `rejected` for a refusal,
+    `input-required` for a question. No evaluator is needed. Default: any but failed, rejected and canceled."""
+
+    @property
+    def calls_expected(self) -> bool:
+        """Whether only a turn with tool calls can meet it."""
+        counts = (self.tool_calls_count or {}).values()
+        return bool(
+            self.tool_calls
+            or self.tool_calls_order
+            or self.tool_outputs
+            or any(not criterion.met_by(0) for criterion in counts)
+        )
+
+    def __post_init__(self) -> None:
+        if self.tool_calls is not None:  # keeps for all turns what evaluators find out about them
+            object.__setattr__(self, "tool_calls", ExpectedCalls(self.tool_calls))
+
+    def case_fields(self) -> dict[str, Any]:
+        """The expectations by their names in EvalCase: what evaluators read."""
+        return {name: getattr(self, key) for key, name in _READ.items()}
+
+
+_READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.metadata}
+
+CALL_FIELDS = tuple(
+    _READ[key] for key in ("tool_calls", "tool_calls_order", "tool_calls_count", "tool_outputs", "forbidden_calls")
+)
+"""The fields of EvalCase that say which calls are expected."""
+
+NO_EXPECTATION = Expectation()
+
 
 MAX_REPETITIONS = 1_000
 _AGENT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)

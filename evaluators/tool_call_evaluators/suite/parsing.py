@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..registry import evaluator_names
 from ..suite_fields import FieldError, SuiteFields, at, choice, kind
 from ..type_conversion import adapter
-from .expectation import Expectation
-from .files import ReadContext, read_text
-from .model import Case, Suite
-from .yaml_document import Document, Node, SuiteError, read_document
+from .model import Case, Expectation, ReadContext, Suite
+from .yaml_document import Document, Node, SuiteError, read_document, read_text
 
 D = TypeVar("D", bound=SuiteFields)
 
@@ -91,3 +90,24 @@ def _check(suite: Suite) -> None:
         for evaluator in (spec.build() for spec in suite.specs):
             if gate := suite.gates.get(evaluator.metric):
                 at("gates", partial(at, evaluator.metric, gate.check), evaluator)
+
+
+def read_kept_suite(data: Mapping[str, Any]) -> tuple[Suite, bool]:
+    """The suite, and whether it is whole: evaluators of plug-ins that this process has not loaded are left out.
+
+    Raises SuiteError.
+    """
+    known = {*evaluator_names()}
+    is_whole = True
+
+    def without_unknown(owner: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal is_whole
+        if "evaluators" not in owner:
+            return dict(owner)
+        found = [one for one in owner["evaluators"] if (one if isinstance(one, str) else next(iter(one))) in known]
+        is_whole = is_whole and len(found) == len(owner["evaluators"])
+        return {**owner, "evaluators": found}
+
+    cases = [without_unknown(case) for case in data.get("cases", ())]
+    suite = read_suite(Document({**without_unknown(data), "cases": cases}, "suite"), ReadContext(Path()))
+    return suite, is_whole

@@ -10,12 +10,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 from unicodedata import normalize
 
 from ..matching.placeholders import inner_values, with_inner
-from ..suite_fields import Schema
 from ..type_conversion import adapter
 from .model import Case, Suite
 from .yaml_document import plain_value
@@ -187,6 +185,14 @@ def suite_dict(suite: Suite) -> dict[str, Any]:
     return _dump(Suite, replace(suite, cases=tuple(case.without(suite) for case in suite.cases)))
 
 
+def kept_suite(suite: Suite) -> dict[str, Any]:
+    """The JSON form of a suite for `read_kept_suite`: headers, models and files with code are not in it."""
+    none = Suite(name="")
+    return suite_dict(
+        replace(suite, agent=none.agent, simulated_user=none.simulated_user, judge=none.judge, plugins=none.plugins)
+    )
+
+
 def case_dict(case: Case, suite: Suite) -> dict[str, Any]:
     """The JSON form of a case of `suite`."""
     return _dump(Case, case.without(suite))
@@ -200,14 +206,3 @@ def _dump(declared: type, value: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """JSON data from any mappings and sequences. Half a surrogate pair stays unchanged."""
     return with_inner(value, _plain)
-
-
-def shipped_schema() -> str:
-    """The text of `suite.schema.json`."""
-    return files(__package__).joinpath("suite.schema.json").read_text("utf-8")
-
-
-def suite_schema() -> Schema:
-    """The schema of a suite file with the built-in evaluators, in draft 7."""
-    schema: Schema = json.loads(shipped_schema())
-    return schema

@@ -7,6 +7,7 @@ follow YAML 1.2's core schema, whose types are those of JSON: `no`, `12:30` and 
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 from a2a_tool_capture.json_limits import READ, too_deep
 from a2a_tool_capture.json_values import not_json
+from a2a_tool_capture.regular_files import open_regular
 
 from .. import suite_fields
 from ..suite_fields import unique_keys
@@ -381,3 +383,34 @@ class Node:
             return function(self.value)
         except ValueError as error:
             raise self.document.error(str(error), (*self.path, *getattr(error, "path", ()))) from None
+
+
+def read_bytes(path: pathlib.Path, most: int, kind: str) -> bytes:
+    """The content of the file at `path`, `kind` in messages. Raises SuiteError if missing or over `most` bytes."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        hint = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
+        name = re.sub("^(https?:/)(?!/)", r"\1/", str(path))  # Path makes one slash of two
+        if name.startswith(("http://", "https://")):
+            hint = "; it is a URL: give that of an agent with --agent, and a file here"
+        raise SuiteError(f"cannot be read: {error.strerror or error}{hint}", name) from None
+    if len(data) > most:
+        raise SuiteError(f"is larger than {most:,} bytes, the maximum size of {kind}", str(path))
+    return data
+
+
+def read_text(path: pathlib.Path) -> str:
+    """The text of the file at `path`. Raises SuiteError if it is missing, too large or not UTF-8."""
+    data = read_bytes(path, MAX_BYTES, "a suite")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SuiteError(f"is not UTF-8: byte {error.start} cannot be decoded", str(path)) from None
+
+
+def read_source(path: pathlib.Path) -> Node:
+    """The value of the YAML or JSON document in the file at `path`. Raises SuiteError."""
+    document = read_document(read_text(path), str(path))
+    return Node(document, document.value)

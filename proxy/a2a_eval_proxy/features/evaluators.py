@@ -75,7 +75,7 @@ def explained(cls: type[EvaluatorBase]) -> list[str]:
 
 def _options(cls: type[EvaluatorBase]) -> list[str]:
     """A line for each option: its default, what it may be, what it is for."""
-    from tool_call_evaluators.suite.writing import suite_schema
+    from tool_call_evaluators.suite.schema import suite_schema
 
     schemas = suite_schema()["definitions"]["evaluator"]["anyOf"][1]["properties"]
     described = schemas.get(cls.name, {}).get("properties", {})

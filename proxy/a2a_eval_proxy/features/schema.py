@@ -20,9 +20,9 @@ def schema(options: SchemaOptions) -> None:
     \b
     Example: a2a-eval-proxy schema > suite.schema.json
     """
-    from tool_call_evaluators.suite.writing import shipped_schema
+    from tool_call_evaluators.suite.schema import schema_text
 
-    JsonOutput().write(shipped_schema())
+    JsonOutput().write(schema_text())
 
 
 FEATURE = Feature(commands=[schema])

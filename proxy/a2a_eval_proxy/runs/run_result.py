@@ -26,8 +26,9 @@ from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite, SuiteError
-from tool_call_evaluators.suite.kept import kept_suite, read_kept_suite
 from tool_call_evaluators.suite.model import CombinedSuite, combined
+from tool_call_evaluators.suite.parsing import read_kept_suite
+from tool_call_evaluators.suite.writing import kept_suite
 from tool_call_evaluators.texts import counted
 from tool_call_evaluators.verdict import Verdict
 from tool_call_evaluators.visibility import TURN_SUCCEEDED

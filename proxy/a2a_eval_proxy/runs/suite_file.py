@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tool_call_evaluators.suite import Case, SuiteError, parse_suite
 from tool_call_evaluators.suite.editing import with_case
-from tool_call_evaluators.suite.files import read_text
 from tool_call_evaluators.suite.model import CombinedSuite
+from tool_call_evaluators.suite.yaml_document import read_text
 
 from ..scoring.case_book import CaseBook
 from . import audit

@@ -21,7 +21,7 @@ from tool_call_evaluators.model import CALLS_UNSEEN, ENDED_AS_EXPECTED, EvalCase
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, follow
 from tool_call_evaluators.resources import resources_in, resources_of
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
-from tool_call_evaluators.suite.expectation import CALL_FIELDS
+from tool_call_evaluators.suite.model import CALL_FIELDS
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
     TURN_SUCCEEDED,

@@ -25,11 +25,10 @@ from ...model import ExpectedCall
 from ...simulation.settings import SimulatedUserSettings
 from ...simulation.user import MAX_CONVERSATIONS, MAX_TURNS
 from ...suite import AgentDefaults, Case, EvaluatorSpec, Expectation, Simulation, Suite
-from ...suite.evaluator_spec import run_plugin
-from ...suite.files import ReadContext, code_path, read_source
 from ...suite.importing import Notes, expected_call, unique_ids
+from ...suite.model import ReadContext, code_path, run_plugin
 from ...suite.writing import printable_id
-from ...suite.yaml_document import Node
+from ...suite.yaml_document import Node, read_source
 from ...suite_fields import FieldError, boolean, text, texts, whole_number
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}

@@ -18,10 +18,9 @@ from a2a_tool_capture.models import Finding, ToolCall, ToolCallSource
 from a2a_tool_capture.spec import METADATA_KEY
 
 from ...suite import Case, CaseTurn, Simulation
-from ...suite.files import read_bytes
 from ...suite.importing import unique_ids
 from ...suite.writing import printable_id
-from ...suite.yaml_document import Document, Node, SuiteError
+from ...suite.yaml_document import Document, Node, SuiteError, read_bytes
 from ...suite_fields import unique_keys
 
 MAX_BYTES = 100_000_000

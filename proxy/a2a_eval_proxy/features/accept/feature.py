@@ -64,7 +64,7 @@ def accept(options: AcceptOptions) -> None:
 
 def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, allow_plugins: bool = False) -> None:
     """Show each change, ask for it unless `yes`, and write those that are accepted."""
-    from tool_call_evaluators.suite.files import read_text
+    from tool_call_evaluators.suite.yaml_document import read_text
 
     from .changes import accept, changed_text, difference
 

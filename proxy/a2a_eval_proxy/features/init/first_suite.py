@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 
 from tool_call_evaluators.outcomes.recording import record_suite
 from tool_call_evaluators.suite import Suite, parse_suite
-from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow, shipped_schema
+from tool_call_evaluators.suite.schema import schema_text
+from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, flow
 from tool_call_evaluators.texts import call_text, counted
 from tool_call_evaluators.visibility import visibility_in
 
@@ -120,7 +121,7 @@ def files(suite: FirstSuite, url: str, otlp: str | None = None, below: str = "")
             report=flow(str(PurePosixPath(below, "report"))),
         ),
     }
-    return texts | {SCHEMA_FILE: shipped_schema()}
+    return texts | {SCHEMA_FILE: schema_text()}
 
 
 def _suite_text(recorded: str, url: str, asked: Suite, *, unseen: bool) -> str:

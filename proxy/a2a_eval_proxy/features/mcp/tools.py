@@ -18,7 +18,7 @@ from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.suite import Suite, SuiteError
-from tool_call_evaluators.suite.files import read_text
+from tool_call_evaluators.suite.yaml_document import read_text
 from tool_call_evaluators.texts import counted
 from tool_call_evaluators.visibility import calls_in
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of suite files (`make schema`), from the declarations of suites and of the options of evaluators.
+"""The JSON Schema of suite files, made from the declarations of suites and of the options of evaluators.
 
 It describes what `parse_suite` accepts, as far as a schema can, except for evaluators and options in another case
 (`options.canonical_options`). It contains the built-in evaluators; in a suite with plug-ins it accepts others.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache
@@ -17,14 +16,15 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
-from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
-from tool_call_evaluators.gates import ARKSIM_GATES
-from tool_call_evaluators.judge.settings import JudgeSettings
-from tool_call_evaluators.options import spellings_of
-from tool_call_evaluators.registry import CRITERIA, evaluator_class, evaluator_names
-from tool_call_evaluators.simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
-from tool_call_evaluators.suite.model import Suite
-from tool_call_evaluators.suite_fields import Schema
+
+from ..evaluator import EvaluatorBase, is_built_in
+from ..gates import ARKSIM_GATES
+from ..judge.settings import JudgeSettings
+from ..options import spellings_of
+from ..registry import CRITERIA, evaluator_class, evaluator_names
+from ..simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
+from ..suite_fields import Schema
+from .model import Suite
 
 _DEFINITION = "#/definitions/"
 _IN_CODE = ("ExpectedOutput", "ToolCall", "ToolCallSource")
@@ -32,11 +32,13 @@ _IN_CODE = ("ExpectedOutput", "ToolCall", "ToolCallSource")
 
 
 def schema_text() -> str:
-    return json.dumps(generated_schema(), indent=2, ensure_ascii=False) + "\n"
+    """The text of a file with the schema."""
+    return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def generated_schema() -> Schema:
-    """The schema of a suite file, in draft 7, which editors support best."""
+@cache
+def suite_schema() -> Schema:
+    """The schema of a suite file with the built-in evaluators, in draft 7, which editors support best."""
     evaluators = {name: cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))}
     classes: dict[str, Any] = {
         "suite": Suite, "judge": JudgeSettings, "simulated_user": SimulatedUserSettings, **evaluators
@@ -151,7 +153,3 @@ def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
     if cls.__doc__:
         schema["description"] = inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
     return schema
-
-
-if __name__ == "__main__":
-    sys.stdout.write(schema_text())
