@@ -56,13 +56,11 @@ class MergedArtifact:
     @property
     def index(self) -> CallIndex:
         if self._index is None:
-            self._index = CallIndex()
-            for position, call in enumerate(self.calls):
-                self._index.put(call, position, self.calls)
+            self._index = CallIndex(self.calls)
         return self._index
 
     def append(self, call: ToolCall) -> None:
-        self.index.put(call, len(self.calls), self.calls)
+        self.index.put(call, len(self.calls))
         self.calls.append(call)
 
     def takes(self, generation: int, *, append: bool) -> bool | None:
@@ -81,7 +79,7 @@ class MergedArtifact:
         """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
         earlier = self.calls[position]
         self.calls[position] = later = filled(call, earlier)
-        self.index.put(later, position, self.calls)
+        self.index.put(later, position)
         return earlier
 
 
@@ -338,9 +336,7 @@ class TaskMerger:
         """
         if not calls or not reported:
             return calls or reported
-        index, known = CallIndex(), list(calls)
-        for position, call in enumerate(known):
-            index.put(call, position, known)
+        index, known = CallIndex(calls), list(calls)
         of_turn = set(map(id, new_calls(known, self._turn.calls)))
         for call in reported:
             place = index.find(call, known)

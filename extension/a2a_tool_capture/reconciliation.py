@@ -138,7 +138,7 @@ class _Reconciler:
             call = self.protocol[protocol]
             if call.name in names and call.arguments is not None:
                 waiting[signature(call)].append(protocol)
-        ours = {key: key for key in waiting}
+        ours = {key: key for key in waiting}  # two of theirs may equal one of ours, and not each other
         wanting: dict[tuple[str, Hashable], list[int]] = defaultdict(list)
         for trace in self.free_trace if ours else ():
             key = signature(self.trace[trace])
@@ -225,8 +225,7 @@ class _Reconciler:
         ours, theirs = (
             [signature(call) for call in calls if call.arguments is not None] for calls in (self.protocol, self.trace)
         )
-        protocol = Counter(ours)
-        known = {key: key for key in protocol}
+        protocol, known = Counter(ours), {key: key for key in ours}
         trace = Counter(known.get(key, key) for key in theirs)
         return [
             Finding(

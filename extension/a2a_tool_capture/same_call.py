@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from .canonical import canonical, value_key
@@ -130,11 +130,11 @@ def unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
     for call in calls:
         position = index.find(call, united)
         if position is None:
-            index.put(call, len(united), united)
+            index.put(call, len(united))
             united.append(call)
         else:
             united[position] = filled(call, united[position])
-            index.put(united[position], position, united)
+            index.put(united[position], position)
     return united
 
 
@@ -143,13 +143,8 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
 
     Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
     """
-    index = CallIndex()
-    nameless: Counter[tuple[str, Hashable]] = Counter()
-    for position, call in enumerate(earlier):
-        if call.id:
-            index.put(call, position, earlier)
-        else:
-            nameless[signature(call)] += 1
+    index = CallIndex(earlier)
+    nameless = Counter(signature(call) for call in earlier if not call.id)
     used: set[int] = set()
     new = []
     for call in calls:
@@ -175,9 +170,7 @@ def missing_calls(calls: Sequence[ToolCall], later: Sequence[ToolCall]) -> list[
     missing = new_calls(calls, later)
     if not missing:
         return []
-    index = CallIndex()
-    for position, call in enumerate(later):
-        index.put(call, position, later)
+    index = CallIndex(later)
     before, after = (Counter((call.id, call.name) for call in those) for those in (calls, later))
     return [
         call
@@ -190,56 +183,37 @@ class CallIndex:
     """Finds the position of a repeated call in a list of calls. A look-up takes the same time however often an id
     is used."""
 
-    def __init__(self) -> None:
-        self._positions: dict[tuple[str, str], int | _Reused] = {}
+    def __init__(self, calls: Iterable[ToolCall] = ()) -> None:
+        self._positions: dict[Hashable, int] = {}
         self._names: dict[str, str] = {}
+        for position, call in enumerate(calls):
+            self.put(call, position)
 
     def find(self, call: ToolCall, calls: Sequence[ToolCall]) -> int | None:
         """The position in `calls` of the call that `call` reports again; None where it is another one, or has no id."""
-        place = self._positions.get((call.id, call.name))
-        if place is None:
+        if (call.id, call.name) not in self._positions:
             return None
-        candidates = place.candidates(call) if isinstance(place, _Reused) else (place,)
-        return next((position for position in candidates if same_call(calls[position], call)), None)
+        places = (self._positions.get(key) for key in _keys(call))
+        return next((place for place in places if place is not None and same_call(calls[place], call)), None)
 
     def other_name(self, call: ToolCall) -> str | None:
         """The name that the first call with this id has, if it is another one."""
         name = self._names.get(call.id, call.name)
         return None if name == call.name else name
 
-    def put(self, call: ToolCall, position: int, calls: Sequence[ToolCall]) -> None:
-        """`call` is at that position of `calls` now, or about to be appended to it."""
-        if not call.id:
-            return
-        self._names.setdefault(call.id, call.name)
-        key = (call.id, call.name)
-        place = self._positions.setdefault(key, position)
-        if place == position:
-            return
-        if not isinstance(place, _Reused):
-            first, self._positions[key] = place, (place := _Reused())
-            place.put(calls[first], first)
-        place.put(call, position)
-
-
-@dataclass(slots=True)
-class _Reused:
-    """Positions of several calls that share id and name."""
-
-    by_all: dict[tuple[str, str | None, str | None], int] = field(default_factory=dict)
-    by_arguments: dict[str, int] = field(default_factory=dict)
-    last: int = 0
-
     def put(self, call: ToolCall, position: int) -> None:
-        arguments = canonical(call.arguments)
-        self.by_all[arguments, call.result, call.error] = position
-        self.by_arguments[arguments] = position
-        self.last = max(self.last, position)
+        """`call` is at that position of the list now."""
+        if call.id:
+            self._names.setdefault(call.id, call.name)
+            *exact, loose = _keys(call)
+            self._positions |= dict.fromkeys(exact, position)
+            self._positions[loose] = max(position, self._positions.get(loose, 0))
 
-    def candidates(self, call: ToolCall) -> tuple[int, ...]:
-        arguments = canonical(call.arguments)
-        found = (self.by_all.get((arguments, call.result, call.error)), self.by_arguments.get(arguments), self.last)
-        return tuple(position for position in found if position is not None)
+
+def _keys(call: ToolCall) -> tuple[Hashable, ...]:
+    """What calls have in common that may be the same, the most telling first."""
+    loose, arguments = (call.id, call.name), value_key(call.arguments)
+    return (*loose, arguments, call.result, call.error), (*loose, arguments), loose
 
 
 def _repeats(earlier: ToolCall, later: ToolCall) -> bool:
