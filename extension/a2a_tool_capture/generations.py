@@ -82,14 +82,10 @@ class Generations:
         if generation == self._message:
             self._message = 0
             return
-        parts = [
-            part
-            for first, last in self.missing
-            for part in (
-                [(first, generation - 1), (generation + 1, last)] if first <= generation <= last else [(first, last)]
-            )
-        ]
-        self.missing = [(first, last) for first, last in parts if first <= last]
+        (gap,) = (gap for gap in self.missing if gap[0] <= generation <= gap[1])
+        place = self.missing.index(gap)
+        left = [(gap[0], generation - 1), (generation + 1, gap[1])]
+        self.missing[place : place + 1] = [(first, last) for first, last in left if first <= last]
 
     def _stop_counting(self) -> None:
         self._counts, self.latest = False, 0

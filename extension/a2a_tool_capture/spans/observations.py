@@ -71,21 +71,19 @@ def failure(span: Span, outcome: ToolOutcome, says_failed: bool) -> Failure | No
         return None
     error_type = error_type if isinstance(error_type, str) else ""
     exceptions = [event.attributes for event in reversed(span.events) if event.name == "exception"]
-    for attributes in (*exceptions, span.attributes):
-        for key in _MESSAGES:
-            if text := _message(attributes.get(key)):
-                return Failure(FailureDetail.EXCEPTION, text)
-    exception_type = next((text for event in exceptions if (text := _message(event.get("exception.type")))), "")
+    said = (_message(attributes.get(key)) for attributes in (*exceptions, span.attributes) for key in _MESSAGES)
+    exception_type = next(filter(None, (_message(event.get("exception.type")) for event in exceptions)), "")
     status = _message(span.status_message)
-    if status.casefold() not in GENERIC and not _is_type(status, error_type) and not _is_type(status, exception_type):
-        return Failure(FailureDetail.STATUS, status)
-    if outcome.text:
-        return Failure(FailureDetail.RESULT, outcome.text)
-    if error_type:
-        return Failure(FailureDetail.ERROR_TYPE, error_type)
-    if exception_type:
-        return Failure(FailureDetail.EXCEPTION_TYPE, exception_type)
-    return Failure(FailureDetail.NOTHING, status or "error")
+    is_bare = status.casefold() in GENERIC or _is_type(status, error_type) or _is_type(status, exception_type)
+    texts = {
+        FailureDetail.EXCEPTION: next(filter(None, said), ""),
+        FailureDetail.STATUS: "" if is_bare else status,
+        FailureDetail.RESULT: outcome.text,
+        FailureDetail.ERROR_TYPE: error_type,
+        FailureDetail.EXCEPTION_TYPE: exception_type,
+        FailureDetail.NOTHING: status or "error",
+    }
+    return next(Failure(detail, text) for detail, text in texts.items() if text)
 
 
 def _is_type(status: str, type_name: str) -> bool:
