@@ -98,11 +98,9 @@ _Reason = tuple[str, Targets, str]
 class SectionLinks:
     """Where the sections link to; without arguments, to places of the report's own page.
 
-    `cause`: where the turns with a cause are listed; None: nowhere. `place`: a conversation by its index (None if
-    unknown), or its turn from 1 (0: the whole conversation).
+    `place`: a conversation by its index (None if unknown), or its turn from 1 (0: the whole conversation).
     """
 
-    cause: Callable[[Cause], str | None] = lambda cause: None
     place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
     focus: bool = False
     """Whether the other files of the report are in the folder of the page."""

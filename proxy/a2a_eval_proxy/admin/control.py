@@ -56,11 +56,6 @@ class Control:
             for scoring, names in found.values()
         ]
 
-    def suite_file_of(self, agent_name: str | None, suite: str) -> str | None:
-        """The file of the suite in force for an agent, if it has this name."""
-        scoring = self.scoring_of({"agent_name": agent_name})
-        return scoring.suite_file if scoring.suite and scoring.suite.name == suite else None
-
     def judges_live(self, turn: Turn) -> bool:
         """Whether the suite of the turn's agent judges the run of that turn: of its traffic, or of one of its cases. A
         suite without cases, of which none can be missing, judges all that it scores."""

@@ -351,13 +351,12 @@ def test_shortened_turns_share_what_they_have_in_common_and_keep_the_details_tha
 
 def test_the_sections_link_to_where_the_caller_lists_turns():
     made = report([turn("t", "hi", evaluations=[result("tool_error", 0.0)])])
-    links = SectionLinks(lambda cause: f'/?evaluator={cause.labels[0]}&q="', lambda index, number: f"/{index}/{number}")
+    links = SectionLinks(lambda index, number: f'/{index}/{number}?q="')
     plain, linked = sections(made), sections(made, links)
     assert "<header" not in plain
     assert '<span class="times">1 time</span>' in plain
-    assert '<a class="times" href="/?evaluator=tool_error&amp;q=&#34;">1 time</a>' in linked
-    assert '<a href="/0/0">conversation-t</a>' in linked
-    assert '<a href="/0/1">conversation-t, turn 1</a>' in linked
+    assert '<a href="/0/0?q=&#34;">conversation-t</a>' in linked
+    assert '<a href="/0/1?q=&#34;">conversation-t, turn 1</a>' in linked
     assert plain in html_report(made)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.features.pages.call_rows import MAX_SHOWN, CallRows, call_rows
+from a2a_eval_proxy.features.pages.call_rows import MAX_SHOWN, call_rows
 
 
 def made(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "source": "a2a_protocol", **fields}
 
 
-def order(rows: CallRows) -> list[tuple[str, list[int]]]:
-    return [(title, [row.number for row in part]) for title, part in rows.parts]
+def order(rows: dict[str, Any]) -> list[tuple[str, list[int]]]:
+    return [(title, [row["number"] for row in part]) for title, part in rows["parts"]]
 
 
 def test_calls_that_are_not_as_expected_come_first_with_their_numbers() -> None:
@@ -23,10 +23,10 @@ def test_calls_that_are_not_as_expected_come_first_with_their_numbers() -> None:
     expected = [{"name": f"tool_{n}"} for n in range(9)]
     rows = call_rows({"calls": calls, "expected_calls": expected, "changes": changes})
     assert order(rows) == [("", [9, 5, 7]), ("as expected", [1, 2, 3, 4, 6, 8])]
-    missing, failed, changed = rows.parts[0][1]
-    assert (missing.sign, missing.words) == ("−", "missing")
-    assert (failed.sign, failed.brief) == ("✕", "error: no")
-    assert (changed.sign, changed.brief) == ("≠", "a: expected 1, got 2 and 1 more")
+    missing, failed, changed = rows["parts"][0][1]
+    assert (missing["sign"], missing["words"]) == ("−", "missing")
+    assert (failed["sign"], failed["brief"]) == ("✕", "error: no")
+    assert (changed["sign"], changed["brief"]) == ("≠", "a: expected 1, got 2 and 1 more")
 
 
 def test_many_rows_are_in_parts_that_open() -> None:
@@ -46,8 +46,8 @@ def test_many_rows_are_in_parts_that_open() -> None:
 
 def test_few_calls_stay_together_and_none_are_none() -> None:
     calls = [made("f", error="no"), made("g", arguments={"id": "A", "n": [1, 2]}), made("h", unknown=True)]
-    (part,) = call_rows({"calls": calls}).parts
-    assert [(row.number, row.brief) for row in part[1]] == [
+    (part,) = call_rows({"calls": calls})["parts"]
+    assert [(row["number"], row["brief"]) for row in part[1]] == [
         (1, "error: no"),
         (2, 'id: "A", n: [1, 2]'),
         (3, "unknown arguments"),
@@ -57,5 +57,5 @@ def test_few_calls_stay_together_and_none_are_none() -> None:
 
 def test_a_call_that_may_still_come_is_not_missing() -> None:
     shown = {"calls": [], "expected_calls": [{"name": "f", "any": True}], "changes": [["removed", 0, None]]}
-    ((_, (row,)),) = call_rows(shown, is_open=True).parts
-    assert (row.kind, row.is_wrong, row.brief) == ("awaited", False, "any arguments")
+    ((_, (row,)),) = call_rows(shown, is_open=True)["parts"]
+    assert (row["kind"], row["is_wrong"], row["brief"]) == ("awaited", False, "any arguments")

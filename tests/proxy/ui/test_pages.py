@@ -91,13 +91,11 @@ def test_a_wrong_address_is_explained(shown: Shown, query: str, named: str) -> N
     assert f"{named}: " in text_of(response.text)
 
 
-def test_a_turn_says_when_its_calls_were_seen(shown: Shown) -> None:
+def test_a_turn_says_where_a_call_was_seen_that_no_message_had(shown: Shown) -> None:
     shown.store(turn("timed", "When?", [call("lookup")], run="timed"))
-    assert "seen after" not in text_of(shown.admin.get("/turns/timed").text)
-    span = {"started_at": "2026-11-21T09:00:00.200000Z", "ended_at": "2026-11-21T09:00:00.500000Z"}
-    made = {**call("lookup"), **span, "source": "otel_trace"}
-    shown.store(turn("traced", "When?", [made], run="timed"))
-    assert "after 200 ms, took 300 ms · source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
+    assert "source:" not in text_of(shown.admin.get("/turns/timed").text)
+    shown.store(turn("traced", "When?", [{**call("lookup"), "source": "otel_trace"}], run="timed"))
+    assert "source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
 
 
 def test_filters_that_the_form_does_not_offer_stay(shown: Shown) -> None:

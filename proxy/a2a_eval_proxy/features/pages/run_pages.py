@@ -6,24 +6,23 @@ Runs are read off the event loop, one at a time: a long one takes seconds, in wh
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from markupsafe import Markup
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.model import Status
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
 from tool_call_evaluators.report import Report, comparison_body
-from tool_call_evaluators.report.causes import Cause
 from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import RunOutcome, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import duration_text, excerpt, moment_text
 
+from ...admin.api_route import validated
 from ...admin.control import scoring_for
 from ...admin.runs_api import compared
 from ...runs.run_result import MAX_TURNS, LongRunError, run_report, with_verdict
@@ -41,7 +40,6 @@ FIRST_PAINT_S = 0.4  # for so long a page waits for what has to be read; its fra
 MAX_AGE_S = 60  # for so long a run serves whose counts did not change: reasons may have
 MAX_CASES = 500  # conversations of a run in the table
 MAX_MISSING = 100  # cases named among those that have not come yet
-MAX_SELECTED = 10  # cases that the command to run a suite again names
 MAX_REASON = 300
 
 
@@ -51,18 +49,18 @@ def _patience(view: View) -> float | None:
     return None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
 
-def page_number(text: str | None) -> int:
-    """The value of `?page=`, from 1. Raises HTTPException."""
-    if text is None:
-        return 1
-    if not (text.isdecimal() and text.isascii() and len(text) < 9 and int(text) > 0):
-        raise HTTPException(400, f"page: expected a whole number from 1, got {text[:100]!r}")
-    return int(text)
+class _Paged(BaseModel):
+    page: Annotated[int, Field(ge=1, le=10**8)] = 1
+
+
+def _page_number(view: View) -> int:
+    """From 1. Raises HTTPException (400)."""
+    return validated(_Paged, view.request.query_params).page
 
 
 async def _all_runs(view: View) -> Values:
     query, store, work = view.request.query_params, view.control.store, view.control.work
-    page, agent = page_number(query.get("page")), query.get("agent") or None
+    page, agent = _page_number(view), query.get("agent") or None
     runs = await newest_runs(store, agent)
     shown = runs[(page - 1) * PAGE : page * PAGE]
     judging = (work.run(("verdict", run), partial(with_verdict, store, run), _patience(view)) for run in shown)
@@ -103,17 +101,14 @@ async def _one_run(view: View) -> Values:
 
 async def _read(view: View, run: RunSummary) -> Values:
     report = await run_report(view.control.store, run)
-    agents = {turn.get("agent_name") for turn in report.turns}
-    first = min(agents, key=str, default=None)
-    file = view.control.suite_file_of(first, report.title) if report.suite else None
-    return await asyncio.to_thread(run_values, report, view.link, file)
+    return await asyncio.to_thread(run_values, report, view.link)
 
 
 _WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unjudged": "What failed"}
 
 
-def run_values(report: Report, link: Link, suite_file: str | None = None) -> Values:
-    """What the page shows of the run, without its turns. `suite_file` is the file of the report's suite."""
+def run_values(report: Report, link: Link) -> Values:
+    """What the page shows of the run, without its turns."""
     executed = [item for item in report.conversations if item.executed or item.invalid]
     missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
     why = _WHY.get(report.outcome, "Why it failed")
@@ -129,7 +124,6 @@ def run_values(report: Report, link: Link, suite_file: str | None = None) -> Val
         "more_cases": max(0, len(executed) - MAX_CASES),
         "agents": list(report.agents),
         "sections": Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
-        "again": None if suite_file is None else _command(report, suite_file),
     }
 
 
@@ -170,48 +164,14 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
 
 
 def _links(report: Report, link: Link) -> SectionLinks:
-    kinds = dict(_kinds(report))
-    executed = {item.label for item in report.conversations if item.executed}
-    executed |= {item.conversation_id for item in report.conversations if item.executed}
-
-    def of_cause(cause: Cause) -> str | None:
-        if not any(name in executed and turn for name, turn in cause.places):
-            return None  # no turn, or no turn of its own, has it
-        found = {kinds[label] for label in cause.labels if label in kinds}
-        evaluators, statuses = ({kind[place] for kind in found} for place in (0, 1))
-        return link(
-            "",
-            run=report.run,
-            verdict=statuses.pop() if len(statuses) == 1 else None if statuses else "failed",
-            evaluator=evaluators.pop() if len(evaluators) == 1 else None,
-            case=cause.cases[0] if len(cause.cases) == 1 else None,
-        )
-
-    def of_place(index: int | None, number: int) -> str:
+    def place(index: int | None, number: int) -> str:
         if index is None:
             return "#cases"
         conversation = report.conversations[index]
         turn = next((item.turn for item in conversation.turns if item.index + 1 == number), None)
         return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#missing"
 
-    return SectionLinks(of_cause, of_place)
-
-
-def _kinds(report: Report) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The evaluator and the status, failed or errored, of each label that such results have."""
-    for conversation in report.conversations:
-        for result in conversation.all_results:
-            if result.status in (Status.FAILED, Status.ERRORED):
-                yield result.label or result.evaluator, (result.evaluator, str(result.status))
-
-
-def _command(report: Report, suite_file: str) -> str:
-    executed = (item for item in report.conversations if item.case_id is not None and item.case and item.executed)
-    failed = {str(item.case_id) for item in executed if report.status(item) == "failed"}
-    selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
-    agent = ["--agent", report.agent_url] if report.agent_url else []
-    cases = [part for case_id in selected for part in ("--case", case_id)]
-    return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
+    return SectionLinks(place)
 
 
 async def _two_runs(view: View) -> Values:
@@ -267,7 +227,7 @@ def _text(case: Case) -> str:
 
 async def _all_cases(view: View) -> Values:
     query, agent = view.request.query_params, view.agent
-    search, page = query.get("q", "").strip(), page_number(query.get("page"))
+    search, page = query.get("q", "").strip(), _page_number(view)
     if len(search) > MAX_SEARCH:
         raise HTTPException(400, f"q: expected at most {MAX_SEARCH} characters")
     scoring = scoring_for(view.control, agent)

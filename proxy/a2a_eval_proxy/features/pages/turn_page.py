@@ -16,13 +16,12 @@ from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.page import conversation_data, turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
 from tool_call_evaluators.suite.editing import case_text
-from tool_call_evaluators.texts import EXPECTATION_WORDS, counted, duration_text
+from tool_call_evaluators.texts import EXPECTATION_WORDS, counted
 
 from ...admin.api_route import form_of
 from ...admin.turn_changes_api import (
@@ -102,8 +101,6 @@ async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view)
     row, link = turn_row(turn), view.link
     shown, work = await shown_turn(view, turn), await _work(view, turn)
-    for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
-        made["when"] = _when(times or {}, turn["started_at"])
     shown["results"] = sorted(shown.get("results", ()), key=lambda result: _WORST_FIRST.get(result["status"], 0))
     is_changing = row["verdict"] in ("open", "pending")
     conversation, agent = turn["conversation_id"], agent_of_conversation(turn)
@@ -196,20 +193,6 @@ async def _turn(view: View) -> TurnJson:
 
 
 _WORST_FIRST = {"failed": -2, "errored": -1}
-
-
-def _when(times: Mapping[str, Any], begin: str) -> str:
-    """When a call happened after the `begin` of its turn, by its times as in `call_times`; empty if that is unknown."""
-    start, end = (seconds_between(begin, times.get(name)) for name in _TIMES[times.get("source") == "trace"])
-    if start is None:
-        return ""
-    if times["source"] == "trace":
-        return f"after {duration_text(start)}" + ("" if end is None else f", took {duration_text(end - start)}")
-    later = end is not None and end > start
-    return f"seen after {duration_text(start)}" + (f", its result after {duration_text(end)}" if later else "")
-
-
-_TIMES = (("first_seen_at", "result_seen_at"), ("started_at", "ended_at"))  # of a call in the protocol, and in a trace
 
 
 def _captured(capture: Mapping[str, Any]) -> list[str]:
