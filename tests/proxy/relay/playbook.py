@@ -18,6 +18,7 @@ from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules,
 from a2a_eval_proxy.relay.negotiation import Negotiation
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
+from a2a_eval_proxy.relay.webhooks import Webhooks
 from a2a_eval_proxy.turn import Turn
 from support.folded import Folded
 
@@ -85,6 +86,23 @@ class Held(HeldBody):
 
     async def parse(self, size: int, work: Any, *arguments: Any) -> Any:
         return work(*arguments)
+
+
+class _OwnUrls(Webhooks):
+    """The client's own URL for each address of the proxy."""
+
+    relays = True
+
+    def __init__(self, own_urls: dict[bytes, bytes]) -> None:
+        self._own_urls = own_urls
+
+    def may_show(self, data: bytes) -> bool:
+        return any(address in data for address in self._own_urls)
+
+    async def restored(self, body: bytes) -> bytes:
+        for address, url in self._own_urls.items():
+            body = body.replace(address, url)
+        return body
 
 
 class Playbook:
@@ -170,8 +188,8 @@ class Playbook:
                 known = {b"content-type": media_type.encode(), **fields}
                 head = AnswerHead(status, list(known.items()), known, is_complete=False)
                 strips = not self.exchange.requested
-                restores = None if self._own_urls is None else self._may_have_address
-                rules = Rules(strips, self.exchange.asked and strips, restores)
+                webhooks = None if self._own_urls is None else _OwnUrls(self._own_urls)
+                rules = Rules(strips, self.exchange.asked and strips, webhooks)
                 self._reader = reader_of(self.exchange, head, rules, self, is_head=False)
             case Agent(part):
                 assert self._reader is not None
@@ -193,14 +211,6 @@ class Playbook:
     async def show(self, reader: AnswerReader, content: bytes) -> None:
         if content or reader.holds_head:
             self._out.append(Whole(content) if reader.holds_head else ToClient(content))
-
-    def _may_have_address(self, content: bytes) -> bool:
-        return any(address in content for address in self._own_urls or ())
-
-    async def restored(self, content: bytes) -> bytes:
-        for address, url in (self._own_urls or {}).items():
-            content = content.replace(address, url)
-        return content
 
     @staticmethod
     async def _no_card() -> Any:
