@@ -6,8 +6,8 @@ the run as a whole is a testcase.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from xml.etree import ElementTree as ET
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..attempts import EXCLUSIONS
 from ..gates import TOLERABLE
@@ -15,7 +15,8 @@ from ..grouping import grouped
 from ..model import EvalResult, Status
 from ..outcomes.conversations import ConversationTurn, RunConversation
 from ..simulation.record import fault_counts, user_text
-from ..texts import call_text, excerpt, gate_name, gate_word, printable, score_text
+from ..texts import call_text, excerpt, gate_name, gate_word, score_text
+from .html import rendered
 from .model import ReasonJson, Report, duration
 
 MAX_OUTPUT = 10_000
@@ -32,48 +33,45 @@ def junit_xml(report: Report) -> str:
     return junit_document(*map(_suite, report.parts or [report]))
 
 
-def _suite(report: Report) -> ET.Element:
-    suite = ET.Element("testsuite", name=printable(report.title))
+def junit_document(*suites: Mapping[str, Any]) -> str:
+    """The document of suites, each with a `name`, `properties` (pairs) and `cases`, perhaps `seconds` and `started_at`.
+
+    A case has a `classname` and a `name`; perhaps `seconds`, an `output`, a `problem` (`element`, `message`, `text` and
+    perhaps a `type`) and `attempts` (`element`, `message`, `text` and `output`).
+    """
+    return rendered("junit.xml", suites=suites) + "\n"
+
+
+def _suite(report: Report) -> dict[str, Any]:
     facts = [("run", report.run), *(("agent", agent) for agent in report.agents)]
     facts += [(code, str(count)) for code, count in fault_counts(report.users).items()]
     facts += [(f"gate {gate_name(check)}", f"{check['text']}, {gate_word(check)}") for check in report.gates]
     facts += [("quarantine", sentence) for sentence in report.quarantined.values()]
     facts += [("excluded attempts", text)] if (text := report.excluded_text) else []
     facts += [(f"judge {metric}", judge["text"]) for metric, judge in report.judges.items()]
-    properties = ET.SubElement(suite, "properties")
-    for name, value in facts:
-        ET.SubElement(properties, "property", name=printable(name), value=printable(value))
-    seconds = 0.0
-    for name, group in grouped((item.case_name or item.label, item) for item in report.conversations).items():
-        case, took = _testcase(report, name, group)
-        suite.append(case)
-        seconds += took
+    groups = grouped((item.case_name or item.label, item) for item in report.conversations)
+    cases = [_testcase(report, name, group) for name, group in groups.items()]
+    seconds = sum(case["seconds"] for case in cases)
     for reason in report.run_reasons:
-        case = ET.SubElement(suite, "testcase", classname=f"{printable(report.title)}.gates", time="0.000")
-        case.set("name", printable(reason["metric"] or reason["code"]))
-        _problem(case, [reason])
-    suite.set("time", f"{seconds:.3f}")
-    if report.started_at:
-        suite.set("timestamp", report.started_at.partition(".")[0])
-    return suite
+        name, problem = reason["metric"] or reason["code"], _problem([reason])
+        cases.append({"classname": f"{report.title}.gates", "name": name, "seconds": 0.0, "problem": problem})
+    return {
+        "name": report.title,
+        "properties": facts,
+        "cases": cases,
+        "seconds": seconds,
+        "started_at": report.started_at,
+    }
 
 
-def junit_document(*suites: ET.Element) -> str:
-    """The document of the suites, each of which gets the numbers of its test cases and problems."""
-    root = ET.Element("testsuites")
-    for suite in suites:
-        suite.set("tests", str(len(suite.findall("testcase"))))
-        for kind in ("failures", "errors", "skipped"):
-            suite.set(kind, str(len(suite.findall(f"testcase/{kind.removesuffix('s')}"))))
-        root.append(suite)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tuple[ET.Element, float]:
-    turns = [turn for item in group for turn in item.executed]
-    seconds = sum(duration(turn) or 0.0 for turn in turns)
-    case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
+def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> dict[str, Any]:
+    output = "\n\n".join(_transcript(report, conversation) for conversation in group)
+    case: dict[str, Any] = {
+        "classname": report.title,
+        "name": name,
+        "seconds": sum(duration(turn) or 0.0 for item in group for turn in item.executed),
+        "output": excerpt(output, MAX_OUTPUT),
+    }
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]
     attempts = report.attempts.get(name)
     failed = [item for item in group if attempts is not None and attempts.statuses[item.label] == "failed"]
@@ -82,37 +80,41 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
         notes = [f"{item.label}: {'; '.join(report.notes(item))}" for item in group if report.notes(item)]
         reasons = [{"code": str(Status.FAILED), "message": note} for note in notes]
     if (sentence := report.quarantined.get(name)) is not None and reasons:
-        ET.SubElement(case, "skipped", message=printable(sentence))
-        reasons = []
+        case["problem"], reasons = _skipped(sentence), []
     elif reasons:
-        _problem(case, reasons)
+        case["problem"] = _problem(reasons)
     if reasons or flaky:
-        for item in flaky or failed[1:]:
-            _attempt(case, "flakyFailure" if flaky else "rerunFailure", report, item)
+        element = "flakyFailure" if flaky else "rerunFailure"
+        case["attempts"] = [_attempt(element, report, item) for item in flaky or failed[1:]]
     elif all(report.status(conversation) == "unscored" for conversation in group):
-        ET.SubElement(case, "skipped", message="nothing was measured")
-    output = "\n\n".join(_transcript(report, conversation) for conversation in group)
-    ET.SubElement(case, "system-out").text = printable(excerpt(output, MAX_OUTPUT))
-    return case, seconds
+        case.setdefault("problem", _skipped("nothing was measured"))
+    return case
 
 
-def _attempt(case: ET.Element, kind: str, report: Report, attempt: RunConversation) -> None:
+def _skipped(why: str) -> dict[str, str]:
+    return {"element": "skipped", "message": why, "text": ""}
+
+
+def _attempt(element: str, report: Report, attempt: RunConversation) -> dict[str, str]:
     """A failed attempt, next to the outcome of its case, as Maven Surefire writes it (surefire-test-report-3.0.xsd)."""
-    bad = [result for result in attempt.all_results if result.bad]
     why = [turn.failure for turn in attempt.turns if turn.failure]
-    why += [f"{result.evaluator} {result.status}: {result.reason}" for result in bad]
-    message = printable(excerpt(f"{attempt.label}: {why[0]}", 1_000))
-    failure = ET.SubElement(case, kind, message=message, type=str(Status.FAILED))
-    ET.SubElement(failure, "stackTrace").text = printable(excerpt("\n".join(why), MAX_OUTPUT))
-    ET.SubElement(failure, "system-out").text = printable(excerpt(_transcript(report, attempt), MAX_OUTPUT))
+    why += [f"{one.evaluator} {one.status}: {one.reason}" for one in attempt.all_results if one.bad]
+    return {
+        "element": element,
+        "message": excerpt(f"{attempt.label}: {why[0]}", 1_000),
+        "text": excerpt("\n".join(why), MAX_OUTPUT),
+        "output": excerpt(_transcript(report, attempt), MAX_OUTPUT),
+    }
 
 
-def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
+def _problem(reasons: Sequence[ReasonJson]) -> dict[str, str]:
     """One element for all reasons: some readers use only the first."""
-    kind = "error" if all(reason["code"] in ERROR_CODES for reason in reasons) else "failure"
-    first = reasons[0]
-    problem = ET.SubElement(case, kind, message=printable(excerpt(first["message"], 1_000)), type=first["code"])
-    problem.text = printable(excerpt("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
+    return {
+        "element": "error" if all(reason["code"] in ERROR_CODES for reason in reasons) else "failure",
+        "message": excerpt(reasons[0]["message"], 1_000),
+        "type": reasons[0]["code"],
+        "text": excerpt("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT),
+    }
 
 
 def _transcript(report: Report, conversation: RunConversation) -> str:

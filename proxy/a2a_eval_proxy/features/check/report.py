@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.junit import junit_document
@@ -223,23 +222,21 @@ def report_junit(report: CheckReport, url: str) -> str:
 
     An inconclusive check adds a failure: most rules had nothing to check.
     """
-    suite = ET.Element("testsuite", name=printable(f"a2a-eval-proxy check {url}"))
-    properties = ET.SubElement(suite, "properties")
-    for name, value in (("agent", report.agent), ("verdict", report.verdict.value)):
-        ET.SubElement(properties, "property", name=name, value=printable(value))
+    cases: list[dict[str, Any]] = []
     for result in report.results:
-        place_of = f"check.{result.place.replace('.', '_')}"
-        case = ET.SubElement(suite, "testcase", classname=place_of, name=result.rule.id)
+        case: dict[str, Any] = {"classname": f"check.{result.place.replace('.', '_')}", "name": result.rule.id}
         problems = "\n\n".join("\n".join(_problem_lines(problem)) for problem in result.problems)
-        text = printable(f"{problems}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}")
+        text = f"{problems}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}"
         if result.status is RuleStatus.FAILED:
-            message = printable(result.problems[0].message)
-            ET.SubElement(case, "failure", message=message, type=result.rule.id).text = text
+            of_rule = {"element": "failure", "message": result.problems[0].message, "type": result.rule.id}
+            case["problem"] = {**of_rule, "text": text}
         elif result.status is RuleStatus.WARNING:
-            ET.SubElement(case, "system-out").text = f"warning: {text}"
+            case["output"] = f"warning: {text}"
         elif result.reason:
-            ET.SubElement(case, "skipped", message=printable(result.reason))
+            case["problem"] = {"element": "skipped", "message": result.reason, "text": ""}
+        cases.append(case)
     if report.verdict is CheckVerdict.INCONCLUSIVE:
-        case = ET.SubElement(suite, "testcase", classname="check", name="tool-calls-seen")
-        ET.SubElement(case, "failure", message=report.verdict_sentence, type="inconclusive")
-    return junit_document(suite)
+        unseen = {"element": "failure", "message": report.verdict_sentence, "type": "inconclusive", "text": ""}
+        cases.append({"classname": "check", "name": "tool-calls-seen", "problem": unseen})
+    properties = (("agent", report.agent), ("verdict", report.verdict.value))
+    return junit_document({"name": f"a2a-eval-proxy check {url}", "properties": properties, "cases": cases})
