@@ -123,11 +123,6 @@ class AgentClientOptions(Options):
         references=True,
         repeatable=True,
     )
-    agent_model: str | None = agent_option(types.NAME, "Model of an openai: agent.")
-    agent_system: str | None = agent_option(types.TEXT, "System prompt of an openai: agent.")
-    agent_tools: str | None = agent_option(
-        types.FILE, "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run."
-    )
     agent_ca: str | None = _tls(
         types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's."
     )
@@ -155,6 +150,11 @@ class DrivenAgentOptions(AgentClientOptions):
         "URL of the agent, or of a proxy for it; python:FILE.py:CLASS; or openai:URL of a chat-completions API. "
         "Default: from the suite.",
     )
+    agent_model: str | None = agent_option(types.NAME, "Model of an openai: agent.")
+    agent_system: str | None = agent_option(types.TEXT, "System prompt of an openai: agent.")
+    agent_tools: str | None = agent_option(
+        types.FILE, "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run."
+    )
     binding: str | None = agent_option(
         types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card."
     )
@@ -179,14 +179,13 @@ class DrivenAgentOptions(AgentClientOptions):
             tools=self.agent_tools,
         )
 
-    def agent_options(self, suite: AgentDefaults | None = None, url: str | None = None) -> AgentOptions:
-        """How the agent is reached; `suite`: its `agent` block; `url` replaces --agent. Raises ConfigError."""
+    def agent_options(self, suite: AgentDefaults | None = None) -> AgentOptions:
+        """How the agent is reached; `suite`: its `agent` block. Raises ConfigError."""
         from tool_call_evaluators.suite import AgentDefaults
 
         from ..runs.drive import AgentOptions
 
-        given = replace(self.agent_defaults(), url=url or self.agent)
-        return AgentOptions.merged(suite or AgentDefaults(), given, self.dialects, self.tls())
+        return AgentOptions.merged(suite or AgentDefaults(), self.agent_defaults(), self.dialects, self.tls())
 
 
 _TRACE_WAIT_S = 16.0

@@ -167,7 +167,7 @@ MISTAKES = {
     "no agent there": Mistake("run suite.yaml --agent {strange}/404", "/404/.well-known/agent-card.json answered", 3),
     "no agent there: check": Mistake("check {strange}/404", "/.well-known/agent.json; http://", 3),
     "no agent": Mistake("run suite.yaml", "the URL of the agent is missing: give --agent URL"),
-    "no agent: init": Mistake("init --dir new", "--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT"),
+    "no agent: init": Mistake("init --dir new", "--agent is required: give --agent URL, set A2A_EVAL_PROXY_AGENT"),
     "other scheme": Mistake("run suite.yaml --agent ftp://x", "--agent: expected a URL such as http://127.0.0.1:9999"),
     "user in the URL": Mistake("run suite.yaml --agent http://a:b@c", "without user name and password"),
     "web page": Mistake("run suite.yaml --agent {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
@@ -198,7 +198,7 @@ MISTAKES = {
         f"{UNANSWERED} {{strange}}/answers-401", "HTTP 401: who?; credentials are missing or not acc", 3
     ),
     "messages without credentials: check": Mistake(
-        "check {strange}/answers-401", "/rpc answered HTTP 401: credentials are missing or not acc", 3
+        "check {strange}/answers-401", "/rpc answered HTTP 401: who?; credentials are missing or n", 3
     ),
     "messages without credentials: doctor": Mistake(
         "doctor {strange}/answers-401 --otlp 127.0.0.1:0", "credentials are missing or not accepted: give", 3
@@ -213,7 +213,6 @@ MISTAKES = {
     "model without credentials": Mistake(f"{MODEL}/401", "HTTP 401: who?; give the key in A2A_EVAL_PROXY_AGENT_A", 3),
     "model without credentials: send": Mistake("send hi --agent openai:{strange}/401", "HTTP 401: who?; give the", 3),
     "model without credentials: init": Mistake("init --dir new --agent openai:{strange}/401", "HTTP 401: who?;", 3),
-    "model without credentials: check": Mistake("check openai:{strange}/401", "HTTP 401: who?; give the key in", 3),
     "model without credentials: doctor": Mistake(
         "doctor openai:{strange}/403 --otlp 127.0.0.1:0", "HTTP 403: who?; give the key in", 3
     ),

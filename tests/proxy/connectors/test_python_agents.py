@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_eval_proxy.features.connectors import conversations
 from a2a_eval_proxy.features.connectors.conversations import AgentConversations
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
@@ -20,6 +21,8 @@ from a2a_eval_proxy.runs.served_agents import connected
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.models import CapturedTurn
+from support.checking import check
+from support.patience import PATIENCE_S
 from support.prefork import run
 from tool_call_evaluators.suite import AgentDefaults, parse_suite
 
@@ -425,12 +428,11 @@ def test_a_suite_names_its_agent_relative_to_itself(agent_file: Callable[[str], 
     assert (done.returncode, "--allow-plugins" in done.stderr) == (2, True)
 
 
-def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
-    folder = agent_file(ARKSIM.replace("self.seen.append", "print('called'); self.seen.append")).parent
-    done = run("check", "python:orders.py", "--format", "json", cwd=folder)
-    report = json.loads(done.stdout)
-    assert (done.returncode, report["verdict"], set(done.stderr.split())) == (0, "conforming", {"called"})
-    assert report["url"] == "python:orders.py"
+async def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
+    async with connected(f"python:{agent_file(ARKSIM)}", AgentDefaults(), {}, None, PATIENCE_S) as server:
+        assert server is not None
+        report = await check(server.url)
+    assert report.verdict is CheckVerdict.CONFORMING
 
 
 INSTRUMENTED = """

@@ -39,7 +39,13 @@ from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.card_search import CardAnswer, card_urls, find_card
 from a2a_tool_capture.client_tls import HOST, grpc_channel
 from a2a_tool_capture.environment_proxies import EnvironmentTransport
-from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError, ConfigurationError
+from a2a_tool_capture.errors import (
+    AgentError,
+    AgentUnreachableError,
+    CaptureError,
+    ConfigurationError,
+    is_web_page,
+)
 from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri
 from google.protobuf.json_format import MessageToDict, ParseError
@@ -140,8 +146,7 @@ class ProbeClient:
     Every request carries `headers`; in their values, `${NAME}` is an environment variable and `${file:PATH}` the
     contents of a file. What the agent says is kept with `***` in place of every credential in them. `timeout_s` is the
     maximum number of seconds of one exchange. `tls` has the trusted authorities and the client certificate; None trusts
-    the system's authorities. `trust_env`: use the proxies of the environment. Raises ConfigurationError for headers
-    that cannot be sent.
+    the system's authorities. Raises ConfigurationError for headers that cannot be sent.
     """
 
     def __init__(
@@ -149,8 +154,6 @@ class ProbeClient:
         headers: Mapping[str, str],
         timeout_s: float,
         tls: ssl.SSLContext | None = None,
-        *,
-        trust_env: bool = True,
     ) -> None:
         for name in headers:
             if name.lower() in _SET_BY_CHECK:
@@ -162,7 +165,7 @@ class ProbeClient:
         self._http = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", **self._headers},
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            transport=EnvironmentTransport(tls or True) if trust_env else httpx.AsyncHTTPTransport(verify=tls or True),
+            transport=EnvironmentTransport(tls or True),
             event_hooks={"request": [_sent], "response": [_answered]},
         )
         self._transports: dict[tuple[str, bool, str], Any] = {}
@@ -312,6 +315,9 @@ class ProbeClient:
             error = None if closing else AgentUnreachableError(f"no answer within {self._timeout_s:g} s")
         except CaptureError as failure:
             error = type(failure)(self._mask(str(failure)))
+            if seen.status == 200 and is_web_page(dict(seen.headers)):
+                said = f"{seen.request.url} answered HTTP 200: a web page; is that the agent's URL?"
+                error = AgentUnreachableError(said)
         if error is None and operation is not Operation.LIST and not all(events or [None]):
             error = AgentError("an answer with neither a task, a message nor an update")
         answered = tuple((name, self._mask(value)) for name, value in seen.headers)

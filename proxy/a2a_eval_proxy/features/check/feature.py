@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 
 from ...cli.command import command, run_async
@@ -15,7 +13,7 @@ from ...settings.options import option
 
 
 class CheckOptions(AgentClientOptions):
-    url: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
+    url: str = option(types.UPSTREAM, "URL of the agent.", required=True, positional=True)
     message: tuple[str, ...] = option(
         types.TEXTS,
         "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",
@@ -43,34 +41,25 @@ def check(options: CheckOptions) -> bool:
 async def _check(options: CheckOptions) -> bool:
     from rich.console import Console
     from rich.markup import escape
-    from tool_call_evaluators.suite import AgentDefaults
     from tool_call_evaluators.texts import printable
 
     from ...errors import ConfigError
     from ...runs.files import write_out
-    from ...runs.served_agents import connected
     from .client import ProbeClient
     from .dialogue import failed_throughout, probe_agent
     from .report import apply_rules, report_json, report_junit, report_text
     from .rules import CheckVerdict
 
-    url, headers, tls = options.url, dict(options.header), options.tls()
-    chat = AgentDefaults(model=options.agent_model, system=options.agent_system, tools=options.agent_tools)
-    with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
-        async with (
-            connected(url, chat, headers, tls, options.timeout) as server,
-            ProbeClient(
-                {} if server else headers, options.timeout, None if server else tls, trust_env=server is None
-            ) as client,
-        ):
-            address = server.url if server else url
-            if address.startswith("http") and await client.is_our_proxy(address):
+    url = options.url
+    with Console(stderr=True).status("") as status:
+        async with ProbeClient(dict(options.header), options.timeout, options.tls()) as client:
+            if url.startswith("http") and await client.is_our_proxy(url):
                 raise ConfigError(
                     f"{url} is an a2a-eval-proxy, which hides the extension from clients that do not ask: give the URL "
                     "of the agent behind it"
                 )
             record = await probe_agent(
-                client, address, options.message, lambda step: status.update(escape(printable(step)))
+                client, url, options.message, lambda step: status.update(escape(printable(step)))
             )
     report, failure = apply_rules(record), failed_throughout(record)
     if options.format == "json":

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ...cli.command import command, run_async
-from ...cli.options import DrivenAgentOptions, ReceivedTracesOptions
+from ...cli.options import DrivenAgentOptions, ReceivedTracesOptions, agent_option
 from ...cli.traces import receiving
 from ...feature import Feature
 from ...settings import parsing as types
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 
 class InitOptions(ReceivedTracesOptions, DrivenAgentOptions):
+    agent: str = agent_option(types.AGENT, "URL of the agent, or as for `run`.", required=True)
     dir: Path = option(types.OUTPUT_DIRECTORY, "Directory for the files; created if it does not exist.", Path())
     message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.")
 
@@ -46,12 +46,7 @@ def init(options: InitOptions) -> None:
     folder = options.dir
     if (folder / SUITE).exists():
         raise click.UsageError(f"{folder / SUITE} already exists; choose another directory with --dir")
-    url = options.agent
-    if url is None and sys.stdin.isatty():
-        url = click.prompt("URL of the agent", value_proc=_agent_url, err=True)
-    if url is None:
-        raise click.UsageError("--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT")
-    agent = options.agent_options(url=url)
+    agent = options.agent_options()
     suite = run_async(_first_suite(options, agent))
     click.echo(printable(suite.summary))
     top = _repository_of(folder)
@@ -84,16 +79,6 @@ async def _first_suite(options: InitOptions, agent: AgentOptions) -> FirstSuite:
 
     async with receiving(options) as tracing:
         return await first_suite(agent, options.message, tracing)
-
-
-def _agent_url(text: str) -> str:
-    """The URL as typed; a wrong one is asked for again."""
-    from ...settings.parsing import parse_agent
-
-    try:
-        return parse_agent(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 FEATURE = Feature(commands=[init])
