@@ -9,16 +9,14 @@ failed cases. The names exported here are public.
 
 from .compared import comparison_json, comparison_text
 from .focus import focus_suites
-from .html import comparison_body, comparison_html, html_report
+from .html import comparison_html, html_report
 from .json_output import json_report
 from .junit import junit_xml
 from .markdown import comparison_markdown, markdown_summary
 from .model import Report
-from .shorten import shortened_turn, with_outcome
 
 __all__ = [
     "Report",
-    "comparison_body",
     "comparison_html",
     "comparison_json",
     "comparison_markdown",
@@ -28,6 +26,4 @@ __all__ = [
     "json_report",
     "junit_xml",
     "markdown_summary",
-    "shortened_turn",
-    "with_outcome",
 ]

@@ -78,7 +78,6 @@ def rendered(template: str, **values: Any) -> str:
     return _own().get_template(template).render(**values)
 
 
-BINS = 10
 MAX_LINKS = 12
 """Maximum number of links in a list; the number of further ones follows."""
 MAX_ERRORS = 100
@@ -119,7 +118,6 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
     """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run."""
     found = causes(report)
     index = {name: place for name, (place, _) in report.by_name.items()}
-    scores = grouped((item.evaluator, (item.score, item.scale)) for item in report.results if item.score is not None)
     findings = Counter((finding["severity"], finding["code"]) for turn in report.turns for finding in turn["findings"])
 
     def places(error: Cause) -> Targets:
@@ -138,7 +136,6 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
         why=_why(report, found, links),
         errors=[cause for cause in found if cause.places],
         places=places,
-        distribution=lambda metric: _distribution(scores.get(metric, [])),
         tools=tool_figures(report),
         findings=findings.most_common(),
         **_NAMES,
@@ -236,21 +233,6 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_R
         shown = "; ".join(excerpt(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
         items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", (), ""))
     return items + quarantined
-
-
-def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> tuple[str, list[tuple[int, str, str]]]:
-    """The number of scores in each tenth of the scale: in words, and as bars with their x, y and height."""
-    if not scores:
-        return "", []
-    low, high = scores[0][1]
-    width = (high - low) or 1.0
-    bins = Counter(min(BINS - 1, max(0, int((score - low) / width * BINS))) for score, _ in scores)
-    heights = {index: max(2.0, 26 * count / max(bins.values())) for index, count in sorted(bins.items())}
-    label = ", ".join(
-        f"{count:,} from {low + index * width / BINS:.2f} to {low + (index + 1) * width / BINS:.2f}"
-        for index, count in sorted(bins.items())
-    )
-    return label, [(index * 12, f"{27 - height:.1f}", f"{height:.1f}") for index, height in heights.items()]
 
 
 def _anchor(conversation: int | None, turn: int) -> str:

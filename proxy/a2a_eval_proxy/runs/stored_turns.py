@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tool_call_evaluators.model import READ_DETAILS
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.outcomes.comparison import Baseline
-from tool_call_evaluators.report import with_outcome
 from tool_call_evaluators.report.model import OUTCOMES
+from tool_call_evaluators.report.shorten import with_outcome
 from tool_call_evaluators.texts import counted
 
 from ..settings.store_url import masked_url

@@ -11,7 +11,7 @@ import pytest
 from support.chromium import chromium, picture, tab
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.outcomes import compare
-from tool_call_evaluators.report import comparison_body, comparison_html
+from tool_call_evaluators.report.html import comparison_body, comparison_html
 
 pytestmark = pytest.mark.browser
 

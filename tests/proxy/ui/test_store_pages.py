@@ -27,7 +27,8 @@ from a2a_eval_proxy.telemetry import logs
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
-from tool_call_evaluators.report import comparison_body, comparison_json
+from tool_call_evaluators.report import comparison_json
+from tool_call_evaluators.report.html import comparison_body
 
 
 @pytest.fixture

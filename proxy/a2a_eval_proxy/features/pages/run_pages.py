@@ -15,8 +15,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
-from tool_call_evaluators.report import Report, comparison_body
-from tool_call_evaluators.report.html import SectionLinks, sections
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.html import SectionLinks, comparison_body, sections
 from tool_call_evaluators.report.model import RunOutcome, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
