@@ -6,75 +6,39 @@ import asyncio
 import re
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..store.encoding import json_bytes
 
-T = TypeVar("T")
-
 _SHORT_BYTES = 8_000  # events with at most this much JSON are not shortened
-_TEXT_CHARS = 1_000
-_MEMBER_CHARS = 32_000  # for each member of the data: its texts together. Beyond that, lists and objects end early.
-_RECORD_KEYS, _KEY_CHARS = 30, 50
-"""Objects keep this many keys in any case, so that e.g. a call has all its fields; short keys are never cut."""
-
-_ITEM_CHARS = 8  # what an item counts in addition to its texts
+_SHORTENED_BYTES = 100_000
+_LIMITS = ((1_000, 150), (300, 40), (100, 12), (30, 4), (10, 0))
+"""What a short form has at most of each text, in characters, and of each list and object within the data: the first
+that make it small enough."""
 
 
 def shortened(data: Mapping[str, Any]) -> dict[str, Any]:
     """`data` with long texts and lists cut, and `"cut": true` if any was."""
-    left, cut = 0, False
+    for characters, items in _LIMITS:
+        short = {key: _cut(value, characters, items) for key, value in data.items()}
+        if len(json_bytes(short)) <= _SHORTENED_BYTES:
+            break
+    return short if short == data else short | {"cut": True}
 
-    def text(value: str) -> str:
-        nonlocal left, cut
-        kept = min(len(value), _TEXT_CHARS, max(left, 0))
-        left -= kept
-        if kept == len(value):
-            return value
-        cut = True
-        return f"{value[:kept]}… [{len(value) - kept:,} more characters]"
 
-    def name(key: str) -> str:
-        nonlocal left
-        if len(key) > _KEY_CHARS:
-            return text(key)
-        left -= len(key)
-        return key
-
-    def fitting(items: Iterable[T], least: int) -> Iterator[T]:
-        """The items for as long as there is room, and the first ones in any case, as many as `least`."""
-        nonlocal cut
-        for number, item in enumerate(items):
-            if left <= 0 and number >= least:
-                cut = True
-                return
-            yield item
-
-    def short(value: Any) -> Any:
-        nonlocal left, cut
-        left -= _ITEM_CHARS
-        if left < -_MEMBER_CHARS:
-            cut = True
-            return None
-        if isinstance(value, str):
-            return text(value)
-        if isinstance(value, Mapping):
-            return {name(str(key)): short(item) for key, item in fitting(value.items(), _RECORD_KEYS)}
-        if isinstance(value, list | tuple):
-            return [short(item) for item in fitting(value, 0)]
-        if isinstance(value, int):
-            left -= value.bit_length() // 3  # its digits, about
-        return value
-
-    whole = {}
-    for key, value in data.items():
-        left = _MEMBER_CHARS
-        whole[key] = short(value)
-    return whole | {"cut": True} if cut else whole
+def _cut(value: Any, characters: int, items: int) -> Any:
+    if isinstance(value, str) and len(value) > characters:
+        return f"{value[:characters]}… [{len(value) - characters:,} more characters]"
+    if isinstance(value, Mapping):
+        kept = islice(value.items(), items)
+        return {_cut(str(key), characters, items): _cut(item, characters, items) for key, item in kept}
+    if isinstance(value, list | tuple):
+        return type(value)(_cut(item, characters, items) for item in islice(value, items))
+    return value
 
 
 MAX_EVENTS = 10_000
