@@ -39,8 +39,8 @@ def admin_app(
     """The ASGI application of the admin port, which `AdminGuard` protects."""
     apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
     routes = [
-        *(route for api in apis for route in api(control).routes()),
         *(route for feature in features() if feature.routes for route in feature.routes(control)),
+        *(route for api in apis for route in api(control).routes()),
         *health_routes(registry, control.problems, control.remarks),
     ]
     places = [*(["/"] if pages else []), *dict.fromkeys(map(place_of, routes))]

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from tool_call_evaluators.outcomes.comparison import Comparison
-from tool_call_evaluators.report import comparison_json
 
 from ..runs.compare import compare_stored, compared_runs
 from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict
-from ..runs.stored_turns import VERSION, UnknownRunError, newest_runs
+from ..runs.stored_turns import newest_runs
 from ..store import RunSummary
 from .api_route import NoQuery, api_route
 from .cases_api import OfAgent
@@ -34,14 +33,12 @@ _DOWNLOAD = {
 
 
 class RunsApi(Api):
-    """Handles `/api/runs` and `/api/calibrations`. Runs are judged and compared one at a time."""
+    """Handles `/api/runs`. Runs are judged one at a time."""
 
     def routes(self) -> list[Route]:
         return [
             api_route("GET", "/api/runs", self.runs, OfAgent),
-            api_route("GET", "/api/calibrations", self.calibrations),
             api_route("GET", "/api/runs/{name}/report", self.report),
-            api_route("GET", "/api/runs/{before}/compare/{after}", self.compare, OfAgent),
             api_route("GET", "/api/runs/{name:path}", self.run),
         ]
 
@@ -51,9 +48,6 @@ class RunsApi(Api):
         judged = [await work.run(("verdict", run), partial(with_verdict, store, run)) or run for run in runs]
         return JSONResponse({"items": list(map(run_json, judged)), "next_cursor": None})
 
-    async def calibrations(self, _: Request, given: NoQuery) -> Response:
-        return JSONResponse({"items": await self._control.store.calibrations(), "next_cursor": None})
-
     async def run(self, _: Request, name: str, given: NoQuery) -> Response:
         return JSONResponse(await self._judged("details", name, run_details))
 
@@ -61,18 +55,6 @@ class RunsApi(Api):
         page = await self._judged("report", name, partial(run_page, trace_url=self._control.trace_url))
         file = f"attachment; filename=\"report.html\"; filename*=UTF-8''report-{quote(name[:100], safe='')}.html"
         return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
-
-    async def compare(self, _: Request, before: str, after: str, given: OfAgent) -> Response:
-        for name in (before, after):
-            if not name.startswith(VERSION):
-                await self._run(name)
-        try:
-            text = await compared(self._control, before, after, given.agent, comparison_json)
-        except UnknownRunError as error:
-            raise HTTPException(404, str(error)) from None
-        except LongRunError as error:
-            raise HTTPException(422, str(error)) from None
-        return Response(text, media_type="application/json")
 
     async def _run(self, name: str) -> RunSummary:
         """Raises HTTPException (404)."""

@@ -172,29 +172,30 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    conclusion = await _with_trees(conclusion, options)
-    passed = show_result(conclusion, plan, options)
-    if conclusion.unreachable and not passed:
-        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({_resuming(name)})")
-    return passed
+    return await _concluded(conclusion, name, plan, options)
 
 
 def _resuming(run: str) -> str:
     return f"to resume the run, repeat the command of `run` with --run {shlex.quote(run)} --resume"
 
 
-async def _with_trees(conclusion: RunResult, options: RunOptions | EvaluateOptions) -> RunResult:
-    """This result with who asked whom, which its report has from the store. Raises StoreError."""
-    if not options.report:
-        return conclusion
+async def _concluded(
+    conclusion: RunResult, run: str, plan: RunPlan, options: RunOptions | EvaluateOptions, *, trees: bool = True
+) -> bool:
+    """Show the result of the run; returns whether it passed. `trees`: its report has who asked whom from the store.
+    Raises RunIncompleteError, StoreError."""
     report = conclusion.report
-    failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
-    turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
-    async with open_existing_store(options.store) as store:
-        below = [(turn_id, await turn_trees(store).below(turn_id)) for turn_id in turn_ids[:_MOST_TREES]]
-    trees = {turn_id: tree for turn_id, tree in below if tree is not None and tree.children}
-    report = replace(report, trees=trees, without_tree=frozenset(turn_ids[_MOST_TREES:]))
-    return replace(conclusion, report=report)
+    if options.report and trees:
+        failed_first = sorted(report.conversations, key=lambda one: report.status(one) != "failed")
+        turn_ids = [turn["turn_id"] for item in failed_first for turn in item.executed]
+        async with open_existing_store(options.store) as store:
+            below = [(turn_id, await turn_trees(store).below(turn_id)) for turn_id in turn_ids[:_MOST_TREES]]
+        found = {turn_id: tree for turn_id, tree in below if tree is not None and tree.children}
+        report = replace(report, trees=found, without_tree=frozenset(turn_ids[_MOST_TREES:]))
+    passed = show_result(replace(conclusion, report=report), plan, options)
+    if conclusion.unreachable and not passed:
+        raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({_resuming(run)})")
+    return passed
 
 
 _MOST_TREES = 1_000
@@ -246,14 +247,9 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             watch=progress,
         )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
-    if not privacy.changes_turns:  # what is stored may be redacted by other rules
-        conclusion = await _with_trees(conclusion, options)
-    passed = show_result(conclusion, plan.selecting(options.selection), options)
-    if conclusion.unreachable and not passed:
-        raise RunIncompleteError(
-            f"the run is incomplete: {conclusion.unreachable} ({_resuming(conclusion.report.run)})"
-        )
-    return passed
+    run, plan = conclusion.report.run, plan.selecting(options.selection)
+    trees = not privacy.changes_turns  # else what is stored may be redacted by other rules
+    return await _concluded(conclusion, run, plan, options, trees=trees)
 
 
 def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,11 @@ from ..settings.options import option
 from ..settings.parts import StoreOption
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
     from tool_call_evaluators.outcomes.comparison import FailOn
+
+    from ..admin.control import Control
 
 
 class CompareOptions(StoredAgentOption, StoreOption):
@@ -79,4 +84,27 @@ def compare(options: CompareOptions) -> bool:
     return not comparison.fails_on(options.fail_on)
 
 
-FEATURE = Feature(commands=[compare])
+def routes(control: Control) -> Sequence[Route]:
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
+    from tool_call_evaluators.report import comparison_json
+
+    from ..admin.api_route import api_route
+    from ..admin.cases_api import OfAgent
+    from ..admin.runs_api import compared
+    from ..runs.run_result import LongRunError
+    from ..runs.stored_turns import UnknownRunError
+
+    async def handle(_: Request, before: str, after: str, given: OfAgent) -> Response:
+        try:
+            text = await compared(control, before, after, given.agent, comparison_json)
+        except UnknownRunError as error:
+            raise HTTPException(404, str(error)) from None
+        except LongRunError as error:
+            raise HTTPException(422, str(error)) from None
+        return Response(text, media_type="application/json")
+
+    return [api_route("GET", "/api/runs/{before}/compare/{after}", handle, OfAgent)]
+
+
+FEATURE = Feature(commands=[compare], routes=routes)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +14,12 @@ from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
 from ...settings.parts import AuditOption, PluginOption, RedactionOptions
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+    from ...admin.control import Control
 
 
 class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
@@ -88,4 +96,15 @@ def calibrate(options: CalibrateOptions) -> None:
         click.echo(printable("\n".join(lines)) + "\n")
 
 
-FEATURE = Feature(commands=[calibrate])
+def routes(control: Control) -> Sequence[Route]:
+    from starlette.responses import JSONResponse
+
+    from ...admin.api_route import NoQuery, api_route
+
+    async def handle(_: Request, given: NoQuery) -> JSONResponse:
+        return JSONResponse({"items": await control.store.calibrations(), "next_cursor": None})
+
+    return [api_route("GET", "/api/calibrations", handle)]
+
+
+FEATURE = Feature(commands=[calibrate], routes=routes)
