@@ -90,20 +90,14 @@ def _call(call: ToolCall) -> str:
 
 def _verdict(results: Sequence[Mapping[str, Any]]) -> str:
     """As in the table of `run`, with what decides it."""
-    found: dict[str, list[str]] = {"errored": [], "failed": []}
-    verdict = "unscored"
-    for result in results:
-        status = result["status"]
-        if result["evaluator"] == TURN_SUCCEEDED and status == "failed":
+    said = [result for result in results if result["status"] != "skipped"]
+    for result in said:
+        if result["evaluator"] == TURN_SUCCEEDED and result["status"] == "failed":
             return f"failed ({result['label']})"
-        if status != "skipped":
-            verdict = "passed"
-            if status in found:
-                found[status].append(_result(result))
-    for status, named in found.items():
-        if named:
+    for status in ("errored", "failed"):
+        if named := [_result(result) for result in said if result["status"] == status]:
             return f"{status} ({', '.join(named)})"
-    return verdict
+    return "passed" if said else "unscored"
 
 
 def _result(result: Mapping[str, Any]) -> str:

@@ -68,18 +68,22 @@ class Forwarder:
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
         if spans is None:
-            return HttpRelay(self._context, ClientRequest(self._context, scope, head), None).run()
+            return HttpRelay(self._context, ClientRequest(self._context, scope, head)).run()
         if spans.traceparent:
             head = head.with_parent(spans.traceparent)
         return _traced(self._context, ClientRequest(self._context, scope, head), spans)
 
 
 async def _traced(context: RelayContext, client: ClientRequest, spans: RequestSpans) -> None:
-    with spans:
-        try:
-            await HttpRelay(context, client, spans).run()
-        finally:
-            spans.sent(client.status, complete=client.exchange.complete)
+    relay, problem = HttpRelay(context, client), ""
+    try:
+        await relay.run()
+    except BaseException as error:
+        problem = type(error).__qualname__
+        raise
+    finally:
+        gone = "" if client.exchange.complete else "client_gone"
+        spans.end(client.status, relay.agent_status, relay.agent_problem or problem or gone)
 
 
 class _UnreadRequestError(Exception):
@@ -98,11 +102,14 @@ class HttpRelay:
     _response: HttpExchange
     """The agent's, once its header has arrived."""
 
-    def __init__(self, context: RelayContext, client: ClientRequest, spans: RequestSpans | None) -> None:
+    def __init__(self, context: RelayContext, client: ClientRequest) -> None:
         self._context = context
         self._client = client
         self.held = client.held
-        self._spans = spans
+        self.agent_status: int | None = None
+        """Of its response; None as long as there is none."""
+        self.agent_problem = ""
+        """Why the agent did not answer, or broke off, in a word."""
         self._client_gone = False
         self._webhooks: WebhookExchange | None = None
         """Set where the request concerns webhooks, and these are relayed."""
@@ -151,14 +158,12 @@ class HttpRelay:
             return
         except UpstreamError as error:
             status, reason, message = _failure(error, context.settings.upstream)
-            if self._spans is not None:
-                self._spans.failed(reason.lower())
+            self.agent_problem = reason.lower()
             await client.refuse(status, reason, message)
             return
         finally:
             client.exchange.cancels = False
-        if self._spans is not None:
-            self._spans.answered(card.status)
+        self.agent_status = card.status
         await client.send_whole(card.status, card.headers, card.body)
 
     async def _relay(self, beginning: bytes, *, is_read: bool) -> None:
@@ -323,8 +328,7 @@ class HttpRelay:
         context.metrics.upstream_errors += 1
         if isinstance(error, UpstreamUnreachableError):
             context.upstream.reached(message)
-        if self._spans is not None:
-            self._spans.failed(reason.lower())
+        self.agent_problem = reason.lower()
         if client.status is not None:
             # Without an end of the response the server closes the connection: the client sees it aborted, too.
             code, what = "upstream_cut", "the agent broke off its response"
@@ -341,8 +345,7 @@ class HttpRelay:
     async def _answer(self) -> None:
         """Relay the response. Raises UpstreamError, before or after its header is sent."""
         client, exchange, response, webhooks = self._client, self._exchange, self._response, self._context.webhooks
-        if self._spans is not None:
-            self._spans.answered(response.status)
+        self.agent_status = response.status
         if not exchange.is_reported:
             self._report_request()
         if self._webhooks is None and len(client.body) > KEPT_REQUEST:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,34 +91,14 @@ class RequestTelemetry:
         return CallSpans(self, method if known else "grpc", head, server, common)
 
 
-class RequestSpans(SpanPair, AbstractContextManager["RequestSpans"]):
-    """The two spans while the request is on its way; they end with the context."""
-
-    _agent_status: int | None = None
-    _status: int | None = None
-    _complete = False
-    _error = ""
-
-    def answered(self, status: int) -> None:
-        self._agent_status = status
-
-    def failed(self, reason: str) -> None:
-        """The agent did not answer, or broke off; `reason` is one of few words, as `error.type` wants them."""
-        self._error = reason
-
-    def sent(self, status: int | None, *, complete: bool) -> None:
-        """What the client got: None for nothing."""
-        self._status, self._complete = status, complete
-
+class RequestSpans(SpanPair):
     @never_raises
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._error and (kind is not None or not self._complete):
-            self._error = "client_gone" if kind is None else kind.__qualname__
-        if self._agent_status is not None or self._error:  # otherwise the agent was never asked
-            _finish(self._client, self._agent_status, self._error, first_error_status=400)
-        _finish(self._server, self._status, self._error, first_error_status=500)
+    def end(self, status: int | None, agent_status: int | None, error: str) -> None:
+        """End the spans. `status`: the client's (None: it got nothing). `agent_status`: the agent's, if it answered.
+        `error`: one of few words, as `error.type` wants them, "" where the response is complete."""
+        if agent_status is not None or error:  # otherwise the agent was never asked
+            _finish(self._client, agent_status, error, first_error_status=400)
+        _finish(self._server, status, error, first_error_status=500)
 
 
 def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> None:
