@@ -166,7 +166,7 @@ PLANTS = {
         (
             Edit(
                 "serving.agent_routes",
-                "        self._metrics.agent_requests[route.relay.agent.name] += 1\n",
+                "        self._metrics.agent_requests[agent.agent.name] += 1\n",
                 '        self._metrics.agent_requests["a0"] += 1\n',
             ),
         ),
@@ -177,10 +177,10 @@ PLANTS = {
         (
             Edit(
                 "serving.agent_routes",
-                "        if route is None or route.calls is None:\n",
+                "        if agent is None or agent.calls is None:\n",
                 """
-        route = route if route is None or prefix else next(iter(self._routes))
-        if route is None or route.calls is None:
+        agent = agent if agent is None or prefix else self._agents[0]
+        if agent is None or agent.calls is None:
 """,
             ),
         ),

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 class AgentRelay:
     """Relays the requests that a `DataPort` has for one agent."""
 
+    application: Application
+    """The ASGI application for requests over HTTP, once it is open."""
+    calls: StreamHandler | None = None
+    """What answers the calls of clients over gRPC, once it is open; None where the proxy takes none."""
+
     def __init__(
         self,
         agent: Agent,
@@ -95,12 +100,7 @@ class AgentRelay:
         self._grpc_address: str | None = None
         self._grpc_agent = GrpcAgent(settings, files) if settings.grpc is not None else None
 
-    def calls(self, limits: ClientLimits) -> StreamHandler | None:
-        """What answers the calls of clients over gRPC; None where the proxy takes none."""
-        return None if self._grpc_agent is None else GrpcPort(self._relay, self._grpc_agent, self._requests, limits)
-
-    def application(self, names: HostNames) -> Application:
-        """The ASGI application for requests over HTTP. `names`: those that clients may use."""
+    def _application(self, names: HostNames) -> Application:
         settings = self.settings
         if settings.grpc_upstream:
             return HttpRefusal(502, "NO_HTTP_INTERFACE", self._no_http)
@@ -134,11 +134,13 @@ class AgentRelay:
         """See `WireLog.of_turn`; none where rules cannot be applied to them."""
         return [] if self._wire_log is None else self._wire_log.of_turn(turn_id, tasks, began, ended)
 
-    def open(self, stack: AsyncExitStack) -> None:
-        """Requests may come, until the stack ends."""
+    def open(self, stack: AsyncExitStack, names: HostNames, limits: ClientLimits) -> None:
+        """Requests may come, until the stack ends. `names`: those that clients may use."""
+        self.application = self._application(names)
         stack.callback(self._relay.upstream.http.close)
         stack.push_async_callback(self._negotiation.close)
         if self._grpc_agent is not None:
+            self.calls = GrpcPort(self._relay, self._grpc_agent, self._requests, limits)
             stack.callback(self._grpc_agent.close)
         self._negotiation.refresh(asyncio.get_running_loop().time())
 

@@ -20,7 +20,7 @@ from ..relay.webhooks import WebhookPort
 from ..settings.settings import Settings
 from ..telemetry.counters import Metrics
 from .agent_relay import AgentRelay
-from .agent_routes import AgentRoute, AgentRoutes, RoutedCalls, RoutedRequests
+from .agent_routes import AgentRoutes
 from .refusals import GrpcRefusal
 
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
@@ -72,16 +72,14 @@ class DataPort:
             HttpServer, shutdown_timeout_s=settings.timeouts.shutdown, limits=limits, capacity=self._capacity
         )
         for agent in self._agents:
-            agent.open(stack)
-        routes = AgentRoutes(
-            [AgentRoute(one, one.application(self._names), one.calls(limits)) for one in self._agents], self.metrics
-        )
+            agent.open(stack, self._names, limits)
         if self._webhooks is not None:
             await self._webhooks.open(stack, port)
-        data: Application = RoutedRequests(routes, settings.public_url, self._names)
-        calls: StreamHandler = RoutedCalls(routes)
+        routes = AgentRoutes(self._agents, settings.public_url, self._names, self.metrics)
+        data: Application = routes.requests
+        calls: StreamHandler = routes.calls
         if settings.upstream:  # the way to the only agent is short
-            (only,) = routes.all
+            (only,) = self._agents
             data, calls = only.application, only.calls or calls
         if settings.grpc is None:
             calls = GrpcRefusal(GrpcStatus.UNIMPLEMENTED, _NO_GRPC)

@@ -22,7 +22,6 @@ from a2a_tool_capture.secret_references import resolve
 
 from ..privacy.redactor import parse_rules
 from ..protocol.headers import NOT_TO_SET
-from ..protocol.webhook_targets import WebhookTargets
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
@@ -193,12 +192,6 @@ def _switch(value: Any) -> bool:
     return word in _TRUE
 
 
-def _webhook_targets(value: Any) -> tuple[str, ...]:
-    targets = _names(value)
-    WebhookTargets(targets)
-    return targets
-
-
 class Rate(NamedTuple):
     """A number for each period of `period_s` seconds."""
 
@@ -363,7 +356,6 @@ PORT = _number_type("PORT", "a whole number from 0 to 65535", lambda number: 0 <
 UP_TO_1000 = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 RATE = ValueType(_rate, "N/PERIOD")
 NAMES = ValueType(_names, "NAME,...", unset=())
-WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...", unset=())
 DIALECT_NAMES = some_of("NAME,...", tuple(known_dialects()))
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...", unset=())
 HEADERS = ValueType(_header_lines, "NAME:VALUE", unset=())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.features.push import listener
-from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.features.push.targets import WebhookTargets
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking, with_hook
 from support.patience import PATIENCE_S

@@ -16,7 +16,7 @@ from a2a_eval_proxy.body_memory import HeldBody
 from a2a_eval_proxy.features.push import listener, registry
 from a2a_eval_proxy.features.push.listener import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.features.push.registry import WebhookRegistry
-from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.features.push.targets import WebhookTargets
 from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.webhooks import Webhook

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.features.push import listener
-from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.features.push.targets import WebhookTargets
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S

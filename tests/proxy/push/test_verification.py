@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.features.push.targets import WebhookTargets
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Relay, relaying
 from proxy.push.test_relay import CALLS, asking, with_hook

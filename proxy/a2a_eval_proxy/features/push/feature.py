@@ -8,11 +8,11 @@ from .settings import PushSettings
 if TYPE_CHECKING:
     from ...net.file_watcher import FileWatch
     from ...settings.settings import Settings
-    from .relaying import PushPort
+    from .listener import PushPort
 
 
 def webhooks(settings: Settings, files: FileWatch) -> PushPort:
-    from .relaying import PushPort
+    from .listener import PushPort
 
     return PushPort(settings, files)
 

@@ -8,6 +8,7 @@ import logging
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import AsyncExitStack
 from functools import cached_property
 from ipaddress import ip_address
 from ssl import SSLContext
@@ -18,18 +19,20 @@ from weakref import WeakValueDictionary
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
-from ...body_memory import BodyMemory, HeldBody
+from ...body_memory import HeldBody
 from ...capture.failures import log_failure
-from ...capture.turn_book import TurnBook
 from ...clock import CLOCK
+from ...net.file_watcher import FileWatch
 from ...net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError, request_head
-from ...net.tls import TlsFiles
+from ...net.http_server import HttpServer
+from ...net.tls import TlsFiles, server_tls
 from ...protocol.answers import state_of, task_id_of
 from ...protocol.extension_filter import UnreadableError
 from ...protocol.headers import read_request, response_headers
-from ...protocol.webhook_targets import WebhookTargets
-from ...relay.wire_log import WireLog, WireRecord
-from ...store import StoreError
+from ...relay.webhooks import WebhookPort, Webhooks
+from ...relay.wire_log import WireRecord
+from ...settings.settings import Agent, Settings
+from ...store import Store, StoreError
 from ...store.webhooks import Webhook
 from ...telemetry.problem_log import ProblemLog
 from ...threads import BoundedThreads
@@ -44,8 +47,9 @@ from .notifications import (
     visible_to_others,
     without_body_fields,
 )
-from .registry import WebhookRegistry
+from .registry import RefusedWebhooks, WebhookRegistry
 from .rewriting import RelayAddresses
+from .targets import WebhookTargets
 
 TIMEOUT_S = 30.0  # the upper end of what A2A 1.0, section 13.2 recommends to agents
 BODY_S = 5.0  # how long the body of an answer may take, whose status is what counts
@@ -164,19 +168,12 @@ class PushListener:
     def __init__(
         self,
         webhooks: WebhookRegistry,
-        book: TurnBook,
-        bodies: BodyMemory,
-        max_body_bytes: int,
-        wire_log: WireLog | None,
     ) -> None:
-        """Notifications are reported to `book`, and kept in `wire_log`, without the ids of webhooks."""
-        self._wire_log = wire_log
         self._path = f"{urlsplit(webhooks.push_url).path}/***".encode()
         self._webhooks = webhooks
-        self._capture = NotificationCapture(book, CLOCK.now)
+        self._capture = NotificationCapture(webhooks.book, CLOCK.now)
         self._sender = WebhookSender(webhooks.targets)
-        self._max_body_bytes = max_body_bytes
-        self._bodies = bodies
+        self._max_body_bytes = webhooks.max_body_bytes
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By webhook: whose notification is sent next, in the order in which they arrive."""
         self._unsent = ProblemLog(logger, "{count} notification(s) did not reach their webhooks")
@@ -185,7 +182,7 @@ class PushListener:
         self._unsent.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
-        held = HeldBody(self._bodies)
+        held = HeldBody(self._webhooks.bodies)
         try:
             answer = await self._answer(scope, receive, held)
         finally:
@@ -196,7 +193,7 @@ class PushListener:
     async def _answer(self, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
         match = _ID.search(scope["path"])
         if match is None:
-            return NOT_FOUND
+            return _NOT_FOUND
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._received(match[1], scope, receive, held)
@@ -311,14 +308,14 @@ class PushListener:
 
     def _recorded(self, notification: Notification, task_id: str, method: str) -> WireRecord | None:
         """The notification as its agent sent it, for the wire of its turn; never raises."""
-        if self._wire_log is None or not task_id:
+        if (log := self._webhooks.wire_log) is None or not task_id:
             return None
         headers, body = notification.headers, notification.body
         try:
             if self._webhooks.addresses.may_be_in(notification.decoded):
                 headers = headers if notification.decoded is body else without_body_fields(headers)
                 body = self._webhooks.addresses.masked(notification.decoded)
-            wire = self._wire_log.begin(CLOCK.now(), request_head(method.encode(), self._path, headers), body)
+            wire = log.begin(CLOCK.now(), request_head(method.encode(), self._path, headers), body)
             if wire is not None:
                 wire.is_notification, wire.named_task = True, task_id
         except Exception as error:  # noqa: BLE001  # capture's errors end here
@@ -331,11 +328,7 @@ class PushListener:
         headers = notification.headers
         if not self._webhooks.addresses.may_be_in(notification.decoded) or is_signed(headers):
             return notification
-        try:
-            restored = await self._webhooks.restored(notification.decoded)
-        except StoreError as error:
-            logger.warning("a notification shows the proxy's address in place of its webhook's: %s", error)
-            return notification
+        restored = await self._webhooks.restored(notification.decoded)
         if restored is notification.decoded:
             return notification
         return read_notification(without_body_fields(headers), restored, self._max_body_bytes)
@@ -404,4 +397,39 @@ def _error(status: int, message: str) -> WebhookAnswer:
 
 
 _NO_WEBHOOK = "no webhook has this address, or it has none any more"
-NOT_FOUND = _error(404, "this is where agents send notifications of tasks")
+_NOT_FOUND = _error(404, "this is where agents send notifications of tasks")
+
+
+class PushPort(WebhookPort):
+    """The last part but one of the path of a notification names the agent, where there are several."""
+
+    def __init__(self, settings: Settings, files: FileWatch) -> None:
+        """Raises ConfigError."""
+        self._settings = settings
+        self._relayed: dict[bytes, WebhookRegistry] = {}
+        """By the name of the agent."""
+        self._listeners: dict[bytes, PushListener] = {}
+        self._tls = server_tls(TlsFiles.of(*settings.tls_of("push")), files, "TLS for notifications")
+
+    def of(self, agent: Agent, store: Store, identifier: Callable[[str], str]) -> Webhooks | None:
+        match agent.settings.push_mode:
+            case "pass":
+                return None
+            case "refuse":
+                return RefusedWebhooks()
+        found = self._relayed[agent.name.encode()] = WebhookRegistry(store, agent, identifier)
+        return found
+
+    async def open(self, stack: AsyncExitStack, server: Callable[..., HttpServer]) -> None:
+        for name, webhooks in self._relayed.items():
+            listener = self._listeners[name] = PushListener(webhooks)
+            stack.callback(listener.close)
+        if self._relayed:
+            port = server(self._receive, self._settings.push_listen, setting="--push-listen", tls=self._tls)
+            await port.open(stack)
+            logger.info("webhooks: notifications of the agent are received on %s", port.url)
+
+    async def _receive(self, scope: Any, receive: Any, send: Any) -> None:
+        name = (b"", *scope["raw_path"].split(b"/"))[-2]
+        listener = self._listeners.get(name) or self._listeners.get(b"")
+        await (listener(scope, receive, send) if listener else respond(scope, send, _NOT_FOUND))

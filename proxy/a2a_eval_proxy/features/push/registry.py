@@ -9,21 +9,31 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from a2a_tool_capture.recent import Recent
 
+from ...body_memory import BodyMemory
+from ...capture.turn_book import TurnBook
 from ...clock import CLOCK
-from ...protocol.webhook_targets import PUBLIC, WebhookTargets
+from ...protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED
+from ...protocol.headers import DIGESTS
+from ...protocol.operations import SETS_WEBHOOKS, A2ARequest, Operation, decode_json
 from ...protocol.webhooks import NewWebhook
+from ...relay.relayed_exchange import RelayedExchange
+from ...relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange, Webhooks
+from ...relay.wire_log import WireLog
 from ...settings.settings import Agent
 from ...store import StoreError
 from ...store.observations import task_key
 from ...store.reads import StoreReads
 from ...store.webhooks import Webhook
+from .notifications import is_signed
 from .rewriting import RelayAddresses
+from .targets import PUBLIC, WebhookTargets
 
 T = TypeVar("T")
 
@@ -97,21 +107,26 @@ class LearnedFacts:
             stored.set_result(None)
 
 
-class SettingExchange(Protocol):
-    """An exchange whose request set webhooks."""
+class RefusedWebhooks(Webhooks):
+    """With `--push refuse`."""
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether its client has left and its turn is closed, so that no task is awaited any more."""
-        ...
+    refuses = True
 
-    def notified(self, task_id: str) -> None:
-        """Report that one of its webhooks was notified of this task."""
+    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> None:
+        if asked.wanted or asked.unclear:
+            reason = f"; the request may set a webhook: {asked.unclear}" if asked.unclear else ""
+            message = f"this proxy does not allow push notifications (--push refuse){reason}"
+            raise RefusedWebhookError(PUSH_NOT_SUPPORTED, message)
 
 
-class WebhookRegistry:
+class WebhookRegistry(Webhooks):
     """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time. Belongs to one
     event loop."""
+
+    relays = True
+    book: TurnBook
+    bodies: BodyMemory
+    wire_log: WireLog | None
 
     def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
         """`identifier` turns the id of a task into that which the store shows."""
@@ -120,12 +135,13 @@ class WebhookRegistry:
         self.addresses = RelayAddresses(self.push_url)
         self.targets = WebhookTargets(settings.push_allow or (PUBLIC,))
         self._agent_name, self._agent_key = agent.name, agent.key
+        self.max_body_bytes = settings.limits.body_bytes
         self._table = store.webhooks
         self._learned = LearnedFacts()
         self._identifier = identifier
         self._urls: Recent[str, str] = Recent(_KEPT_URLS)
         """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
-        self._unanswered: Recent[str, SettingExchange] = Recent(_MAX_UNANSWERED)
+        self._unanswered: Recent[str, RelayedExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
         self._look_every_s = settings.turn_timeout / 4
         self._oldest_s = min(_LONGEST_S, math.inf if settings.retain_days is None else settings.retain_days * 86_400)
@@ -158,7 +174,7 @@ class WebhookRegistry:
                 self._urls[webhook.webhook_id] = one.url
         return webhooks
 
-    def set_by(self, webhooks: Iterable[Webhook], exchange: SettingExchange) -> None:
+    def set_by(self, webhooks: Iterable[Webhook], exchange: RelayedExchange) -> None:
         """`exchange` set these webhooks; a notification that comes before its response names its task."""
         for webhook in webhooks:
             self._unanswered[webhook.webhook_id] = exchange
@@ -193,20 +209,43 @@ class WebhookRegistry:
             removed = self._learned.add(self._table.remove, task_key, "")
         await _soon(removed)
 
+    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookExchange | None:
+        request, unclear = asked.request, asked.unclear
+        if asked.wanted and (request is None or request.operation not in SETS_WEBHOOKS):
+            unclear = unclear or "it is no request of A2A that the proxy knows"
+        if unclear:
+            message = f"the proxy cannot tell which webhook the request sets: {unclear}"
+            raise RefusedWebhookError(INVALID_PARAMS, message)
+        if request is None or not request.has_webhook:
+            return None
+        relayed = RelayedRequest(self, exchange, request, asked)
+        await relayed.prepare()
+        return relayed
+
     # ── the proxy's addresses in bodies ─────────────────────────────────────────────────────────────────
 
+    def may_show(self, data: bytes) -> bool:
+        return self.addresses.may_be_in(data)
+
     async def restored(self, body: bytes) -> bytes:
-        """JSON of a response or a notification with the clients' own URLs."""
-        urls = await self.own_urls(body)
+        urls = await self._own_urls(body)
         return self.addresses.restored(body, urls) if urls else body
 
-    async def own_urls(self, body: bytes) -> dict[str, str]:
-        """The clients' own URLs of the addresses in JSON, by the id of their webhook."""
+    async def restoring(self, body: bytes) -> Callable[[str], str] | None:
+        urls = await self._own_urls(body)
+        return partial(self.addresses.restored_text, urls=urls) if urls else None
+
+    async def _own_urls(self, body: bytes) -> dict[str, str]:
+        """The clients' own URLs of the addresses in JSON, by the id of their webhook; none while the store is away."""
         urls = {}
         for webhook_id in dict.fromkeys(self.addresses.ids_in(body)):
             url = self._urls.get(webhook_id)
-            if url is None and (webhook := await self.get(webhook_id)) is not None:
-                url = webhook.url
+            try:
+                if url is None and (webhook := await self.get(webhook_id)) is not None:
+                    url = webhook.url
+            except StoreError as error:
+                logger.warning("the proxy's address is shown in place of a webhook's: %s", error)
+                return {}
             if url is not None:
                 urls[webhook_id] = url
         return urls
@@ -234,15 +273,19 @@ class WebhookRegistry:
 
     # ── in the background ───────────────────────────────────────────────────────────────────────────────
 
-    async def close(self) -> None:
-        await self._learned.close()
+    def receive(self, book: TurnBook, bodies: BodyMemory, wire_log: WireLog | None) -> None:
+        self.book, self.bodies, self.wire_log = book, bodies, wire_log
+
+    def start(self, stack: AsyncExitStack) -> None:
+        stack.push_async_callback(self._learned.close)
+        stack.callback(asyncio.get_running_loop().create_task(self._watch()).cancel)
 
     async def expire(self, now: float) -> None:
         """Delete webhooks of tasks that have ended, those older than a month, and those of the agent from before the
         turns that are kept."""
         await self._table.expire(now - _GRACE_S, now - _LONGEST_S, now - self._oldest_s, self._agent_name)
 
-    async def watch(self) -> None:
+    async def _watch(self) -> None:
         """Delete what is not used any more, and forget exchanges without a turn. Ends by being cancelled."""
         loop = asyncio.get_running_loop()
         expires_at = loop.time() + _EXPIRE_EVERY_S
@@ -260,3 +303,75 @@ class WebhookRegistry:
 
     def _key(self, text: str) -> str:
         return task_key(self._agent_key, text)
+
+
+class RelayedRequest(WebhookExchange):
+    """A request about webhooks that are relayed."""
+
+    def __init__(
+        self, registry: WebhookRegistry, exchange: RelayedExchange, request: A2ARequest, asked: RequestedWebhooks
+    ) -> None:
+        self._registry = registry
+        self._exchange = exchange
+        self._request = request
+        self._asked = asked
+        self._webhooks: Sequence[Webhook] = ()
+
+    async def prepare(self) -> None:
+        """Find addresses of the proxy for the webhooks, or set `problem`. Raises RefusedWebhookError."""
+        exchange, asked = self._exchange, self._asked
+        try:
+            self._registry.check_targets(asked.wanted)
+        except ValueError as error:
+            raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
+        why = asked.unchangeable
+        if not why and (is_signed(asked.headers) or any(name in DIGESTS for name, _ in asked.headers)):
+            why = "the request is signed, or has a digest"
+        if not why:
+            try:
+                self._webhooks = await self._registry.register(
+                    asked.wanted, asked=exchange.requested, task_id=exchange.named_task
+                )
+            except StoreError as error:
+                why = f"it could not be stored: {error}"
+        if why:
+            self.problem = f"the agent notifies a webhook past the proxy: {why}"
+            logger.warning("%s", self.problem)
+            return
+        if self._webhooks:
+            self.addresses = [self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks]
+            exchange.is_notified = True
+            self._registry.set_by(self._webhooks, exchange)
+        self._request.has_webhook = exchange.has_foreign_webhook()
+
+    async def answered(self, response: bytes) -> bytes:
+        try:
+            payload = decode_json(response) if response else {}
+        except ValueError:
+            return response
+        self.refused = self.refused or (isinstance(payload, dict) and payload.get("error") is not None)
+        try:
+            if not self.refused and self._asked.deleted is None:
+                await self._registry.have_config_ids(self._registry.addresses.config_ids(payload))
+            elif not self.refused:
+                await self._registry.remove(self._request.named_task, self._asked.deleted or "")
+            shown = await self._registry.restored(response)
+        except StoreError as error:
+            logger.warning("a client sees the proxy's address in place of its webhook's: %s", error)
+            return response
+        if response.count(b'"url"') > len(self._registry.addresses.ids_in(response)):  # one that was set past the proxy
+            self._request.has_webhook = True
+            self._exchange.remember_tasks()
+        return shown
+
+    def finish(self, *, complete: bool) -> None:
+        exchange = self._exchange
+        if not exchange.awaits_notification:
+            self._registry.answered(self._webhooks)
+        self._registry.learn_tasks(self._webhooks, exchange.task_ids)
+        if self._request.operation is Operation.PUSH_CONFIG:
+            over = self.refused
+        else:  # a response without a task is an error or a Message: nothing follows
+            over = complete and exchange.unreadable is None and (exchange.task_over or not exchange.task_ids)
+        if over:
+            self._registry.not_expected(self._webhooks)

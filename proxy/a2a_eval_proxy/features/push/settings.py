@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from typing import Any
 
 from ...errors import ConfigError
 from ...settings import parsing as types
 from ...settings.options import OptionGroup, option
+from ...settings.parsing import ValueType
 from ...settings.parts import TlsFilesOptions, TlsOptions
+from .targets import WebhookTargets
 
 _DEFAULT_LISTEN = "127.0.0.1:8083"
 _agent = partial(option, group=OptionGroup.AGENT)
+
+
+def _targets(value: Any) -> tuple[str, ...]:
+    targets: tuple[str, ...] = types.NAMES.parse(value)
+    WebhookTargets(targets)
+    return targets
 
 
 class PushSettings(TlsOptions):
@@ -29,7 +38,7 @@ class PushSettings(TlsOptions):
     )
     push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", _DEFAULT_LISTEN)
     push_allow: tuple[str, ...] = _agent(
-        types.WEBHOOK_TARGETS,
+        ValueType(_targets, "TARGET,...", unset=()),
         "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
         "below it), addresses, networks. Default: public.",
         of_agent=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
-from a2a_eval_proxy.protocol.webhook_targets import WebhookTargets
+from a2a_eval_proxy.features.push.targets import WebhookTargets
 from hypothesis import given
 from hypothesis import strategies as st
 
