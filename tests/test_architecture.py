@@ -149,13 +149,12 @@ LAYERS = {
     EVALUATORS: [
         "experiments",
         "importers",
-        "adk | arksim.files | dokimos | uipath",
+        "foreign",
         "report",
         "outcomes",
         "suite",
         "plugins",
         "simulation",
-        "arksim.metrics",
         "judged | metrics",
         "registry",
         "verdict",
@@ -166,6 +165,7 @@ LAYERS = {
         "suite_fields",
         "attempts | grouping | options | texts | tool_classes",
     ],
+    f"{EVALUATORS}.importers": ["arksim | dokimos | google_adk | uipath"],
     EXTENSION: [
         "connector",
         "bridges | client",
@@ -230,7 +230,12 @@ def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph
 
 
 @pytest.mark.parametrize(
-    ("package", "rooms"), [(PROXY, ["features"]), (EXTENSION, ["a2e", "bridges", "connector", "dialects"])]
+    ("package", "rooms"),
+    [
+        (PROXY, ["features"]),
+        (EVALUATORS, ["importers"]),
+        (EXTENSION, ["a2e", "bridges", "connector", "dialects"]),
+    ],
 )
 def test_nothing_imports_a_feature_but_features(graph: grimp.ImportGraph, package: str, rooms: list[str]) -> None:
     """So that each can be deleted. What another package imports goes with the feature there that does."""

@@ -424,3 +424,14 @@ class _OpenTurn:
                 completed = replace(call, error=event.text) if event.failed else replace(call, result=event.text)
                 self._calls[index] = completed
                 return
+
+
+def fields_of_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of EvalCase in a map as of `AgentTrace.to_output_map`; without `toolCalls` the calls are unknown."""
+    calls = outputs.get("toolCalls")
+    return {
+        "tool_calls": calls,
+        "calls_unseen": "the outputs contain no toolCalls" if calls is None else None,
+        "response_text": json_text(outputs.get("output")),
+        "reasoning_steps": outputs.get("reasoningSteps") or None,
+    }

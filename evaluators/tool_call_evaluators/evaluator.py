@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
 from .model import EXPECT_KEYS, CallsUnseenError, EvalCase, EvalResult
-from .options import IN_FILES, OptionError, check_options
+from .options import IN_FILES, OptionError, check_options, snake_case
 from .texts import counted, sentence
 from .tool_classes import NoClassesError
 
@@ -76,14 +76,15 @@ def error_reason(error: BaseException) -> str:
 class EvaluatorBase(ABC):
     """Base of all evaluators; its fields are its options. Derive from SyncEvaluator or AsyncEvaluator.
 
-    Class attributes: `name` in the registry; `version`, raised when scores change for equal input; `scope`,
-    whether it scores a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of `EvalCase`
-    that must not be None, else it is skipped; `reads_results`, whether it uses the results of other evaluators, and
-    so runs after them; `reads_calls`, whether it reads the actual tool calls, and so is skipped if they are unknown;
-    `needs_judge`, whether it cannot score without a judge;
-    `spellings`, alternative names of options, which `get_evaluator` and suites accept besides those of the bases;
-    `criterion`, the option with what is expected of cases that do not say it, also accepted in
-    `default_evaluation_criteria`.
+    Class attributes: `name` in the registry, by default that of the class in snake case; `version`, raised when scores
+    change for equal input; `scope`, whether it scores a turn or a conversation; `scale`, the range of its scores;
+    `needs`, the fields of `EvalCase` that must not be None, else it is skipped; `reads`, the expectations among its
+    fields that it reads beside these and the `criterion`, None if it may read any; `reads_results`, whether it uses the
+    results of other evaluators, and so runs after them; `reads_calls`, whether it reads the actual tool calls, and so
+    is skipped if they are unknown; `needs_judge`, whether it cannot score without a judge; `spellings`, alternative
+    names of options, which `get_evaluator` and suites accept besides those of the bases; `criterion`, the option with
+    what is expected of cases that do not say it, also accepted in `default_evaluation_criteria`; `example`, the options
+    that it needs in an example.
     """
 
     name: ClassVar[str]
@@ -91,11 +92,13 @@ class EvaluatorBase(ABC):
     scope: ClassVar[Scope] = "turn"
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...] | None] = ()
     reads_results: ClassVar[bool] = False
     reads_calls: ClassVar[bool] = False
     needs_judge: ClassVar[bool] = False
     spellings: ClassVar[Mapping[str, str]] = {"name": "id"}
     criterion: ClassVar[str] = ""
+    example: ClassVar[Mapping[str, Any]] = {}
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
@@ -103,6 +106,11 @@ class EvaluatorBase(ABC):
     """The lowest score that passes; None: measure only."""
     id: str | None = None
     """The name of its results, where one suite uses an evaluator twice. Default: the registry name."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = snake_case(cls.__name__)
 
     def __post_init__(self) -> None:
         check_options(self, self.name)
@@ -214,9 +222,18 @@ class AsyncEvaluator(EvaluatorBase):
             return self._failed(error)
 
 
+def expectations_read(evaluator: EvaluatorBase | type[EvaluatorBase]) -> set[str] | None:
+    """The keys of `expect` in a suite that it reads, and other fields of EvalCase; None if it may read any: so may that
+    of a plug-in."""
+    cls = evaluator if isinstance(evaluator, type) else type(evaluator)
+    if cls.reads is None or not is_built_in(cls):
+        return None
+    return {EXPECT_KEYS.get(name, name) for name in (*cls.needs, *cls.reads, cls.criterion)}
+
+
 def is_built_in(evaluator: type[EvaluatorBase]) -> bool:
     """Whether the class belongs to this package, not to a plug-in."""
-    return evaluator.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return f"{evaluator.__module__}".partition(".")[0] == __name__.partition(".")[0]
 
 
 _reads_results = attrgetter("reads_results")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, rfc3339
 
-from .agent_trace import AgentTrace
-from .dokimos import eval_test_case
+from .agent_trace import AgentTrace, fields_of_outputs
 from .evaluator import FAILURES, EvaluatorBase, error_reason
 from .judge.function import PromptFunction
 from .judge.panel import judge_of
@@ -38,7 +37,7 @@ Task: TypeAlias = Callable[[Case], Any]
 """A function from a case to what the agent did: an AgentTrace, a map of outputs (`output`, `toolCalls`,
 `reasoningSteps`) or a text; or to an awaitable of one."""
 DataSet: TypeAlias = Suite | str | Path | Iterable[Mapping[str, Any]]
-"""A suite; the path of one, or of a file that `import_suite` reads; or examples in Dokimos' form."""
+"""A suite; the path of one, or of a file that `import_suite` reads; or examples, as in a data set of Dokimos."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def _suite(dataset: DataSet) -> tuple[Suite, tuple[str, ...]]:
         imported = import_suite(dataset)
     else:
         examples = {"name": "experiment", "examples": list(dataset)}
-        imported = import_text(json.dumps(examples, default=_json_form), "dataset", "dokimos")
+        imported = import_text(json.dumps(examples, default=_json_form), "dataset")
     suite = imported.suite
     if not suite.cases:
         raise SuiteError("the data set has no examples", suite.name)
@@ -256,7 +255,7 @@ def _seen(case: Case, outcome: Any) -> list[EvalCase]:
     if isinstance(outcome, AgentTrace):
         done = outcome.conversation().turns or ()
     elif isinstance(outcome, str | Mapping):
-        done = (eval_test_case(None, {"output": outcome} if isinstance(outcome, str) else outcome),)
+        done = (EvalCase(**fields_of_outputs({"output": outcome} if isinstance(outcome, str) else outcome)),)
     else:
         kind = type(outcome).__name__
         raise ValueError(f"the task returned {kind}; expected an AgentTrace, a map of outputs or a text")

@@ -1,48 +1,80 @@
-"""Loads plug-in files: Python files with evaluators, or with custom metrics written for arksim."""
+"""Loads plug-in files: Python files with evaluators, or with those of another tool."""
 
 from __future__ import annotations
 
 import importlib.util
-import inspect
+import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-
-from a2a_tool_capture.connector.arksim_names import names as arksim_names
 
 from .evaluator import FAILURES
 from .options import OptionError
 
-_ARKSIM = f"{__package__}.arksim"
-_METRICS = ("arksim", "arksim.evaluator", "arksim.evaluator.base_metric", "arksim.evaluator.thresholds")
-_LLMS = ("arksim.llms", "arksim.llms.chat", "arksim.llms.chat.base", "arksim.llms.chat.base.base_llm")
-arksim_names.add(dict.fromkeys(_METRICS, _ARKSIM) | dict.fromkeys(_LLMS, f"{_ARKSIM}.metrics.judge_llm"))
+_TOOLS = Path(__file__).parent / "importers"
 
-_METRIC_BASES = {"QuantitativeMetric": True, "QualitativeMetric": False}
-"""The names of arksim's base classes, and whether their metrics have scores."""
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignCode:
+    """Lets Python files that are written for another tool run here."""
+
+    install: Callable[[], None]
+    """Makes the names of the tool importable in this process, installed or not."""
+    register: Callable[[ModuleType], Sequence[str]]
+    """Registers the evaluators of the tool in a module, and returns their names. Raises OptionError."""
+
+
+def tool_names() -> list[str]:
+    """The names of the tools whose files are imported, without importing any."""
+    return [module.name.replace("_", "-") for module in pkgutil.iter_modules([str(_TOOLS)])]
+
+
+@cache
+def foreign_tools() -> Mapping[str, ModuleType]:
+    """The importers of the files of other tools, by the names of these: each has an `IMPORTER` (see `foreign`)."""
+    found = ((one.name, ".importer" * one.ispkg) for one in pkgutil.iter_modules([str(_TOOLS)]))
+    return {
+        name.replace("_", "-"): importlib.import_module(f".importers.{name}{inside}", __package__)
+        for name, inside in found
+    }
+
+
+def _foreign_code() -> list[ForeignCode]:
+    return [module.IMPORTER.code for module in foreign_tools().values() if module.IMPORTER.code]
 
 
 def load_plugin(path: Path) -> tuple[str, ...]:
     """Run the Python file at `path`, which registers its evaluators, once per process.
 
-    Every public metric class of arksim in it (`QuantitativeMetric`, `QualitativeMetric`), defined or imported, is
-    registered too; the names of these are returned. Raises OptionError with the name of the file if it is missing or
-    fails, or a metric cannot be created.
+    Those that it has for other tools, such as arksim's metrics, are registered too; the names of these are returned.
+    Raises OptionError with the name of the file if it is missing or fails, or one cannot be created.
     """
     module_name = f"a2a_eval_plugin:{path.resolve()}"
-    if module_name in sys.modules:
-        return _names(sys.modules[module_name])
-    try:
-        with _arksim_importable(path.parent):
-            module = run_file(path, module_name)
-        _register_metrics(module)
-    except FAILURES as error:
-        sys.modules.pop(module_name, None)
-        problem = str(error) if isinstance(error, OptionError) else f"{type(error).__name__}: {error}"
-        raise OptionError(f"plug-in {path}: {problem}") from error
-    return _names(module)
+    if module_name not in sys.modules:
+        try:
+            with _importable(path.parent):
+                module = run_file(path, module_name)
+            module.__dict__[_REGISTERED] = tuple(name for code in _foreign_code() for name in code.register(module))
+        except FAILURES as error:
+            sys.modules.pop(module_name, None)
+            problem = str(error) if isinstance(error, OptionError) else f"{type(error).__name__}: {error}"
+            raise OptionError(f"plug-in {path}: {problem}") from error
+    names: tuple[str, ...] = getattr(sys.modules[module_name], _REGISTERED, ())
+    return names
+
+
+_REGISTERED = "__foreign_evaluators__"
+"""The attribute of a loaded file with the names of its evaluators for other tools."""
+
+
+def install_foreign_names() -> None:
+    """Make what files for other tools import available in this process, for imports within functions, too."""
+    for code in _foreign_code():
+        code.install()
 
 
 def run_file(path: Path, module_name: str) -> ModuleType:
@@ -66,44 +98,12 @@ def run_file(path: Path, module_name: str) -> ModuleType:
 
 
 @contextmanager
-def _arksim_importable(folder: Path) -> Iterator[None]:
-    """Context in which the file may import arksim, installed or not, and, as in arksim, modules in its folder.
-
-    The names of arksim stay importable in this process, for imports within functions of the file.
-    """
-    arksim_names.install()
+def _importable(folder: Path) -> Iterator[None]:
+    """Context in which a file may import modules in its folder, and those of other tools."""
+    install_foreign_names()
     path = str(folder.resolve())
     sys.path.insert(0, path)
     try:
         yield
     finally:
         sys.path.remove(path)
-
-
-_REGISTERED = "__arksim_metrics__"
-"""The attribute of a loaded file with the names of its metrics."""
-
-
-def _names(module: ModuleType) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(module, _REGISTERED, ())
-    return names
-
-
-def _register_metrics(module: ModuleType) -> None:
-    names = []
-    for name, found in inspect.getmembers(module, inspect.isclass):
-        quantitative = _kind(found)
-        if quantitative is None or name.startswith("_") or inspect.isabstract(found):
-            continue
-        from .arksim.metrics.metric_evaluator import register_metric  # only here: it imports pydantic
-
-        names.append(register_metric(found, quantitative, module.__name__))
-    setattr(module, _REGISTERED, tuple(names))
-
-
-def _kind(found: type) -> bool | None:
-    """Whether the metrics of a class have scores; None if it is no metric of arksim, or one of its base classes."""
-    for base in found.__mro__[1:]:
-        if base.__module__.partition(".")[0] in ("arksim", "tool_call_evaluators") and base.__name__ in _METRIC_BASES:
-            return _METRIC_BASES[base.__name__]
-    return None

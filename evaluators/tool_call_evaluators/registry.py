@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 from typing import Any, TypeVar, dataclass_transform
 
-from .evaluator import FAILURES, EvaluatorBase
+from .evaluator import FAILURES, EvaluatorBase, is_built_in
 from .options import OptionError, canonical_options, or_known, snake_case
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
@@ -17,7 +19,16 @@ CRITERIA = "default_evaluation_criteria"
 E = TypeVar("E", bound=type[EvaluatorBase])
 
 _registered: dict[str, type[EvaluatorBase]] = {}
-"""By name. The face of this package imports the modules of all built-in evaluators, which registers them."""
+"""By name."""
+
+
+@cache
+def _load_built_in() -> None:
+    """Import the modules with the evaluators of this package, which registers them: all in two folders."""
+    for folder in ("metrics", "judged"):
+        package = import_module(f"{__package__}.{folder}")
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
@@ -29,6 +40,8 @@ def register(cls: E) -> E:
     """
     if "__dataclass_fields__" not in cls.__dict__:
         dataclass(frozen=True, kw_only=True)(cls)  # in place
+    if not is_built_in(cls):
+        _load_built_in()
     known = _registered.get(cls.name)
     if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise OptionError(f"evaluator {cls.name}: already registered by {known.__module__}.{known.__qualname__}")
@@ -38,6 +51,7 @@ def register(cls: E) -> E:
 
 def evaluator_names() -> list[str]:
     """The names `get_evaluator` knows, sorted. Installed plug-ins are listed without being imported."""
+    _load_built_in()
     return sorted({*_registered, *_installed()})
 
 
@@ -47,6 +61,7 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
     Raises OptionError with the known names, or with the error of a broken plug-in. A broken plug-in has no effect
     unless it is used.
     """
+    _load_built_in()
     if name not in _registered and name not in _installed():
         word = snake_case(name)
         name = next((one for one in (word, word.removesuffix("_evaluator")) if one in evaluator_names()), name)

@@ -7,13 +7,16 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import BehaviorFailure, EvalCase, EvalResult, behavior_failures, unique_errors
+from tool_call_evaluators import EvalCase, EvalResult
 from tool_call_evaluators.behavior_failures import (
     AGENT_BEHAVIOR_LABELS,
     NO_FAILURE,
     SEVERITY,
     TOOL_CALL_BEHAVIOR_LABELS,
+    BehaviorFailure,
+    behavior_failures,
     normalised,
+    unique_errors,
     worst_first,
 )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from judges import prompts_page
+from support.evaluator_lists import listed
 from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite, registry
 from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
@@ -76,10 +77,14 @@ def test_every_evaluator_has_a_page_with_all_its_options(name):
             assert told[option.name].strip("` ") == str(option.default).lower()
         elif isinstance(option.default, str):
             assert told[option.name].strip("` ") == option.default
-    assert f"[{name}](docs/{name}.md)" in (FOLDER / "README.md").read_text(encoding="utf-8")
     assert blocks(page, "pycon")
     assert blocks(page, "yaml")
     assert "## When not to use it" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("path", "text"), listed().items(), ids=lambda item: getattr(item, "name", ""))
+def test_the_lists_of_evaluators_are_those_of_the_classes_and_pages(path, text):
+    assert path.read_text("utf-8") == text, "run `python tests/support/evaluator_lists.py`"
 
 
 def test_every_option_of_the_matcher_is_told():

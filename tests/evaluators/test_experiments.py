@@ -14,9 +14,7 @@ from support.patience import PATIENCE_S
 from tool_call_evaluators import (
     AgentTrace,
     SuiteError,
-    ToolCallValidity,
     ToolDefinition,
-    TraceTurn,
     experiment,
     get_evaluator,
     load_suite,
@@ -25,8 +23,10 @@ from tool_call_evaluators import (
     registry,
     run_experiment,
 )
+from tool_call_evaluators.agent_trace import TraceTurn
 from tool_call_evaluators.judge import JudgeNotConfiguredError
 from tool_call_evaluators.judge.settings import ENVIRONMENT
+from tool_call_evaluators.metrics.tool_call_validity import ToolCallValidity
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -6,7 +6,6 @@ import ast
 from pathlib import Path
 
 import tool_call_evaluators
-from tool_call_evaluators import evaluator_class, evaluator_names
 
 
 def test_all_names_exactly_what_is_imported():
@@ -19,9 +18,3 @@ def test_all_names_exactly_what_is_imported():
     ]
     assert sorted(tool_call_evaluators.__all__) == sorted(imported)
     assert all(hasattr(tool_call_evaluators, name) for name in tool_call_evaluators.__all__)
-
-
-def test_every_built_in_evaluator_is_exported():
-    classes = [evaluator_class(name) for name in evaluator_names()]
-    built_in = {cls.__name__ for cls in classes if cls.__module__.startswith("tool_call_evaluators.")}
-    assert built_in <= set(tool_call_evaluators.__all__)

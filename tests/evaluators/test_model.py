@@ -9,8 +9,8 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status, ToolDefinition
-from tool_call_evaluators.model import ExpectedCall
+from tool_call_evaluators import EvalCase, EvalResult, Status, ToolDefinition
+from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}}
 

@@ -16,10 +16,10 @@ from tool_call_evaluators import (
     SkipEvaluation,
     Status,
     SyncEvaluator,
-    ToolError,
     evaluate,
     evaluate_sync,
 )
+from tool_call_evaluators.metrics.tool_error import ToolError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 from a2a_tool_capture.models import ToolCall
 from pydantic import BaseModel
-from tool_call_evaluators import EvalCase, arguments_as, result_as, result_json
+from tool_call_evaluators import EvalCase, arguments_as, result_as
+from tool_call_evaluators.type_conversion import result_json
 from typing_extensions import TypedDict
 
 

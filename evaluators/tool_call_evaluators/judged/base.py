@@ -131,7 +131,7 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
     cost, key}` (`key`: see `judge_key`), and `votes`, the values of the answers.
     """
 
-    needs_judge: ClassVar[bool] = True
+    needs_judge = True
 
     async def ask(self, data: Mapping[str, str], schema: Mapping[str, Any], criteria: str = "") -> Poll:
         """The answers to the question. Raises JudgeError."""
@@ -158,7 +158,7 @@ class GradedEvaluator(JudgedEvaluator):
     `band`: `Poor`, `Needs Improvement`, `Good` or `Excellent`.
     """
 
-    grades: ClassVar[tuple[int, int]] = (1, 5)
+    grades = (1, 5)
 
     @abstractmethod
     def data(self, case: EvalCase) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from ..behavior_failures import (
     TOOL_CALL_BEHAVIOR_LABELS,
     worst_first,
 )
-from ..evaluator import Measurement, Scope, SkipEvaluation
+from ..evaluator import Measurement, SkipEvaluation
 from ..model import EvalCase, Status
 from ..options import OptionError
 from ..registry import register
@@ -25,7 +25,7 @@ from .base import GradedEvaluator, LabelledEvaluator, tools_text, turn_data, tur
 class _BehaviorFailure(LabelledEvaluator):
     """1 for `no failure`, 0 for any other label; its severity is in the details."""
 
-    good_label: ClassVar[str] = NO_FAILURE
+    good_label = NO_FAILURE
 
     async def measure(self, case: EvalCase) -> Measurement:
         tools = tools_text(case.tools or ()) if self.reads_calls else None
@@ -44,9 +44,8 @@ class AgentBehaviorFailure(_BehaviorFailure):
     Details: `severity` of the label (null for no failure).
     """
 
-    name: ClassVar[str] = "agent_behavior_failure"
-    version: ClassVar[str] = "2"
-    needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
+    version = "2"
+    needs = ("user_text", "response_text")
     labels: ClassVar[Sequence[str]] = worst_first(AGENT_BEHAVIOR_LABELS)
     forbiddable: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)
     """The labels that a gate may name: ArkSim has one list for both metrics of behaviour."""
@@ -87,9 +86,8 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
     Details: `severity` of the label (null for no failure).
     """
 
-    name: ClassVar[str] = "tool_call_behavior_failure"
-    reads_calls: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("user_text",)
+    reads_calls = True
+    needs = ("user_text",)
     labels: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)
 
     async def measure(self, case: EvalCase) -> Measurement:
@@ -106,9 +104,8 @@ class GoalCompletion(GradedEvaluator):
     `history`. Without `user_goal` or without texts: skipped.
     """
 
-    name: ClassVar[str] = "goal_completion"
-    scope: ClassVar[Scope] = "conversation"
-    needs: ClassVar[tuple[str, ...]] = ("user_goal",)
+    scope = "conversation"
+    needs = ("user_goal",)
 
     threshold: float | None = 0.5
 

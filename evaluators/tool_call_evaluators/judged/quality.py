@@ -17,7 +17,7 @@ from .base import GradedEvaluator, tools_text, turn_data, whole_data
 class _Quality(GradedEvaluator):
     """A grade from 1 to 5 for one answer; 3, the middle, passes unless a suite says otherwise."""
 
-    scale: ClassVar[tuple[float, float]] = (1.0, 5.0)
+    scale = (1.0, 5.0)
     needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
 
     threshold: float | None = 3.0
@@ -30,28 +30,20 @@ class _Quality(GradedEvaluator):
 class Helpfulness(_Quality):
     """How far the answer helps the user with the request: 1 not at all, 5 fully."""
 
-    name: ClassVar[str] = "helpfulness"
-
 
 @register
 class Coherence(_Quality):
     """How consistent the answer is, in itself and with earlier turns: 1 contradicts itself, 5 flows."""
-
-    name: ClassVar[str] = "coherence"
 
 
 @register
 class Relevance(_Quality):
     """How relevant the answer is to the request: 1 about something else, 5 entirely to the point."""
 
-    name: ClassVar[str] = "relevance"
-
 
 @register
 class Verbosity(_Quality):
     """How concise the answer is: 1 long-winded, 5 concise."""
-
-    name: ClassVar[str] = "verbosity"
 
 
 @register
@@ -61,8 +53,7 @@ class Faithfulness(_Quality):
     Tool results of this and earlier turns count as knowledge too. Without `knowledge`: skipped.
     """
 
-    name: ClassVar[str] = "faithfulness"
-    needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text", "knowledge")
+    needs = ("user_text", "response_text", "knowledge")
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         return {"knowledge": case.knowledge or "", **turn_data(case)}
@@ -72,7 +63,7 @@ class Faithfulness(_Quality):
 class _Reference(GradedEvaluator):
     """A grade from 0 to 100 for how far something is as expected."""
 
-    grades: ClassVar[tuple[int, int]] = (0, 100)
+    grades = (0, 100)
 
     threshold: float | None = 0.5
     criteria: str | None = None
@@ -91,10 +82,10 @@ class LlmJudgeOutput(_Reference):
     to grade, no expected answer is needed. Without both: skipped.
     """
 
-    name: ClassVar[str] = "llm_judge_output"
-    criterion: ClassVar[str] = "expected"
+    reads = ("expected_response",)
+    criterion = "expected"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
-    needs: ClassVar[tuple[str, ...]] = ("response_text",)
+    needs = ("response_text",)
 
     expected: Any = None
     """The expected answer, for cases without one."""
@@ -117,10 +108,9 @@ class LlmJudgeTrajectory(_Reference):
     of that name. With `criteria`, which describes in words what to grade, it is not needed. Without both: skipped.
     """
 
-    name: ClassVar[str] = "llm_judge_trajectory"
-    criterion: ClassVar[str] = "expected_behavior"
+    criterion = "expected_behavior"
     spellings: ClassVar[Mapping[str, str]] = {"expected_agent_behavior": "expected_behavior"}
-    reads_calls: ClassVar[bool] = True
+    reads_calls = True
 
     expected_behavior: str | None = None
     """What the agent should do, in words, for cases that do not say."""

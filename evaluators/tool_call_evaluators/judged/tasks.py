@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.explain import call_name
 from ..model import EvalCase
@@ -21,8 +19,7 @@ class TaskCompletion(JudgedEvaluator):
     Details: `tasks`, a list of `{task, completed, reason}`.
     """
 
-    name: ClassVar[str] = "task_completion"
-    needs: ClassVar[tuple[str, ...]] = ("tasks",)
+    needs = ("tasks",)
 
     threshold: float | None = 0.5
 
@@ -56,9 +53,8 @@ class ToolArgumentHallucination(JudgedEvaluator):
     Details: `calls`, a list of `{position, name, derived, reason}`.
     """
 
-    name: ClassVar[str] = "tool_argument_hallucination"
-    reads_calls: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("user_text",)
+    reads_calls = True
+    needs = ("user_text",)
 
     threshold: float | None = 0.8
 

@@ -34,7 +34,7 @@ class _ToolReliability(JudgeableEvaluator):
     and a check of both must pass both.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("tools",)
+    needs = ("tools",)
     judged_checks: ClassVar[tuple[str, ...]]
 
     threshold: float | None = 0.8
@@ -82,8 +82,7 @@ class ToolNameReliability(_ToolReliability):
     Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
     """
 
-    name: ClassVar[str] = "tool_name_reliability"
-    judged_checks: ClassVar[tuple[str, ...]] = ("clarity", "name_order", "intent_over_implementation")
+    judged_checks = ("clarity", "name_order", "intent_over_implementation")
 
     implementation_words: Sequence[str] = IMPLEMENTATION_WORDS
     """What no name may contain, whatever the case."""
@@ -112,8 +111,7 @@ class ToolDescriptionReliability(_ToolReliability):
     Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
     """
 
-    name: ClassVar[str] = "tool_description_reliability"
-    judged_checks: ClassVar[tuple[str, ...]] = (
+    judged_checks = (
         "general_structure",
         "has_examples",
         "has_usage_notes",

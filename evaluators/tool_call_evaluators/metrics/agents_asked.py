@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ..agent_tree import AgentTurn, PlacedTurn, certain_part, walk, what_is_unsure
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
@@ -23,7 +22,6 @@ NO_CONTENT = "it is stored without content"
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class AgentsAsked(SyncEvaluator):
     """Expectations met / expectations of `agents`; with `in_order`, the order is one more.
 
@@ -34,8 +32,7 @@ class AgentsAsked(SyncEvaluator):
     Details: `asked`, by agent, how many times; `mast`, the failure modes.
     """
 
-    name: ClassVar[str] = "agents_asked"
-    needs: ClassVar[tuple[str, ...]] = ("expected_agents", "trees")
+    needs = ("expected_agents", "trees")
 
     in_order: bool = False
     """Whether the expected agents must be asked in the order in which they are named. Others may come between."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
@@ -22,7 +21,6 @@ class _Amount(NamedTuple):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Budget(SyncEvaluator):
     """Limits met / limits. With `scope: conversation`: the sums over its turns, and of first events the latest.
 
@@ -31,7 +29,7 @@ class Budget(SyncEvaluator):
     Details, by limit: `{limit, actual}`, with `unknown` where it is not known; and `source` of the tokens.
     """
 
-    name: ClassVar[str] = "budget"
+    example: ClassVar[Mapping[str, Any]] = {"max_calls": 4}
 
     max_seconds: float | None = None
     """From the message to the end of the turn."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
@@ -127,7 +127,7 @@ def read_matcher(evaluator: Any) -> None:
 class ComparesCalls(SyncEvaluator):
     """Base of evaluators for which the calls of some tools need not count."""
 
-    reads_calls: ClassVar[bool] = True
+    reads_calls = True
 
     ignored_tools: Sequence[str] = ()
     """Tools whose calls do not count, expected or made: names, patterns such as `get_*`, or the classes `reads` and
@@ -160,7 +160,7 @@ class MatchingEvaluator(ComparesCalls):
 class CriteriaEvaluator(SyncEvaluator):
     """Base of evaluators with criteria: a field of EvalCase and an option, both with the name `criterion`."""
 
-    reads_calls: ClassVar[bool] = True
+    reads_calls = True
 
     def __post_init__(self) -> None:
         if isinstance(getattr(self, self.criterion), list | tuple | Mapping):

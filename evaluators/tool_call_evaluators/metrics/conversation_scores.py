@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from ..behavior_failures import FAILURE_METRICS, NO_FAILURES, UniqueError, behavior_failures, unique_errors
-from ..evaluator import Evaluator, Measurement, Scope, SkipEvaluation, SyncEvaluator, evaluate
+from ..evaluator import Evaluator, Measurement, SkipEvaluation, SyncEvaluator, evaluate
 from ..model import CALLS_UNSEEN, CallsUnseenError, EvalCase, EvalResult, Status
 from ..registry import register
 from .tool_trajectory import ToolTrajectory
@@ -20,7 +20,6 @@ EVALUATION_FAILED = "Evaluation Failed"
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class TurnSuccessRatio(SyncEvaluator):
     """Turns without a behaviour failure / turns.
 
@@ -30,9 +29,8 @@ class TurnSuccessRatio(SyncEvaluator):
     Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
     """
 
-    name: ClassVar[str] = "turn_success_ratio"
-    scope: ClassVar[Scope] = "conversation"
-    needs: ClassVar[tuple[str, ...]] = ("turns",)
+    scope = "conversation"
+    needs = ("turns",)
 
     metrics: Sequence[str] = FAILURE_METRICS
     """The evaluators whose results count."""
@@ -69,7 +67,6 @@ class TurnSuccessRatio(SyncEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class OverallAgentScore(SyncEvaluator):
     """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal or `with_goal`, turn_success_ratio alone.
 
@@ -80,10 +77,9 @@ class OverallAgentScore(SyncEvaluator):
     Details: `turn_success_ratio`, `goal_completion` (null without a goal).
     """
 
-    name: ClassVar[str] = "overall_agent_score"
-    scope: ClassVar[Scope] = "conversation"
-    needs: ClassVar[tuple[str, ...]] = ("turns",)
-    reads_results: ClassVar[bool] = True
+    scope = "conversation"
+    needs = ("turns",)
+    reads_results = True
 
     threshold: float | None = 0.6
     with_goal: bool = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ..agent_tree import AgentTurn, certain_part, first_failed_edge, walk, what_is_unsure
@@ -37,7 +36,6 @@ class _Found(NamedTuple):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Delegation(SyncEvaluator):
     """Limits met / limits of the tree of turns that a turn caused. Only certain edges count.
 
@@ -49,8 +47,8 @@ class Delegation(SyncEvaluator):
     Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
     """
 
-    name: ClassVar[str] = "delegation"
-    needs: ClassVar[tuple[str, ...]] = ("trees",)
+    example: ClassVar[Mapping[str, Any]] = {"max_depth": 3, "max_fan_out": 5}
+    needs = ("trees",)
 
     max_depth: int | None = None
     """Levels of agents below the first."""
@@ -181,7 +179,6 @@ def _text(name: str, value: float) -> str:
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class DelegatedValues(SyncEvaluator):
     """Values kept / values that the patterns find: `passed_on` in the user's message, `used` in the answers of agents.
 
@@ -192,8 +189,8 @@ class DelegatedValues(SyncEvaluator):
     Details: `lost`, the values that are not kept, `{value, by}`; `mast`, the failure modes.
     """
 
-    name: ClassVar[str] = "delegated_values"
-    needs: ClassVar[tuple[str, ...]] = ("trees",)
+    example: ClassVar[Mapping[str, Any]] = {"passed_on": ["ORD-[0-9]+"], "used": ["REF-[0-9]+"]}
+    needs = ("trees",)
 
     passed_on: Sequence[str] = ()
     """Patterns of what the user says and other agents need, such as numbers of orders."""

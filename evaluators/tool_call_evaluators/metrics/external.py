@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from ..evaluator import AsyncEvaluator, Measurement
@@ -30,7 +29,6 @@ class ExternalError(Exception):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class External(AsyncEvaluator):
     """Runs the program `command` once per case, without a shell, and reads the result from its output.
 
@@ -41,7 +39,8 @@ class External(AsyncEvaluator):
     `timeout` seconds, or writes more than 1 MB or any other value.
     """
 
-    name: ClassVar[str] = "external"
+    reads = None
+    example: ClassVar[Mapping[str, Any]] = {"command": ["python3", "score.py"]}
 
     command: Sequence[str]
     """The program and its arguments; of a suite, relative to its file."""

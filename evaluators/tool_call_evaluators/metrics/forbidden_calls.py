@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
@@ -28,7 +27,6 @@ def unproven_reason(unproven: Sequence[Mapping[str, Any]]) -> str:
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ForbiddenCalls(CriteriaEvaluator):
     """Kept prohibitions / all prohibitions of `forbidden_calls`.
 
@@ -39,8 +37,7 @@ class ForbiddenCalls(CriteriaEvaluator):
     Details: `made`, the forbidden calls, `{position, name, prohibition}`; `controls` by prohibition; `unproven`.
     """
 
-    name: ClassVar[str] = "forbidden_calls"
-    criterion: ClassVar[str] = "forbidden_calls"
+    criterion = "forbidden_calls"
     spellings: ClassVar[Mapping[str, str]] = MATCHER_SPELLINGS
 
     forbidden_calls: Sequence[Mapping[str, Any] | ExpectedCall] | None = None

@@ -19,7 +19,8 @@ from .comparing import AnswerEvaluator, NothingThereError, expected_part
 class _ExpectedAnswer(AnswerEvaluator):
     """Compares with the case's expected response, else with an option."""
 
-    criterion: ClassVar[str] = "expected"
+    reads = ("expected_response",)
+    criterion = "expected"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
     expected: Any = None
@@ -34,7 +35,6 @@ class _ExpectedAnswer(AnswerEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ExactMatch(_ExpectedAnswer):
     """1 if `field` equals the expected value, else 0; `negated`: reversed.
 
@@ -44,8 +44,6 @@ class ExactMatch(_ExpectedAnswer):
     `target_output_key` selects a part of both, as in UiPath: a key or path, or a list of them; `*` is all.
     Expected values may be placeholders. Details: `expected`, `actual`.
     """
-
-    name: ClassVar[str] = "exact_match"
 
     case_sensitive: bool = False
     """True: upper and lower case differ."""
@@ -70,7 +68,6 @@ class ExactMatch(_ExpectedAnswer):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Contains(AnswerEvaluator):
     """1 if `field` contains a string, else 0; `negated`: reversed.
 
@@ -80,8 +77,8 @@ class Contains(AnswerEvaluator):
     part, as in UiPath. Details: `search_text`, `found`.
     """
 
-    name: ClassVar[str] = "contains"
-    criterion: ClassVar[str] = "search_text"
+    reads = ("response_contains",)
+    criterion = "search_text"
 
     search_text: str | None = None
     """The text that the answer contains, for cases without `expect: {response_contains: ...}`."""
@@ -108,7 +105,6 @@ class Contains(AnswerEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class JsonSimilarity(_ExpectedAnswer):
     """Sum of the similarity of each expected leaf / number of expected leaves; 1 without leaves.
 
@@ -121,8 +117,6 @@ class JsonSimilarity(_ExpectedAnswer):
     score is 0. `target_output_key` selects a part of both, as in UiPath. Details: `leaves`, `matched` (their sum) and
     `differences`, a list of `{path, expected, actual, similarity}` for leaves below 1.
     """
-
-    name: ClassVar[str] = "json_similarity"
 
     def measure(self, case: EvalCase) -> Measurement:
         expected = self._expected_answer(case)

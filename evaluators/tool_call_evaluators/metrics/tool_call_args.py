@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -30,7 +29,6 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     """Matched expected calls / expected calls; each takes the first unused call that fits, in order.
 
@@ -52,8 +50,7 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     (positions from 1).
     """
 
-    name: ClassVar[str] = "tool_call_args"
-    criterion: ClassVar[str] = "expected_tool_calls"
+    criterion = "expected_tool_calls"
     spellings: ClassVar[Mapping[str, str]] = {"tool_calls": "expected_tool_calls"}
 
     expected_tool_calls: Sequence[Mapping[str, Any] | ExpectedCall] | None = None

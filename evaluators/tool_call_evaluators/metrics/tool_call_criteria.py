@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
@@ -29,7 +28,6 @@ OTHERS = "*"
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
 
@@ -38,8 +36,7 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     Details: `lcs`, `actual`, `expected`, each a list of names.
     """
 
-    name: ClassVar[str] = "tool_call_order"
-    criterion: ClassVar[str] = "tool_calls_order"
+    criterion = "tool_calls_order"
 
     tool_calls_order: Sequence[str] | None = None
     """The names of the expected calls, in order, for cases without their own."""
@@ -67,7 +64,6 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallCount(CriteriaEvaluator):
     """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
 
@@ -77,8 +73,7 @@ class ToolCallCount(CriteriaEvaluator):
     Details, by name: `{actual, comparator, expected, score}`.
     """
 
-    name: ClassVar[str] = "tool_call_count"
-    criterion: ClassVar[str] = "tool_calls_count"
+    criterion = "tool_calls_count"
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
     """How often each tool is called, `{name: [comparator, times]}`, for cases without their own; `*` is all other
@@ -117,7 +112,6 @@ class ToolCallCount(CriteriaEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallOutput(CriteriaEvaluator):
     """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
 
@@ -127,8 +121,7 @@ class ToolCallOutput(CriteriaEvaluator):
     Details, for each call tried, under `name_0`, `name_1`, ...: `{expected, actual, score}`.
     """
 
-    name: ClassVar[str] = "tool_call_output"
-    criterion: ClassVar[str] = "tool_outputs"
+    criterion = "tool_outputs"
 
     tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
     """The expected outputs, each `{name, output}`, for cases without their own."""

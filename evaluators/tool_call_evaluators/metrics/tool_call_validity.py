@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -32,7 +31,6 @@ _NO_REMOTE: Registry[Any] = Registry()
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallValidity(SyncEvaluator):
     """The fraction of calls that are valid against the definition of their tool; 1 without calls.
 
@@ -46,9 +44,8 @@ class ToolCallValidity(SyncEvaluator):
     Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions that do not count.
     """
 
-    name: ClassVar[str] = "tool_call_validity"
-    reads_calls: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("tools",)
+    reads_calls = True
+    needs = ("tools",)
     spellings: ClassVar[Mapping[str, str]] = {"strict_mode": "strict"}
 
     strict: bool = False

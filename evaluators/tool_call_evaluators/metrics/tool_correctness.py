@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
@@ -22,7 +21,6 @@ _NAMES = ArgumentMatcher(mode="ignore")
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCorrectness(MatchingEvaluator):
     """Compares the tools used (A) with the expected ones (E).
 
@@ -35,9 +33,8 @@ class ToolCorrectness(MatchingEvaluator):
     `redundant` and `missing`; else the pairing (positions from 1).
     """
 
-    name: ClassVar[str] = "tool_correctness"
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}
-    needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
+    needs = ("expected_tool_calls",)
 
     mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"
     """What must agree: the names, the names in order, or the names and the arguments."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
@@ -21,7 +20,6 @@ from .comparing import MatchingEvaluator, without_calls
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolEfficiency(MatchingEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
@@ -30,8 +28,6 @@ class ToolEfficiency(MatchingEvaluator):
     with the position of the call that is repeated; and `loops`, runs of the same call without another between,
     `{name, from, to}`.
     """
-
-    name: ClassVar[str] = "tool_efficiency"
 
     def measure(self, case: EvalCase) -> Measurement:
         places = self.counting(case, case.tool_calls)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
@@ -20,7 +19,6 @@ from .comparing import without_calls
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
@@ -33,8 +31,7 @@ class ToolError(SyncEvaluator):
     Details: `failed`, a list of `{position, name, reason}`, and positions that do not count, if any, as `unknown`.
     """
 
-    name: ClassVar[str] = "tool_error"
-    reads_calls: ClassVar[bool] = True
+    reads_calls = True
 
     is_error: Callable[[ToolCall], bool] | None = None
     error_detector: str | Callable[[str], bool] | None = None

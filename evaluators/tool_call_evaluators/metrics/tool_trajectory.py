@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ..evaluator import Measurement
@@ -24,7 +23,6 @@ _ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolTrajectory(MatchingEvaluator):
     """Compares the actual calls (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
 
@@ -44,9 +42,8 @@ class ToolTrajectory(MatchingEvaluator):
     Details: `mode`, and the pairing as `matched`, `missing`, `extra`, `near_misses` (positions from 1).
     """
 
-    name: ClassVar[str] = "tool_trajectory"
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}
-    needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
+    needs = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"
     """How the calls compare. `strict`: equal, pair by pair; `in_order`: in this order, further calls lower the score;

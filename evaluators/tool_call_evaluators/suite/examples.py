@@ -55,20 +55,12 @@ _CASE: dict[str, Any] = {
         )
     ],
 }
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "budget": {"max_calls": 4},
-    "delegation": {"max_depth": 3, "max_fan_out": 5},
-    "delegated_values": {"passed_on": ["ORD-[0-9]+"], "used": ["REF-[0-9]+"]},
-    "external": {"command": ["python3", "score.py"]},
-}
-"""Options that an evaluator requires."""
 
 
 def example_text(name: str) -> str:
     """A suite, as YAML, that scores one case with the evaluator `name`. Raises OptionError for an unknown name."""
     cls = evaluator_class(name)
-    options = _OPTIONS.get(cls.name)
-    used: list[Any] = [{cls.name: options} if options else cls.name]
+    used: list[Any] = [{cls.name: dict(cls.example)} if cls.example else cls.name]
     of_turns = cls.scope == "conversation" and "turns" in cls.needs
     if of_turns:
         used = ["agent_behavior_failure", "goal_completion", *used]

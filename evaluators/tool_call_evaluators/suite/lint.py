@@ -6,18 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
-from ..evaluator import EvaluatorBase, Scope, is_built_in
+from ..evaluator import EvaluatorBase, Scope, expectations_read
 from ..grouping import grouped
 from ..matching import placeholders
-from ..metrics.external import External
 from ..model import EXPECT_KEYS, ExpectedCall
 from ..options import or_known
+from ..registry import evaluator_class, evaluator_names
 from .model import Case, Expectation, Suite
 
+_READS = {name: expectations_read(evaluator_class(name)) or () for name in evaluator_names()}
 READ_BY: Mapping[str, tuple[str, ...]] = {
-    item.name: item.metadata["read_by"] for item in fields(Expectation) if item.metadata
+    key.name: tuple(name for name, reads in _READS.items() if key.name in reads)
+    for key in fields(Expectation)
+    if key.name != "state"
 }
-"""The keys of `expect` that evaluators read, and which ones do."""
+"""The keys of `expect` that evaluators read, and which of those in this package do."""
 
 
 _OF_A_CASE = ("user_goal", "knowledge", "profile", "tasks", "constraints", "tools")
@@ -45,9 +48,7 @@ def unused_expectations(suite: Suite) -> list[str]:
 
 def may_read(key: str, evaluators: Iterable[EvaluatorBase]) -> bool:
     """Whether one of them reads that key of `expect`; one of a plug-in may read anything."""
-    return any(
-        item.name in READ_BY[key] or not is_built_in(type(item)) or type(item) is External for item in evaluators
-    )
+    return any(reads is None or key in reads for reads in map(expectations_read, evaluators))
 
 
 def missing_inputs(suite: Suite) -> list[str]:
@@ -168,4 +169,4 @@ def _cases(ids: Iterable[str]) -> str:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

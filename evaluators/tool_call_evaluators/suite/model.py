@@ -568,35 +568,28 @@ _Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
 _Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
 
 
-def _read_by(*evaluators: str) -> dict[str, Any]:
-    """The metadata of a key of `expect`: the evaluators that read it."""
-    return {"read_by": evaluators}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation(SuiteFields):
     """The expected behaviour in a turn or a whole conversation. A missing key expects nothing."""
 
-    tool_calls: _Calls | None = field(
-        default=None, metadata=_read_by("tool_trajectory", "tool_correctness", "tool_call_args")
-    )
+    tool_calls: _Calls | None = None
     """Empty: no call at all."""
-    tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
+    tool_calls_order: Texts | None = None
     """Names of tools in the expected order of calls."""
-    tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
+    tool_calls_count: _Counts | None = None
     """The expected number of calls of each tool; `*`: of all others together."""
-    tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
+    tool_outputs: _Outputs | None = None
     """The expected outputs of tools."""
-    response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))
+    response: Any = None
     """The expected answer: a string, or JSON data."""
-    response_contains: Text | None = field(default=None, metadata=_read_by("contains"))
+    response_contains: Text | None = None
     """A string that the answer should contain."""
-    behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
+    behavior: Text | None = None
     """A description of what the agent should do, for a judge."""
-    forbidden_calls: _Forbidden | None = field(default=None, metadata=_read_by("forbidden_calls"))
+    forbidden_calls: _Forbidden | None = None
     """Calls that must not be made: `name` is a name, a pattern or a class; with `arguments`, only calls that have
     these."""
-    agents: _Agents | None = field(default=None, metadata=_read_by("agents_asked"))
+    agents: _Agents | None = None
     """The agents that must be asked, by this agent or by those that it asks, or must not be."""
     state: _States | None = None
     """The state in which the task must end for this message, or several: such as `rejected` for a refusal,
@@ -622,7 +615,7 @@ class Expectation(SuiteFields):
         return {name: getattr(self, key) for key, name in _READ.items()}
 
 
-_READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.metadata}
+_READ = {item.name: _CASE_FIELDS.get(item.name, item.name) for item in fields(Expectation) if item.name != "state"}
 
 CALL_FIELDS = tuple(
     _READ[key] for key in ("tool_calls", "tool_calls_order", "tool_calls_count", "tool_outputs", "forbidden_calls")

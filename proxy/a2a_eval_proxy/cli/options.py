@@ -5,7 +5,9 @@ from __future__ import annotations
 import ssl
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from a2a_tool_capture.dialect import known_dialects
@@ -45,7 +47,10 @@ new_file_option = partial(option, types.OUTPUT_FILE, "File to write; must not ex
 suites_option = partial(
     option, types.SUITE_FILES, "Suite files or folders.", required=True, positional=True, repeatable=True
 )
-IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
+_EVALUATORS = find_spec("tool_call_evaluators")  # which is slow to import
+_FOLDERS = (_EVALUATORS and _EVALUATORS.submodule_search_locations) or ()
+IMPORTED = [tool.name.replace("_", "-") for tool in iter_modules([f"{folder}/importers" for folder in _FOLDERS])]
+"""As `tool_call_evaluators.plugins.tool_names`."""
 suite_format_option = partial(run_option, types.one_of("suite", *IMPORTED), "Suite file format; detected by default.")
 
 

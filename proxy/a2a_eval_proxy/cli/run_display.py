@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from tool_call_evaluators.arksim.files.simulation import load_simulation
 from tool_call_evaluators.importers import import_suite, suite_files
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import Cause, causes
@@ -30,7 +29,7 @@ from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy
 from ..runs.rescore import evaluate_store
-from ..runs.run_plan import RunPlan, store_simulation, unresolved_headers, write_simulation
+from ..runs.run_plan import RunPlan, store_held, unresolved_headers, write_held
 from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
@@ -168,10 +167,11 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
         if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.store.writes):
             raise
         raise RunIncompleteError(f"{error} ({_resuming(name)})") from error
-    if (simulation := plan.simulation_output) and privacy.keeps_content:
-        await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
-    elif simulation:
-        plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
+    if plan.files and (output := plan.output):
+        if privacy.keeps_content:
+            await write_held(output, conclusion.report, plan.files, options.store)
+        else:
+            plan = replace(plan, warnings=[*plan.warnings, f"{output} is not written: --no-content"])
     return await _concluded(conclusion, name, plan, options)
 
 
@@ -211,7 +211,7 @@ def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple
     wrong = unknown_gates(suite)
     if not options.selection:  # else it may measure the other cases
         wrong += unmeasurable_gates(suite)
-    if plan.arksim is None and wrong:
+    if plan.files is None and wrong:
         raise ConfigError(f"{file}: {'; '.join(wrong)}")
     if unresolved := unresolved_headers(file, suite, options.agent_defaults().headers):
         raise ConfigError("; ".join(unresolved))
@@ -222,12 +222,12 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     privacy = options.privacy()
     plan, run = _start(options, privacy), options.run
-    if file := options.simulation_file_path or (plan.arksim and plan.arksim.simulation):
-        simulation = load_simulation(Path(file))
-        plan = plan.of_simulation(simulation)
+    if file := options.simulation_file_path or (plan.files and plan.files.conversations):
+        plan = plan.scoring(Path(file))
         plan.suite.check_judges()  # before anything is stored
         run = privacy.identifier(run or new_run_name(plan.suite.name))
-        await store_simulation(simulation, plan.cases, options.store, run, privacy)
+        if plan.held:
+            await store_held(plan.held, options.store, run, privacy)
     elif run is None:
         run = await newest_run(options.store)
     if options.baseline is not None:
@@ -265,7 +265,7 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
     plan = RunPlan({}, options.report, None, [f"{file} is skipped: it is not a suite" for file in skipped])
     for file in files:
         plan = _with_suite(plan, file, options)
-        if plan.arksim and len(files) > 1:
+        if plan.files and len(files) > 1:
             raise ConfigError(f"{file}: an ArkSim configuration cannot be run together with other suites")
     without = [file for file, suite in plan.suites.items() if not suite.cases]
     if without and (len(files) > 1 or isinstance(options, RunOptions)):
@@ -278,7 +278,7 @@ def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions)
     scenario_file = Path(options.scenario_file_path) if options.scenario_file_path else None
     imported = import_suite(file, options.format, allow_plugins=options.allow_plugins, scenario_file=scenario_file)
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
-    plan = replace(plan, suites={**plan.suites, file: suite}, arksim=imported.arksim)
+    plan = replace(plan, suites={**plan.suites, file: suite}, files=imported.run_files)
     if not imported.notes:
         return replace(plan, warnings=[*plan.warnings, *unknown_placeholders(suite)])
     console = Console(stderr=True, highlight=False)

@@ -1,35 +1,23 @@
-"""What a run scores with, and which files it writes: its report, and with ArkSim's files also in their format."""
+"""What a run scores with, and which files it writes: its report, and those in the format of another tool."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from a2a_tool_capture.errors import ConfigurationError
-from a2a_tool_capture.models import ToolCall, rfc3339
 from a2a_tool_capture.secret_references import resolve_header
-from tool_call_evaluators.arksim.files.config import ArksimRun, Scenarios
-from tool_call_evaluators.arksim.files.results import ArksimResults, conversation_id
-from tool_call_evaluators.arksim.files.simulation import (
-    SimulatedConversation,
-    SimulatedTurn,
-    SimulationFile,
-    cases_by_scenario,
-    simulation_text,
-)
+from tool_call_evaluators.foreign import HeldConversations, RunFiles, importers
 from tool_call_evaluators.options import did_you_mean
-from tool_call_evaluators.outcomes.conversations import RunConversation
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.focus import focus_suites
-from tool_call_evaluators.simulation.user import user_prompt
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.suite.yaml_document import read_document
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
@@ -156,16 +144,16 @@ def publish_report(
     environ: Mapping[str, str] = os.environ,
     *,
     page: str = PAGE,
-    arksim: ArksimResults | None = None,
+    others: Mapping[str, str] | None = None,
 ) -> Path | None:
     """Write all forms of `report` into `folder` (created if necessary); the HTML page's path, None without a folder.
 
     `folder` gets report.html, report.json, junit.xml, summary.md, with a baseline comparison.html, and in focus/ a
     suite of everything that failed and one for each distinct error; those of an earlier report go. `page` is the name
-    of the HTML page, "" for none; `arksim` adds evaluation.json, and to focus/ scenario files. The Markdown summary is
-    also appended to the file that GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be written, a
-    warning is logged: the CI has set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot
-    be written, or is a symbolic link.
+    of the HTML page, "" for none; `others` are the texts of further files, by their paths in the folder. The Markdown
+    summary is also appended to the file that GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be
+    written, a warning is logged: the CI has set it, and the run is no worse for it. Raises OSError where a file of
+    `folder` cannot be written, or is a symbolic link.
     """
     if summary := environ.get(STEP_SUMMARY):
         try:
@@ -181,41 +169,21 @@ def publish_report(
             write_file(folder / name, form(report))
     if report.baseline is not None:
         write_page(report.baseline, folder)
-    if arksim is not None:
-        write_file(folder / "evaluation.json", arksim.evaluation())
-    focus = {f"{focus.name}.yaml": focus.text for focus in focus_suites(report)}
-    _write_focus(folder / _FOCUS, focus | (arksim.focus() if arksim else {}))
-    return folder / (page or "report.json")
-
-
-def _write_focus(folder: Path, files: Mapping[str, str]) -> None:
-    refuse_link(folder)
+    refuse_link(folder / _FOCUS)
     for pattern in _FOCUS_FILES:
-        for old in folder.glob(pattern):
+        for old in (folder / _FOCUS).glob(pattern):
             old.unlink()
-    for name, text in files.items():
-        folder.mkdir(exist_ok=True)
+    focus = {f"{_FOCUS}/{focus.name}.yaml": focus.text for focus in focus_suites(report)}
+    for name, text in {**focus, **(others or {})}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         write_file(folder / name, text)
+    return folder / (page or "report.json")
 
 
 _BATCH = 50  # turns that wait for the store together
 
 
-def simulation_id(run: str) -> str:
-    """The id of the simulation that a run is: a UUID that depends on its name alone."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, run))
-
-
-def scored_by(simulation: SimulationFile, suite: Suite, scenarios: Scenarios) -> tuple[Suite, dict[str, Case]]:
-    """The suite with the cases that the conversations are of, and these by the ids of their scenarios."""
-    cases = cases_by_scenario(simulation.conversations, scenarios.by_scenario_id(suite.cases))
-    cases = {scenario_id: case.completed(suite) for scenario_id, case in cases.items()}
-    return replace(suite, cases=tuple(cases.values())), cases
-
-
-async def store_simulation(
-    simulation: SimulationFile, cases: Mapping[str, Case], location: str, run: str, privacy: Privacy
-) -> None:
+async def store_held(held: HeldConversations, location: str, run: str, privacy: Privacy) -> None:
     """Store the conversations as turns of `run` that wait to be scored, redacted by `privacy`.
 
     Raises ConfigError for a run that exists, StoreError for the store.
@@ -229,7 +197,7 @@ async def store_simulation(
             )
         audit.changed(run=run, store=masked_url(location))
         batch: list[Turn] = []
-        for turn in _turns(simulation, cases, run):
+        for turn in _turns(held, run):
             batch.append(privacy.stored(privacy.redacted(turn)))
             if len(batch) == _BATCH:
                 await _add(store, batch)
@@ -245,33 +213,29 @@ async def _add(store: Store, turns: list[Turn]) -> None:
     await store.drained()
 
 
-def _turns(simulation: SimulationFile, cases: Mapping[str, Case], run: str) -> list[Turn]:
+def _turns(held: HeldConversations, run: str) -> list[Turn]:
     """The turns, a millisecond apart: the file has no times of theirs."""
-    started = _time(simulation.generated_at)
-    found: list[Turn] = []
-    for conversation in simulation.conversations:
-        for said in conversation.turns:
-            moment = started + len(found) / 1000
-            found.append(
-                Turn(
-                    turn_id=new_turn_id(),
-                    run=run,
-                    agent=f"simulation {simulation.simulation_id}",
-                    binding="",
-                    protocol_version="",
-                    started_at=moment,
-                    ended_at=moment,
-                    case_id=cases[conversation.scenario_id].id,
-                    conversation_id=conversation.conversation_id,
-                    status="pending",
-                    user_text=said.user,
-                    response_text=said.response,
-                    tool_calls=list(said.tool_calls),
-                    findings=list(said.findings),
-                    shown_by="outputs",
-                )
-            )
-    return found
+    started = _time(held.at)
+    return [
+        Turn(
+            turn_id=new_turn_id(),
+            run=run,
+            agent=f"simulation {held.id}",
+            binding="",
+            protocol_version="",
+            started_at=started + number / 1000,
+            ended_at=started + number / 1000,
+            case_id=case_id,
+            conversation_id=conversation_id,
+            status="pending",
+            user_text=said.user,
+            response_text=said.response,
+            tool_calls=list(said.tool_calls),
+            findings=list(said.findings),
+            shown_by="outputs",
+        )
+        for number, (conversation_id, case_id, said) in enumerate(held.turns)
+    ]
 
 
 def _time(text: str) -> float:
@@ -282,36 +246,21 @@ def _time(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-async def write_simulation(path: Path, report: Report, scenarios: Scenarios, location: str) -> None:
+async def write_held(path: Path, report: Report, files: RunFiles, location: str) -> None:
     """Write the conversations of a run in the store at `location`, whose report is `report`. Raises OSError."""
-    prompt = user_prompt(report.suite.simulated_user.prompt if report.suite else None).text
     async with open_existing_store(location) as store:
-        conversations = [
-            replace(await _conversation(item, scenarios, store, report.run), prompt=prompt)
-            for item in report.conversations
-            if item.executed
-        ]
+        turns = {
+            one.label: [
+                turn
+                async for turn in every_turn(
+                    store, TurnQuery(run=report.run, conversation=one.conversation_id, case=one.case_id)
+                )
+            ]
+            for one in report.conversations
+            if one.executed
+        }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, simulation_text(simulation_id(report.run), rfc3339(datetime.now(UTC)), conversations))
-
-
-async def _conversation(
-    conversation: RunConversation, scenarios: Scenarios, store: Store, run: str
-) -> SimulatedConversation:
-    query = TurnQuery(run=run, conversation=conversation.conversation_id, case=conversation.case_id)
-    turns = [
-        SimulatedTurn(turn["user_text"], turn["response_text"], tuple(map(ToolCall.from_dict, turn["tool_calls"])))
-        async for turn in every_turn(store, query)
-    ]
-    user = conversation.case.simulate if conversation.case else None
-    variables = user and {
-        "agent_context": user.context or "",
-        "goal": user.goal,
-        "knowledge": list(user.knowledge),
-        "user_profile": user.profile or "",
-    }
-    scenario_id = scenarios.scenario_id(conversation.case_id or "")
-    return SimulatedConversation(conversation_id(conversation), scenario_id, turns, variables or {})
+    write_file(path, files.written(report, turns))
 
 
 _NAMED = 20
@@ -319,15 +268,14 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class RunPlan:
-    """`given` is the folder for the report that the command line names; `arksim` the files that the suite is of, which
-    then is the only one."""
+    """`given` is the folder for the report that the command line names; `files` are those of the tool that the suite is
+    of, which then is the only one; `held` are the conversations to score."""
 
     suites: Mapping[str, Suite]  # by file
     given: Path | None
-    arksim: ArksimRun | None
+    files: RunFiles | None = None
     warnings: Sequence[str] = ()
-    simulation: SimulationFile | None = None  # the conversations to score
-    cases: Mapping[str, Case] = field(default_factory=dict)  # those of the conversations, by the ids of their scenarios
+    held: HeldConversations | None = None
 
     @property
     def suite(self) -> Suite:
@@ -350,46 +298,34 @@ class RunPlan:
         }
         return replace(self, suites=suites)
 
-    def of_simulation(self, simulation: SimulationFile) -> RunPlan:
-        """This plan for these conversations. Raises ConfigError for several suites."""
+    def scoring(self, path: Path) -> RunPlan:
+        """This plan for the conversations in a file. Raises ConfigError for several suites, SuiteError for the file."""
         if len(self.suites) > 1:
             raise ConfigError("--simulation-file-path: needs one suite, the one of its conversations")
-        suite, cases = scored_by(simulation, self.suite, self.scenarios)
-        warnings = [*self.warnings, *simulation.notes]
-        scored = {case.id for case in suite.cases}
+        files = self.files or next((tool.run_files() for tool in importers().values() if tool.run_files), None)
+        if files is None:
+            raise ConfigError("--simulation-file-path: no importer reads conversations")
+        held = files.read(path, self.suite)
+        warnings = [*self.warnings, *held.notes]
+        scored = {case.id for case in held.suite.cases}
         if absent := [case.id for case in self.suite.cases if case.id not in scored]:
             more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
             warnings.append(f"without a conversation, and not scored: {', '.join(absent[:_NAMED])}{more}")
-        suites = dict.fromkeys(self.suites, suite)
-        return replace(self, suites=suites, simulation=simulation, cases=cases, warnings=warnings)
-
-    @property
-    def scenarios(self) -> Scenarios:
-        return self.arksim.scenarios if self.arksim else Scenarios()
+        suites = dict.fromkeys(self.suites, held.suite)
+        return replace(self, suites=suites, files=files, held=held, warnings=warnings)
 
     @property
     def report(self) -> Path | None:
-        return self.given or (self.arksim.output_dir if self.arksim else None)
+        return self.given or (self.files.folder if self.files else None)
 
     @property
-    def simulation_output(self) -> Path | None:
+    def output(self) -> Path | None:
         """The file for the conversations of `run`."""
-        if self.arksim is None:
-            return None
-        return self.arksim.simulation_output or (self.given and self.given / "simulation.json")
+        return self.files.output(self.given) if self.files else None
 
     def publish(self, report: Report) -> Path | None:
         """Write the files of `report`; returns the path of the page, None without a folder. Raises OSError."""
-        if self.arksim is None and self.simulation is None:
+        if self.files is None:
             return publish_report(report, self.report)
-        results = ArksimResults(
-            report,
-            self.scenarios,
-            self.simulation.simulation_id if self.simulation else simulation_id(report.run),
-            str(uuid.uuid4()),
-            rfc3339(datetime.now(UTC)),
-        )
-        page = PAGE
-        if self.arksim and self.arksim.output_dir:  # of a configuration
-            page = "final_report.html" if self.arksim.html else ""
-        return publish_report(report, self.report, page=page, arksim=results)
+        page = PAGE if self.files.page is None else self.files.page
+        return publish_report(report, self.report, page=page, others=self.files.results(report, self.held))

@@ -18,7 +18,8 @@ from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
 from support.postgres_server import PostgresServer
 from support.prefork import run
 from support.provision import python_environment, source_of
-from tool_call_evaluators.arksim.files.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+from tool_call_evaluators.foreign import HeldTurn
+from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, simulation_text
 
 pytestmark = pytest.mark.installs
 
@@ -108,7 +109,7 @@ CALLS = tuple(ToolCall(name, result="done") for name in ("send_verification_code
 
 
 def conversation(name: str, scenario: str, *answers: str) -> SimulatedConversation:
-    turns = [SimulatedTurn(f"Where is it? ({name})", text, CALLS) for text in answers]
+    turns = [HeldTurn(f"Where is it? ({name})", text, CALLS) for text in answers]
     return SimulatedConversation(name, scenario, turns)
 
 
@@ -191,7 +192,7 @@ def test_arksim_reads_the_files(here: Workplace) -> None:
 
 
 def test_expected_calls_count_against_a_turn(here: Workplace) -> None:
-    hasty = [SimulatedTurn("Where is it?", GOOD, CALLS[2:]), SimulatedTurn("Thanks.", GOOD)]
+    hasty = [HeldTurn("Where is it?", GOOD, CALLS[2:]), HeldTurn("Thanks.", GOOD)]
     here.simulate(SimulatedConversation("c-hasty", "order_status_check", hasty))
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1

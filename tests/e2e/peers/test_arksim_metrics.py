@@ -15,7 +15,8 @@ from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says, served
 from support.prefork import run
 from support.provision import source_of
 from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, registry
-from tool_call_evaluators.arksim.files.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+from tool_call_evaluators.foreign import HeldTurn
+from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, simulation_text
 from tool_call_evaluators.plugins import load_plugin
 
 METRICS = """
@@ -72,7 +73,7 @@ class Workplace:
     def conversations(self, **answers: list[str]) -> None:
         simulated = [
             SimulatedConversation(
-                name, name, [SimulatedTurn(f"What else? ({number})", text, ()) for number, text in enumerate(texts)]
+                name, name, [HeldTurn(f"What else? ({number})", text, ()) for number, text in enumerate(texts)]
             )
             for name, texts in answers.items()
         ]

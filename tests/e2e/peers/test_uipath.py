@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from support.provision import UnavailableError, python_with
-from tool_call_evaluators import uipath
+from tool_call_evaluators.importers import uipath
 
 pytestmark = pytest.mark.installs
 

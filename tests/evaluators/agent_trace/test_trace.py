@@ -10,17 +10,9 @@ import pytest
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import (
-    AgentTrace,
-    EvalCase,
-    Status,
-    ToolDefinition,
-    ToolTrajectory,
-    TraceTurn,
-    eval_test_case,
-    evaluate,
-    get_evaluator,
-)
+from tool_call_evaluators import AgentTrace, EvalCase, Status, ToolDefinition, ToolTrajectory, evaluate, get_evaluator
+from tool_call_evaluators.agent_trace import TraceTurn
+from tool_call_evaluators.importers.dokimos import eval_test_case
 
 LOOKUP = ToolCall("lookup", {"id": "7"}, "c1", "sent")
 MAIL = ToolCall("mail", {"to": "Ann"}, "c2", None, "no such address")

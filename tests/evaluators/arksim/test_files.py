@@ -14,31 +14,22 @@ from a2a_tool_capture import ToolCall
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.turn_samples import result, turn
-from tool_call_evaluators import (
-    EvalCase,
-    EvalResult,
-    EvaluatorSpec,
-    Expectation,
-    Status,
-    SuiteError,
-    evaluate_sync,
-    parse_suite,
-    registry,
-)
-from tool_call_evaluators.arksim.files.config import CONFIG_KEYS
-from tool_call_evaluators.arksim.files.simulation import (
+from tool_call_evaluators import EvalCase, EvalResult, Status, SuiteError, evaluate_sync, parse_suite, registry
+from tool_call_evaluators.foreign import HeldTurn
+from tool_call_evaluators.gates import Gate, RunGates
+from tool_call_evaluators.importers import import_suite, import_text
+from tool_call_evaluators.importers.arksim.config import CONFIG_KEYS
+from tool_call_evaluators.importers.arksim.run_files import ArksimFiles
+from tool_call_evaluators.importers.arksim.simulation import (
     SimulatedConversation,
-    SimulatedTurn,
     cases_by_scenario,
     load_simulation,
     read_simulation,
     simulation_text,
 )
-from tool_call_evaluators.gates import Gate, RunGates
-from tool_call_evaluators.importers import import_suite, import_text
 from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.suite import Simulation
+from tool_call_evaluators.suite import EvaluatorSpec, Expectation, Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -157,14 +148,14 @@ def configured(folder: Path, **keys: Any) -> Any:
 @pytest.mark.statement(72, 78)
 def test_a_configuration_of_arksims_example() -> None:
     imported = import_suite(EXAMPLE / "config_evaluate.yaml")
-    suite, run = imported.suite, imported.arksim
+    suite, run = imported.suite, imported.run_files
     assert run is not None
     assert (imported.format, suite.name, len(suite.cases)) == ("arksim", "config_evaluate", 7)
-    assert (run.simulation, run.output_dir) == (
+    assert (run.conversations, run.folder) == (
         EXAMPLE / "results/simulation/simulation.json",
         EXAMPLE / "results/evaluation",
     )
-    assert run.html
+    assert run.page == "final_report.html"
     assert (suite.judge.model, suite.judge.concurrency, suite.agent.concurrency) == ("gpt-4.1-mini", 50, 50)
     assert suite.gates["goal_completion"] == Gate(conversation_mean=0.6)
     assert suite.gates["unauthorized_action"] == Gate(forbid=("violated",))
@@ -182,12 +173,12 @@ def test_a_configuration_of_arksims_example() -> None:
 
 def test_an_a2a_agent_of_a_configuration() -> None:
     imported = import_suite(EXAMPLE / "config_a2a.yaml")
-    assert imported.arksim is not None
+    assert imported.run_files is not None
     assert imported.suite.agent.url == "http://localhost:9998"
     assert imported.suite.cases[0].conversations == 1
     assert imported.suite.cases[0].simulate is not None
     assert imported.suite.cases[0].simulate.max_turns == 5
-    assert imported.arksim.simulation_output == EXAMPLE / "results/simulation/simulation_a2a.json"
+    assert imported.run_files.output(None) == EXAMPLE / "results/simulation/simulation_a2a.json"
 
 
 def test_the_agent_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
@@ -446,10 +437,10 @@ CALL = ToolCall("get_order", {"id": "1"}, id="c1", result="shipped", source="a2a
 USER = {"goal": "Find the order.", "user_profile": "Brief.", "knowledge": ["It is late."], "agent_context": "A shop."}
 CONVERSATIONS = [
     SimulatedConversation(
-        "c-1", "order", [SimulatedTurn("Where?", "Which one?"), SimulatedTurn("1", "Shipped.", (CALL,))], USER, "Be {x}"
+        "c-1", "order", [HeldTurn("Where?", "Which one?"), HeldTurn("1", "Shipped.", (CALL,))], USER, "Be {x}"
     ),
-    SimulatedConversation("c-2", "order", [SimulatedTurn("Hello", "")], USER),
-    SimulatedConversation("c-3", "unknown", [SimulatedTurn("Hi \ud800", "Hello. \x00 ä")]),
+    SimulatedConversation("c-2", "order", [HeldTurn("Hello", "")], USER),
+    SimulatedConversation("c-3", "unknown", [HeldTurn("Hi \ud800", "Hello. \x00 ä")]),
 ]
 
 
@@ -470,7 +461,7 @@ def simulated(*messages: dict[str, Any], **members: Any) -> bytes:
 def test_messages_without_an_answer_are_no_turns() -> None:
     user, agent = {"role": "simulated_user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
     simulation = read_simulation(simulated(agent, user, user, agent, user))
-    assert simulation.conversations[0].turns == [SimulatedTurn("Hi", "Hello")]
+    assert simulation.conversations[0].turns == [HeldTurn("Hi", "Hello")]
     assert [note.partition(": ")[2] for note in simulation.notes] == [
         "an answer to no message is not scored",
         "a message of the user has no answer and is not scored",
@@ -515,10 +506,10 @@ def test_conversations_have_unique_ids() -> None:
 
 
 def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:
-    scenarios = import_suite(FIXTURES / "arksim-scenarios.json").arksim
-    assert scenarios is not None
-    browsing = SimulatedConversation("c-4", "browse", [SimulatedTurn("Hi", "Hello.")], USER)
-    known = scenarios.scenarios.by_scenario_id(scenarios.suite.cases)
+    imported = import_suite(FIXTURES / "arksim-scenarios.json")
+    assert isinstance(imported.run_files, ArksimFiles)
+    browsing = SimulatedConversation("c-4", "browse", [HeldTurn("Hi", "Hello.")], USER)
+    known = imported.run_files.scenarios.by_scenario_id(imported.suite.cases)
     cases = cases_by_scenario([*CONVERSATIONS, browsing], known)
     assert {key: case.conversations for key, case in cases.items()} == {"order": 2, "unknown": 1, "browse": 1}
     assert cases["browse"].expect.tool_calls == (ExpectedCall("search", None),)

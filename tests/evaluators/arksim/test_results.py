@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from support.turn_samples import result, turn
 from tool_call_evaluators import EvalResult, Suite
-from tool_call_evaluators.arksim import Evaluation
-from tool_call_evaluators.arksim.files.config import Scenarios
-from tool_call_evaluators.arksim.files.results import ArksimResults
 from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers.arksim import Evaluation
+from tool_call_evaluators.importers.arksim.results import ArksimResults
+from tool_call_evaluators.importers.arksim.run_files import ArksimFiles
+from tool_call_evaluators.importers.arksim.simulation import Scenarios
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
 
 IMPORTED = import_suite(Path(__file__).parents[1] / "fixtures/arksim-scenarios.json")
-assert IMPORTED.arksim is not None
-SCENARIOS = IMPORTED.arksim.scenarios
+assert isinstance(IMPORTED.run_files, ArksimFiles)
+SCENARIOS = IMPORTED.run_files.scenarios
 
 
 def results(*turns: dict[str, Any], scenarios: Scenarios = SCENARIOS, **conversations: list[Any]) -> ArksimResults:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tool_call_evaluators.arksim import (
+from tool_call_evaluators.importers.arksim import (
     Evaluation,
     check_numeric_thresholds,
     check_qualitative_failure_labels,

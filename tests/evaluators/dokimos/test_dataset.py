@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tool_call_evaluators import Expectation, SuiteError, parse_suite
+from tool_call_evaluators import SuiteError, parse_suite
 from tool_call_evaluators.importers import import_suite, import_text
+from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.suite.writing import suite_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures/dokimos"

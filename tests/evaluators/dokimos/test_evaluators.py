@@ -10,12 +10,12 @@ from tool_call_evaluators import (
     AgentTrace,
     Status,
     ToolDefinition,
-    eval_test_case,
     evaluate,
     evaluate_conversation,
     evaluate_sync,
     get_evaluator,
 )
+from tool_call_evaluators.importers.dokimos import eval_test_case
 from tool_call_evaluators.judged.base import JudgedEvaluator
 
 FLIGHT = {"type": "object", "properties": {"origin": {"type": "string"}, "destination": {"type": "string"}}}

@@ -8,25 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import (
-    CaseTurn,
-    CountCriterion,
-    EvalCase,
-    EvaluatorSpec,
-    Expectation,
-    ExpectedOutput,
-    Status,
-    Suite,
-    SuiteError,
-    TaskCompletion,
-    ToolDefinition,
-    evaluate_sync,
-    parse_suite,
-)
+from tool_call_evaluators import EvalCase, Status, Suite, SuiteError, ToolDefinition, evaluate_sync, parse_suite
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
 from tool_call_evaluators.judge import PreparedJudge
-from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.suite import Simulation
+from tool_call_evaluators.judged.tasks import TaskCompletion
+from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
+from tool_call_evaluators.suite import CaseTurn, EvaluatorSpec, Expectation, Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -486,7 +473,7 @@ def test_what_is_wrong_in_json_lines_is_said_with_the_line():
 def test_a_missing_file_and_an_unknown_format(tmp_path):
     with pytest.raises(SuiteError, match="cannot be read: No such file"):
         import_suite(tmp_path / "gone.json")
-    with pytest.raises(ValueError, match="unknown format 'adk'; known are suite, arksim, google-adk, uipath, dokimos"):
+    with pytest.raises(ValueError, match="unknown format 'adk'; known are suite, arksim, dokimos, google-adk, uipath"):
         import_text("{}", form="adk")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from judges.fake_api import fails, fit, says, served
-from tool_call_evaluators import EvalCase, EvalResult, Helpfulness, evaluate, judge_usage
+from tool_call_evaluators import EvalCase, EvalResult, evaluate
 from tool_call_evaluators.gates import Gate, Outcome, RunGates
 from tool_call_evaluators.judge import (
     CachingJudge,
@@ -15,6 +15,8 @@ from tool_call_evaluators.judge import (
     MemoryJudgeCache,
     spending,
 )
+from tool_call_evaluators.judged.base import judge_usage
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.model import OVER_BUDGET, Status
 from tool_call_evaluators.verdict import gate
 

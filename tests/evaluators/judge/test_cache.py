@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from judges.fake_api import KEY, says, served
-from tool_call_evaluators import Helpfulness, parse_suite, with_judge
+from tool_call_evaluators import parse_suite, with_judge
 from tool_call_evaluators.judge import (
     CachingJudge,
     ChatJudge,
@@ -22,6 +22,7 @@ from tool_call_evaluators.judge import (
 )
 from tool_call_evaluators.judge.cache import judged_apart
 from tool_call_evaluators.judged.base import grade_schema
+from tool_call_evaluators.judged.quality import Helpfulness
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "Good.", "score": 4}

@@ -7,9 +7,10 @@ import sys
 import threading
 
 import pytest
-from tool_call_evaluators import EvalCase, OptionError, Status, TaskCompletion, ToolArgumentHallucination, with_judge
+from tool_call_evaluators import EvalCase, OptionError, Status, with_judge
 from tool_call_evaluators.judge import FunctionJudge, Judge, JudgeAnswerError, JudgeUnreachableError, Question, Usage
 from tool_call_evaluators.judge.question import Prompt
+from tool_call_evaluators.judged.tasks import TaskCompletion, ToolArgumentHallucination
 
 SCHEMA = {
     "type": "object",

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, fit, refuses, says, served
-from tool_call_evaluators import EvalCase, EvalResult, Helpfulness, Status, judge_usage
+from tool_call_evaluators import EvalCase, EvalResult, Status
 from tool_call_evaluators.judge import (
     ChatJudge,
     JudgeAnswerError,
@@ -22,7 +22,8 @@ from tool_call_evaluators.judge import (
     load_prompt,
 )
 from tool_call_evaluators.judge.settings import VOTE_TEMPERATURE
-from tool_call_evaluators.judged.base import grade_schema, rulings_schema
+from tool_call_evaluators.judged.base import grade_schema, judge_usage, rulings_schema
+from tool_call_evaluators.judged.quality import Helpfulness
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "It greets.", "score": 4}

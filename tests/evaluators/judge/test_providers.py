@@ -23,7 +23,7 @@ from judges.providers import (
 )
 from support.patience import PATIENCE_S
 from support.provision import python_environment
-from tool_call_evaluators import EvalCase, Helpfulness, Status, judge_usage
+from tool_call_evaluators import EvalCase, Status
 from tool_call_evaluators.judge import (
     ChatJudge,
     JudgeNotConfiguredError,
@@ -32,7 +32,8 @@ from tool_call_evaluators.judge import (
     Question,
     load_prompt,
 )
-from tool_call_evaluators.judged.base import grade_schema
+from tool_call_evaluators.judged.base import grade_schema, judge_usage
+from tool_call_evaluators.judged.quality import Helpfulness
 
 ROOT = Path(__file__).parents[3]
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
@@ -155,7 +156,8 @@ async def test_a_provider_without_its_library_is_named_with_what_to_install():
 
 PROGRAM = """
 import asyncio, json, sys
-from tool_call_evaluators import EvalCase, Helpfulness
+from tool_call_evaluators import EvalCase
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.judge import ChatJudge, JudgeSettings
 from tool_call_evaluators.judge.panel import missing
 url, key = sys.argv[1:]

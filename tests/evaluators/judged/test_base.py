@@ -11,18 +11,13 @@ from judges.fake_api import KEY, MODEL, fit, fitting, says, served
 from tool_call_evaluators import (
     EvalCase,
     EvalResult,
-    Helpfulness,
     JudgedEvaluator,
-    LlmJudgeOutput,
     OptionError,
     Status,
-    ToolError,
-    ToolNameReliability,
     evaluate,
     evaluator_class,
     evaluator_names,
     get_evaluator,
-    judge_usage,
     parse_suite,
     with_judge,
 )
@@ -36,6 +31,10 @@ from tool_call_evaluators.judge import (
     Prompt,
     Usage,
 )
+from tool_call_evaluators.judged.base import judge_usage
+from tool_call_evaluators.judged.quality import Helpfulness, LlmJudgeOutput
+from tool_call_evaluators.judged.tool_wording import ToolNameReliability
+from tool_call_evaluators.metrics.tool_error import ToolError
 
 TURN = EvalCase(
     user_text="Where is order 7?",

@@ -6,22 +6,18 @@ import re
 from dataclasses import replace
 
 import pytest
-from tool_call_evaluators import (
-    AgentBehaviorFailure,
-    EvalCase,
-    EvalResult,
-    GoalCompletion,
-    Helpfulness,
-    OptionError,
-    Status,
-    ToolCallBehaviorFailure,
-    TurnSuccessRatio,
+from tool_call_evaluators import EvalCase, EvalResult, OptionError, Status, evaluate
+from tool_call_evaluators.behavior_failures import (
+    AGENT_BEHAVIOR_LABELS,
+    SEVERITY,
+    TOOL_CALL_BEHAVIOR_LABELS,
     behavior_failures,
-    evaluate,
 )
-from tool_call_evaluators.behavior_failures import AGENT_BEHAVIOR_LABELS, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS
 from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.judge.question import load_prompt
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
+from tool_call_evaluators.judged.quality import Helpfulness
+from tool_call_evaluators.metrics.conversation_scores import TurnSuccessRatio
 
 CASE = EvalCase(
     user_text="Cancel order 7",

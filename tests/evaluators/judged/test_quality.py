@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tool_call_evaluators import Coherence, EvalCase, Faithfulness, Helpfulness, Relevance, Status, Verbosity
+from tool_call_evaluators import EvalCase, Status
 from tool_call_evaluators.judge import PreparedJudge, load_prompt
 from tool_call_evaluators.judged.base import band
+from tool_call_evaluators.judged.quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
 
 ALL = [Helpfulness, Coherence, Relevance, Verbosity, Faithfulness]
 CASE = EvalCase(

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tool_call_evaluators import (
-    EvalCase,
-    LlmJudgeOutput,
-    LlmJudgeTrajectory,
-    Status,
-    TaskCompletion,
-    ToolArgumentHallucination,
-    ToolCallBehaviorFailure,
-)
+from tool_call_evaluators import EvalCase, Status
 from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judged.behavior import ToolCallBehaviorFailure
+from tool_call_evaluators.judged.quality import LlmJudgeOutput, LlmJudgeTrajectory
+from tool_call_evaluators.judged.tasks import TaskCompletion, ToolArgumentHallucination
 
 TURN = {"user_text": "Where is 7?", "response_text": "Sent.", "tool_calls": [{"name": "lookup"}]}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, Status, TaskCompletion, ToolArgumentHallucination
+from tool_call_evaluators import EvalCase, Status
 from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judged.tasks import TaskCompletion, ToolArgumentHallucination
 
 SAID = {"user_text": "Cancel order 7 and write to Ann", "response_text": "Done."}
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import (
-    EvalCase,
-    Status,
-    ToolDefinition,
-    ToolDescriptionReliability,
-    ToolNameReliability,
-)
+from tool_call_evaluators import EvalCase, Status, ToolDefinition
 from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
 
 
 @pytest.mark.statement(202, 203, 204)

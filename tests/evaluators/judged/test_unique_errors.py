@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import BehaviorFailure, judged_unique_errors, unique_errors
+from tool_call_evaluators.behavior_failures import BehaviorFailure, unique_errors
 from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge, Usage
-from tool_call_evaluators.judged.unique_errors import errors_of_run
+from tool_call_evaluators.judged.unique_errors import errors_of_run, judged_unique_errors
 
 FAILURES = [
     BehaviorFailure("c1", 1, "false information", "It made up an order."),

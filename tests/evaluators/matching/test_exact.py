@@ -10,10 +10,11 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tool_call_evaluators import ArgumentMatcher, EvalCase, ToolCallArgs, ToolCorrectness, ToolTrajectory
+from tool_call_evaluators import ArgumentMatcher, EvalCase, ToolCallArgs, ToolTrajectory
 from tool_call_evaluators.matching import explain
 from tool_call_evaluators.matching.match_table import made_exactly
 from tool_call_evaluators.metrics import tool_call_args
+from tool_call_evaluators.metrics.tool_correctness import ToolCorrectness
 
 MODES = ["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 MATCHERS = [

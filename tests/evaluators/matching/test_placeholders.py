@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import ArgumentMatcher, PlaceholderError
+from tool_call_evaluators import ArgumentMatcher
 from tool_call_evaluators.matching import patterns
-from tool_call_evaluators.matching.placeholders import check_placeholders, contains_placeholder, is_placeholder
+from tool_call_evaluators.matching.placeholders import (
+    PlaceholderError,
+    check_placeholders,
+    contains_placeholder,
+    is_placeholder,
+)
 
 
 def matches(expected, actual, **options):

@@ -8,20 +8,11 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import (
-    AgentsAsked,
-    AgentTurn,
-    AskedBy,
-    DelegatedValues,
-    Delegation,
-    EdgeEvidence,
-    EvalCase,
-    OptionError,
-    Status,
-    parse_suite,
-)
-from tool_call_evaluators.agent_tree import calls_of_all, certain_part, walk
+from tool_call_evaluators import EvalCase, OptionError, Status, parse_suite
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence, calls_of_all, certain_part, walk
 from tool_call_evaluators.matching import patterns
+from tool_call_evaluators.metrics.agents_asked import AgentsAsked
+from tool_call_evaluators.metrics.delegation import DelegatedValues, Delegation
 from tool_call_evaluators.visibility import visibility_of
 
 SURE = AskedBy(EdgeEvidence.TRACE_CONTEXT, certain=True, reason="")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import Budget, EvalCase, OptionError, SuiteError, evaluate_sync, load_suite, parse_suite
+from tool_call_evaluators import EvalCase, OptionError, SuiteError, evaluate_sync, load_suite, parse_suite
+from tool_call_evaluators.metrics.budget import Budget
 from tool_call_evaluators.resources import PRICES, Price, cost_of, price_of, resources_of
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 200, "total_tokens": 1200, "source": "spans"}

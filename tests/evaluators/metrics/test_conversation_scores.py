@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import (
-    EvalCase,
-    EvalResult,
-    OverallAgentScore,
-    Status,
-    TurnSuccessRatio,
-    conversation_status,
-    evaluate,
-    evaluate_sync,
-)
+from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate, evaluate_sync
+from tool_call_evaluators.metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio, conversation_status
 
 
 def behavior(label, metric="agent_behavior_failure"):

@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from tool_call_evaluators import (
-    AgentBehaviorFailure,
-    EvalCase,
-    EvalResult,
-    GoalCompletion,
-    Helpfulness,
-    OverallAgentScore,
-    Status,
-    ToolError,
-    TurnSuccessRatio,
-    evaluate_conversation,
-)
+from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate_conversation
 from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
+from tool_call_evaluators.judged.quality import Helpfulness
+from tool_call_evaluators.metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio
+from tool_call_evaluators.metrics.tool_error import ToolError
 
 TURNS = [
     {"user_text": "Where is 7?", "response_text": "Sent.", "tool_calls": [{"name": "lookup", "result": "sent"}]},

@@ -12,19 +12,10 @@ from pathlib import Path
 
 import pytest
 from a2a_tool_capture import ToolCall
-from tool_call_evaluators import (
-    AgentTurn,
-    AskedBy,
-    EdgeEvidence,
-    EvalCase,
-    External,
-    OptionError,
-    Status,
-    evaluate,
-    get_evaluator,
-    load_suite,
-    parse_case,
-)
+from tool_call_evaluators import EvalCase, OptionError, Status, evaluate, get_evaluator, load_suite
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
+from tool_call_evaluators.metrics.external import External
+from tool_call_evaluators.suite import parse_case
 
 CASE = EvalCase(
     user_text="Grüße", tool_calls=[{"name": "a", "arguments": {"x": [1, None, True]}}], expected_tool_calls=[]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, turn
-from tool_call_evaluators import EvalCase, ForbiddenCalls, OptionError, evaluate_sync, parse_suite
+from tool_call_evaluators import EvalCase, OptionError, evaluate_sync, parse_suite
+from tool_call_evaluators.metrics.forbidden_calls import ForbiddenCalls
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import Expectation

@@ -7,7 +7,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, JsonSimilarity, OptionError, Status
+from tool_call_evaluators import EvalCase, OptionError, Status
+from tool_call_evaluators.metrics.text_match import JsonSimilarity
 
 
 def evaluate(expected, actual):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import Contains, EvalCase, ExactMatch, OptionError, Status
+from tool_call_evaluators import EvalCase, OptionError, Status
+from tool_call_evaluators.metrics.text_match import Contains, ExactMatch
 
 
 def match(answer, expected, **options):

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import (
-    EvalCase,
-    OptionError,
-    Status,
-    ToolCallCount,
-    ToolCallOrder,
-    ToolCallOutput,
-    get_evaluator,
-)
+from tool_call_evaluators import EvalCase, OptionError, Status, get_evaluator
+from tool_call_evaluators.metrics.tool_call_criteria import ToolCallCount, ToolCallOrder, ToolCallOutput
 
 
 def made(names):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import EvalCase, Status, ToolCallValidity, evaluate_sync
+from tool_call_evaluators import EvalCase, Status, evaluate_sync
+from tool_call_evaluators.metrics.tool_call_validity import ToolCallValidity
 
 BOOK = {
     "name": "book",

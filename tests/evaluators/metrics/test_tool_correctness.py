@@ -6,7 +6,8 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, Status, ToolCorrectness
+from tool_call_evaluators import EvalCase, Status
+from tool_call_evaluators.metrics.tool_correctness import ToolCorrectness
 
 MODES = ["names_only", "names_and_order", "names_and_args"]
 

@@ -6,7 +6,8 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, ToolEfficiency
+from tool_call_evaluators import EvalCase
+from tool_call_evaluators.metrics.tool_efficiency import ToolEfficiency
 
 
 def evaluate(*calls, **options):

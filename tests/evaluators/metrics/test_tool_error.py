@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import EvalCase, Status, SuiteError, ToolError, parse_suite
+from tool_call_evaluators import EvalCase, Status, SuiteError, parse_suite
 from tool_call_evaluators.matching import patterns
+from tool_call_evaluators.metrics.tool_error import ToolError
 
 
 def evaluate(*calls, **options):

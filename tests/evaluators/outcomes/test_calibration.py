@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tool_call_evaluators import AgentBehaviorFailure, Helpfulness
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.outcomes.calibration import (
     MIN_LABELS,
     Consistency,

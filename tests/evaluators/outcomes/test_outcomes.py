@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from a2a_tool_capture import Severity
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import RunGates, parse_suite, unique_errors
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.behavior_failures import unique_errors
+from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.outcomes.conversations import failures, follow, outcomes, quarantined, remaining, run_verdict
 from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.writing import suite_dict, suite_text

@@ -13,7 +13,8 @@ from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
-from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, EvalResult, load_suite, parse_suite
+from tool_call_evaluators import EvalResult, load_suite, parse_suite
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.figures import tool_figures

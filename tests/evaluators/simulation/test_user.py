@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tool_call_evaluators import OptionError, Simulation
+from tool_call_evaluators import OptionError
 from tool_call_evaluators.simulation.user import (
     GAVE_UP,
     GOAL_REACHED,
@@ -17,6 +17,7 @@ from tool_call_evaluators.simulation.user import (
     instructions_for,
     user_prompt,
 )
+from tool_call_evaluators.suite import Simulation
 
 GOAL = "Get the money back for order ORD-1005."
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, evaluator_names
+from tool_call_evaluators import evaluator_names
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.evaluator import evaluate_sync, is_built_in
 from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.suite import parse_suite

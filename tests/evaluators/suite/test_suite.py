@@ -8,25 +8,10 @@ import re
 
 import pytest
 from a2a_tool_capture import Severity
-from tool_call_evaluators import (
-    AgentDefaults,
-    CaseTurn,
-    CountCriterion,
-    EvalCase,
-    ExpectedCall,
-    ExpectedOutput,
-    Gate,
-    RunGates,
-    Simulation,
-    Status,
-    SuiteError,
-    ToolDefinition,
-    evaluate_sync,
-    load_suite,
-    parse_case,
-    parse_suite,
-)
-from tool_call_evaluators.suite import Suite
+from tool_call_evaluators import EvalCase, Status, SuiteError, ToolDefinition, evaluate_sync, load_suite, parse_suite
+from tool_call_evaluators.gates import Gate, RunGates
+from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
+from tool_call_evaluators.suite import AgentDefaults, CaseTurn, Simulation, Suite, parse_case
 from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
 from tool_call_evaluators.suite.writing import case_dict, suite_dict, suite_text
 

@@ -17,10 +17,9 @@ from tool_call_evaluators import (
     evaluate_sync,
     get_evaluator,
     parse_suite,
-    uipath,
 )
-from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED, MAX_PRINTED
-from tool_call_evaluators.uipath import (
+from tool_call_evaluators.importers import uipath
+from tool_call_evaluators.importers.uipath import (
     AgentExecution,
     ToolCall,
     ToolCallArgsEvaluationCriteria,
@@ -32,6 +31,7 @@ from tool_call_evaluators.uipath import (
     ToolCallOutputEvaluator,
     WorkloadExecution,
 )
+from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED, MAX_PRINTED
 
 UPDATE = {"user_id": 123, "fields": {"email": "user@example.com"}, "notify": True}
 REQUEST = {"endpoint": "/api/users", "method": "GET", "headers": {"Authorization": "Bearer token123"}}

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 from support.provision import source_of
-from tool_call_evaluators import AgentTrace, Status, ToolError, eval_test_case
+from tool_call_evaluators import AgentTrace, Status
+from tool_call_evaluators.importers.dokimos import eval_test_case
+from tool_call_evaluators.metrics.tool_error import ToolError
 
 
 def plain(name, arguments, number):

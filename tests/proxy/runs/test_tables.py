@@ -14,7 +14,8 @@ from a2a_eval_proxy.runs.tables import failed_turns, failures_first, gate_table,
 from a2a_tool_capture import ToolCall
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import AgentTurn, AskedBy, EdgeEvidence, EvalResult
+from tool_call_evaluators import EvalResult
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.suite import parse_suite

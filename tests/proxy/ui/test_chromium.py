@@ -15,7 +15,7 @@ from support.chromium import chromium, picture, tab
 from support.patience import PATIENCE_S
 from support.provision import node_environment
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators import Helpfulness
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import CARD, Shown, artifact, json_answer, shown_proxy, status, task

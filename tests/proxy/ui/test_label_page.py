@@ -18,7 +18,8 @@ from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
 from selenium.webdriver.common.keys import Keys
 from support.chromium import chromium, tab
 from support.turn_samples import result, turn
-from tool_call_evaluators import AgentBehaviorFailure, GoalCompletion, Helpfulness, LlmJudgeOutput
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
+from tool_call_evaluators.judged.quality import Helpfulness, LlmJudgeOutput
 from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown

@@ -29,6 +29,7 @@ def load_module(source: str, setting: str) -> ModuleType:
     serves. Raises ConfigError, which begins with `setting`.
     """
     names.install()
+    plugins.install_foreign_names()
     is_file = source.endswith(".py")
     try:
         if is_file:

@@ -3,8 +3,8 @@
 What is exported here is public, and what a file of metrics imports.
 """
 
-from .metrics.metric_evaluator import JudgeLLM
-from .metrics.metric_types import (
+from .metric_evaluator import JudgeLLM
+from .metric_types import (
     ChatMessage,
     ConversationEvaluation,
     ErrorOccurrence,

@@ -3,44 +3,29 @@
     imported = import_suite("scenarios.json")
     imported.suite, imported.format, imported.notes
 
-Suite files of this project are accepted too. Each format has the module of its tool.
+Suite files of this project are accepted too. Each other format is a module or folder here, named like it; to delete it
+is to do without it (see `foreign`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from . import adk, dokimos, uipath
-from .arksim.files.config import CONFIG_KEYS, ArksimRun, read_run
-from .dokimos import read_lines, read_table
-from .model import UNREAD_EXPECTATION
-from .suite import Suite, parse_suite
-from .suite.importing import Notes
-from .suite.lint import unused_expectations
-from .suite.model import CombinedSuite, combined
-from .suite.yaml_document import Document, Node, SuiteError, read_document, read_source, read_text
+from ..foreign import Notes, RunFiles, importers
+from ..model import UNREAD_EXPECTATION
+from ..plugins import tool_names
+from ..suite import Suite, parse_suite
+from ..suite.lint import unused_expectations
+from ..suite.model import CombinedSuite, combined
+from ..suite.yaml_document import Document, Node, SuiteError, read_document, read_source, read_text
 
 __all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]
 
-_KEYS: dict[str, tuple[str, ...]] = {
-    "arksim": ("scenarios",),
-    "google-adk": ("eval_cases", "evalCases"),
-    "uipath": ("evaluations",),
-    "dokimos": ("examples",),
-}
-"""By format: the keys one of which holds a list in its documents."""
-
-_READERS: dict[str, Callable[[Node, Path, Notes], Suite]] = {
-    "google-adk": adk.read,
-    "uipath": uipath.read,
-    "dokimos": dokimos.read,
-}
-
-FORMATS = ("suite", *_KEYS)
+FORMATS = ("suite", *tool_names())
 """`suite` is the format of this project."""
 
 
@@ -48,12 +33,12 @@ FORMATS = ("suite", *_KEYS)
 class Imported:
     """A suite, its original format (one of `FORMATS`), and a sentence for each kind of content not imported.
 
-    `arksim` has what ArkSim's files state beyond a suite."""
+    `run_files` are the files of a run that the file names."""
 
     suite: Suite
     format: str
     notes: tuple[str, ...] = ()
-    arksim: ArksimRun | None = None
+    run_files: RunFiles | None = None
 
 
 def import_suite(
@@ -77,22 +62,24 @@ def import_text(
     """The suite in `text`. Raises SuiteError with `filename` and position; ValueError for an unknown `form`.
 
     Related files are read relative to `filename`: those that a suite names, and UiPath's evaluators. `scenario_file`
-    replaces the one that an ArkSim configuration names.
+    replaces the one that a configuration names.
     """
     if form is not None and form not in FORMATS:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
-    document = _TABLES.get(Path(filename).suffix, read_document)(text, filename)
+    known = importers()
+    readers = {suffix: read for tool in known.values() for suffix, read in tool.documents.items()}
+    document = readers.get(Path(filename).suffix, read_document)(text, filename)
     form = form or _detected(document)
+    tool = known.get(form)
     if scenario_file is not None:
-        document = _with_scenario_file(document, form, scenario_file)
-    if form == "suite":
+        if tool is None or tool.with_cases is None:
+            raise SuiteError("names no file of scenarios to replace", document.filename)
+        document = tool.with_cases(document, scenario_file)
+    if tool is None:
         return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
-    notes = Notes()
-    node, path = Node(document, document.value), Path(filename)
-    if form == "arksim":
-        run = read_run(node, path, notes, allow_plugins=allow_plugins)
-        return Imported(_tolerant(run.suite), form, notes.sentences, run)
-    return Imported(_tolerant(_READERS[form](node, path, notes)), form, notes.sentences)
+    notes = Notes(allow_plugins=allow_plugins)
+    suite = tool.read(Node(document, document.value), Path(filename), notes)
+    return Imported(_tolerant(suite), form, notes.sentences, notes.run_files)
 
 
 def _tolerant(suite: Suite) -> Suite:
@@ -101,31 +88,16 @@ def _tolerant(suite: Suite) -> Suite:
     return replace(suite, tolerate=suite.tolerate | unread)
 
 
-def _with_scenario_file(document: Document, form: str, scenario_file: Path) -> Document:
-    if form != "arksim" or not isinstance(document.value, dict) or "scenarios" in document.value:
-        raise SuiteError("names no scenario file to replace: it is not an ArkSim configuration", document.filename)
-    return replace(document, value=document.value | {"scenario_file_path": str(scenario_file.absolute())})
-
-
-_TABLES: dict[str, Callable[[str, str], Document]] = {".jsonl": read_lines, ".csv": read_table}
-"""The readers of documents that are no JSON or YAML, by the suffix of the file."""
-
-
 def _detected(document: Document) -> str:
     value = document.value
     if isinstance(value, dict) and "suite" in value:
         return "suite"
-    for name, keys in _KEYS.items():
-        if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in keys):
+    for name, tool in importers().items():
+        if tool.recognises(value):
             return name
-    if isinstance(value, dict) and any(key in value for key in CONFIG_KEYS):
-        return "arksim"
-    if adk.is_old_form(value):
-        return "google-adk"
+    files = ", ".join(tool.files for tool in importers().values())
     raise SuiteError(
-        "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "
-        "an ArkSim configuration, its scenarios (`scenarios`), a google-adk evalset (`eval_cases`), "
-        "a UiPath evaluation set (`evaluations`), a Dokimos dataset (`examples`)",
+        f"is neither a suite (an object with the key `suite`) nor in a format that can be imported: {files}",
         document.filename,
     )
 

@@ -1,6 +1,6 @@
 """UiPath's evaluation sets, and its tool call evaluators under its names: code that uses them runs with this import.
 
-    from tool_call_evaluators.uipath import ToolCall, ToolCallArgsEvaluationCriteria, ToolCallArgsEvaluator
+    from tool_call_evaluators.importers.uipath import ToolCall, ToolCallArgsEvaluationCriteria, ToolCallArgsEvaluator
 
 The scores are those of the evaluators here. Not part of the package's face.
 
@@ -20,19 +20,19 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from .agent_trace import AgentTrace
-from .evaluator import SyncEvaluator
-from .matching.placeholders import equal_values
-from .metrics.tool_call_args import explained
-from .model import EvalResult, count_criterion, expected_output
-from .options import snake_case
-from .registry import CRITERIA, evaluator_class, get_evaluator
-from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from .suite.importing import Notes, expected_call, unique_ids, user_text
-from .suite.writing import printable_id
-from .suite.yaml_document import Node, read_source
-from .suite_fields import boolean, texts
-from .texts import json_text
+from ..agent_trace import AgentTrace
+from ..evaluator import SyncEvaluator
+from ..foreign import Importer, Notes, expected_call, unique_ids, user_text
+from ..matching.placeholders import equal_values
+from ..metrics.tool_call_args import explained
+from ..model import EvalResult, count_criterion, expected_output
+from ..options import snake_case
+from ..registry import CRITERIA, evaluator_class, get_evaluator
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.writing import printable_id
+from ..suite.yaml_document import Node, read_source
+from ..suite_fields import boolean, texts
+from ..texts import json_text
 
 _TYPES = {
     "uipath-tool-call-args": ("tool_call_args", ("strict", "subset")),
@@ -542,3 +542,10 @@ def _renamed(entry: Any, ids: Sequence[str]) -> Any:
         return entry
     name = {"name": entry["id"]} if entry.get("id") in ids else {}
     return {key: value for key, value in entry.items() if key != "id"} | name
+
+
+IMPORTER = Importer(
+    files="a UiPath evaluation set (`evaluations`)",
+    recognises=lambda value: isinstance(value, dict) and isinstance(value.get("evaluations"), list),
+    read=read,
+)

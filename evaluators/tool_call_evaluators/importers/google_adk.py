@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .gates import Gate
-from .model import ExpectedCall
-from .options import snake_case
-from .simulation.user import MAX_TURNS
-from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
-from .suite.importing import Notes, expected_call, unique_ids
-from .suite.writing import printable_id
-from .suite.yaml_document import Node, read_source
-from .suite_fields import boolean, number, whole_number
+from ..foreign import Importer, Notes, expected_call, unique_ids
+from ..gates import Gate
+from ..model import ExpectedCall
+from ..options import snake_case
+from ..simulation.user import MAX_TURNS
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
+from ..suite.writing import printable_id
+from ..suite.yaml_document import Node, read_source
+from ..suite_fields import boolean, number, whole_number
 
 _ERROR = EvaluatorSpec("tool_error")
 _MAX_TURNS = 20
@@ -102,8 +102,10 @@ def _match_type(node: Node) -> str:
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 
 
-def is_old_form(value: Any) -> bool:
-    """Whether the value of a document is a list of cases or of invocations."""
+def _recognises(value: Any) -> bool:
+    """Whether the value of a document is an evalset, or in the older form a list of cases or of invocations."""
+    if isinstance(value, dict):
+        return any(isinstance(value.get(key), list) for key in ("eval_cases", "evalCases"))
     return isinstance(value, list) and bool(value) and all(_is_old_case(item) for item in value)
 
 
@@ -255,3 +257,10 @@ def _old_turn(node: Node, notes: Notes) -> CaseTurn:
         calls.append(expected_call(Node(item.document, named, item.path), "args"))
     user = node.need("query").text()
     return CaseTurn(user, Expectation(tool_calls=tuple(calls), response=node.text_at("reference")))
+
+
+IMPORTER = Importer(
+    files="a google-adk evalset (`eval_cases`)",
+    recognises=_recognises,
+    read=read,
+)

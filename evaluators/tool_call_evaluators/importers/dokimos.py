@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .model import EvalCase, ToolDefinition
-from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from .suite.importing import Notes, expected_call, unique_ids, user_text
-from .suite.writing import printable_id
-from .suite.yaml_document import Document, Node, Position, SuiteError, read_document
-from .suite.yaml_document import Path as ValuePath
-from .suite_fields import text_or_texts
-from .texts import json_text
+from ..agent_trace import fields_of_outputs
+from ..foreign import Importer, Notes, expected_call, unique_ids, user_text
+from ..model import EvalCase, ToolDefinition
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.writing import printable_id
+from ..suite.yaml_document import Document, Node, Position, SuiteError, read_document
+from ..suite.yaml_document import Path as ValuePath
+from ..suite_fields import text_or_texts
+from ..texts import json_text
 
 
 def read_table(text: str, filename: str) -> Document:
@@ -191,7 +192,6 @@ def _transcript(text: str, metadata: Node) -> list[str] | None:
     return users if len(users) == turns.value else None
 
 
-NO_CALLS = "the outputs contain no toolCalls"
 _COMPARED = ("name", "arguments", "args")
 
 
@@ -207,14 +207,11 @@ def eval_test_case(
     `tools`, `tasks`, `constraints`. Other keys are ignored. Expected arguments of null are empty. Without actual
     `toolCalls` the calls are unknown, and evaluators that read them are skipped. Raises ValueError as EvalCase does.
     """
-    actual, expected, about = actual_outputs or {}, expected_outputs or {}, metadata or {}
-    calls, tasks = actual.get("toolCalls"), about.get("tasks")
+    expected, about = expected_outputs or {}, metadata or {}
+    tasks = about.get("tasks")
     return EvalCase(
         user_text=input,
-        tool_calls=calls,
-        calls_unseen=NO_CALLS if calls is None else None,
-        response_text=json_text(actual.get("output")),
-        reasoning_steps=actual.get("reasoningSteps") or None,
+        **fields_of_outputs(actual_outputs or {}),
         expected_tool_calls=_expected(expected.get("toolCalls")),
         expected_response=expected.get("output"),
         tools=about.get("tools"),
@@ -233,3 +230,11 @@ def _expected(calls: Any) -> Any:
         else call
         for call in calls
     ]
+
+
+IMPORTER = Importer(
+    files="a Dokimos dataset (`examples`)",
+    recognises=lambda value: isinstance(value, dict) and isinstance(value.get("examples"), list),
+    read=read,
+    documents={".jsonl": read_lines, ".csv": read_table},
+)

@@ -18,7 +18,7 @@ from ...model import EvalResult, Status
 from ...outcomes.conversations import ConversationTurn, RunConversation
 from ...report.model import Report
 from ...texts import printable, report_json
-from .config import Scenarios
+from .simulation import Scenarios
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0

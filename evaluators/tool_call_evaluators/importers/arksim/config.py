@@ -11,25 +11,27 @@ same name here, `unordered` is `any_order` with a score of 1, `contains` is `sup
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...behavior_failures import AGENT_BEHAVIOR_LABELS, FAILURE_METRICS
 from ...evaluator import EvaluatorBase
+from ...foreign import Notes, expected_call, unique_ids
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
 from ...model import ExpectedCall
 from ...simulation.settings import SimulatedUserSettings
 from ...simulation.user import MAX_CONVERSATIONS, MAX_TURNS
 from ...suite import AgentDefaults, Case, EvaluatorSpec, Expectation, Simulation, Suite
-from ...suite.importing import Notes, expected_call, unique_ids
 from ...suite.model import ReadContext, code_path, run_plugin
 from ...suite.writing import printable_id
 from ...suite.yaml_document import Node, read_source
 from ...suite_fields import FieldError, boolean, text, texts, whole_number
+from .run_files import ArksimFiles
+from .simulation import Scenarios
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}
 _ARGUMENTS = ("exact", "ignore", "partial")
@@ -38,27 +40,6 @@ _KNOWN = {
     *("user_id", "origin", "user_attributes"),
 }
 """The last three serve neither simulation nor evaluation, in ArkSim either."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scenarios:
-    """The cases of a scenario file, and its scenarios as they stand in it, by the id of their case."""
-
-    cases: tuple[Case, ...] = ()
-    originals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    schema_version: str = "v1"
-
-    def scenario_id(self, case_id: str) -> str:
-        """The id that the scenario of a case has in the file; for another case its own."""
-        original = self.originals.get(case_id)
-        return case_id if original is None else str(original["scenario_id"])
-
-    def by_scenario_id(self, cases: Iterable[Case]) -> dict[str, Case]:
-        """`cases` by the ids of their scenarios; of equal ids the first."""
-        found: dict[str, Case] = {}
-        for case in cases:
-            found.setdefault(self.scenario_id(case.id), case)
-        return found
 
 
 def read_scenarios(node: Node, notes: Notes, simulation: Mapping[str, Any]) -> Scenarios:
@@ -147,70 +128,51 @@ _AGENT_KEYS = {
 """Those of each object. The name of the agent has no use."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArksimRun:
-    """A suite from ArkSim's files, and the places of the files of its run. A place that is None is not given."""
-
-    suite: Suite
-    scenarios: Scenarios
-    simulation: Path | None = None
-    """Conversations to score."""
-    simulation_output: Path | None = None
-    """Where `run` writes the conversations."""
-    output_dir: Path | None = None
-    """Where results are written."""
-    html: bool = True
-    """Whether the results have an HTML page."""
-
-
-def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = False) -> ArksimRun:
-    """The run of a configuration, or of a file of scenarios alone. Raises SuiteError.
-
-    `allow_plugins`: Python files outside the folder of `path` may run."""
+def read_run(node: Node, path: Path, notes: Notes) -> Suite:
+    """The suite of a configuration, or of a file of scenarios alone; `notes` gets the files of its run. Raises
+    SuiteError."""
     if isinstance(node.object().get("scenarios"), list):
         scenarios = read_scenarios(node, notes, {})
+        notes.run_files = ArksimFiles(scenarios=scenarios)
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
-        return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
+        return Suite(name=path.stem, evaluators=errors, cases=cases)
     if not node.object().keys() & {*CONFIG_KEYS, *_FURTHER_KEYS}:
         node.fail("is neither an ArkSim configuration nor its scenarios: no key of either is there")
     notes.unknown_keys(node, (*CONFIG_KEYS, *_FURTHER_KEYS), "the configuration")
     folder = path.parent
-    context = ReadContext(folder, allow_plugins)
+    context = ReadContext(folder, notes.allow_plugins)
     scenarios = _scenarios(node, folder, notes)
     custom = node.items_at("custom_metrics_file_paths")
     plugins = [item.convert(lambda value: run_plugin(value, context)) for item in custom]
     gates, html = _gates(node), node.get("generate_html_report")
     evaluators = _evaluators(node, [metric for _, metrics in plugins for metric in metrics], gates)
-    return ArksimRun(
-        suite=Suite(
-            name=path.stem,
-            agent=_agent(node, folder, notes, allow_plugins=allow_plugins, concurrency=_workers(node)),
-            plugins=tuple(path for path, _ in plugins),
-            evaluators=evaluators,
-            judge=_judge(node, notes),
-            simulated_user=_simulated_user(node),
-            gates=_checked(node, gates, evaluators),
-            run_gates=RunGates(pass_rate=0.0),
-            tolerate=frozenset({"user_no_end"}),
-            cases=tuple(_with_evaluators(case, evaluators) for case in scenarios.cases),
-        ),
+    notes.run_files = ArksimFiles(
         scenarios=scenarios,
-        simulation=_path(node, "simulation_file_path", folder),
-        simulation_output=_path(node, "output_file_path", folder) or folder / "simulation.json",
-        output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
-        html=html is None or html.convert(boolean),
+        conversations=_path(node, "simulation_file_path", folder),
+        simulation=_path(node, "output_file_path", folder) or folder / "simulation.json",
+        folder=_path(node, "output_dir", folder) or folder / "results/evaluation",
+        page="final_report.html" if html is None or html.convert(boolean) else "",
+    )
+    return Suite(
+        name=path.stem,
+        agent=_agent(node, context, notes),
+        plugins=tuple(path for path, _ in plugins),
+        evaluators=evaluators,
+        judge=_judge(node, notes),
+        simulated_user=_simulated_user(node),
+        gates=_checked(node, gates, evaluators),
+        run_gates=RunGates(pass_rate=0.0),
+        tolerate=frozenset({"user_no_end"}),
+        cases=tuple(_with_evaluators(case, evaluators) for case in scenarios.cases),
     )
 
 
-def _agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, concurrency: int) -> AgentDefaults:
-    """From `agent_config`, or the file that `agent_config_file_path` names. Raises SuiteError.
-
-    A Python file outside `folder` needs `allow_plugins`.
-    """
-    agent = node.at("agent_config")
+def _agent(node: Node, context: ReadContext, notes: Notes) -> AgentDefaults:
+    """From `agent_config`, or the file that `agent_config_file_path` names. Raises SuiteError."""
+    agent, concurrency = node.at("agent_config"), _workers(node)
     if (file := node.text_at("agent_config_file_path")) and not agent.value:
-        agent = read_source(folder / file)
+        agent = read_source((context.folder or Path()) / file)
     kind = agent.get("agent_type")
     receiver = node.at("trace_receiver")
     for name, within in {"agent_config": agent, "trace_receiver": receiver}.items():
@@ -224,7 +186,6 @@ def _agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, concu
     if kind is None:
         return AgentDefaults(concurrency=concurrency)
     if kind.choice(("a2a", "custom", "chat_completions")) == "custom":
-        context = ReadContext(folder, allow_plugins)
         return AgentDefaults(url=_python(agent.need("custom_config"), context), concurrency=concurrency)
     api = agent.at("api_config")
     url = api.need("endpoint").text()

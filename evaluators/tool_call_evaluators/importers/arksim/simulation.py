@@ -17,8 +17,8 @@ from a2a_tool_capture.artifact_calls import read_tool_calls
 from a2a_tool_capture.models import Finding, ToolCall, ToolCallSource
 from a2a_tool_capture.spec import METADATA_KEY
 
+from ...foreign import HeldTurn, unique_ids
 from ...suite import Case, CaseTurn, Simulation
-from ...suite.importing import unique_ids
 from ...suite.writing import printable_id
 from ...suite.yaml_document import Document, Node, SuiteError, read_bytes
 from ...suite_fields import unique_keys
@@ -30,11 +30,24 @@ _SOURCES = ("a2a_protocol", "openai_agents", "otel_trace")
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedTurn:
-    user: str
-    response: str
-    tool_calls: tuple[ToolCall, ...] = ()
-    findings: tuple[Finding, ...] = ()
+class Scenarios:
+    """The cases of a scenario file, and its scenarios as they stand in it, by the id of their case."""
+
+    cases: tuple[Case, ...] = ()
+    originals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    schema_version: str = "v1"
+
+    def scenario_id(self, case_id: str) -> str:
+        """The id that the scenario of a case has in the file; for another case its own."""
+        original = self.originals.get(case_id)
+        return case_id if original is None else str(original["scenario_id"])
+
+    def by_scenario_id(self, cases: Iterable[Case]) -> dict[str, Case]:
+        """`cases` by the ids of their scenarios; of equal ids the first."""
+        found: dict[str, Case] = {}
+        for case in cases:
+            found.setdefault(self.scenario_id(case.id), case)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +56,7 @@ class SimulatedConversation:
 
     conversation_id: str
     scenario_id: str
-    turns: Sequence[SimulatedTurn]
+    turns: Sequence[HeldTurn]
     user: Mapping[str, Any] = field(default_factory=dict)
     prompt: str = ""
     """The template of the simulated user's prompt."""
@@ -91,7 +104,7 @@ def read_simulation(data: bytes, filename: str = "simulation.json") -> Simulatio
 
 def _conversation(node: Node, notes: list[str]) -> SimulatedConversation:
     conversation_id = node.need("conversation_id").text()
-    turns: list[SimulatedTurn] = []
+    turns: list[HeldTurn] = []
     message: str | None = None
     for item in node.need("conversation_history").items():
         role = item.need("role").choice(("simulated_user", "assistant"))
@@ -103,7 +116,7 @@ def _conversation(node: Node, notes: list[str]) -> SimulatedConversation:
         elif message is None:
             notes.append(f"conversation {conversation_id}: an answer to no message is not scored")
         else:
-            turns.append(SimulatedTurn(message, content, *_calls(item)))
+            turns.append(HeldTurn(message, content, *_calls(item)))
             message = None
     if message is not None:
         notes.append(f"conversation {conversation_id}: the last message of the user has no answer and is not scored")
