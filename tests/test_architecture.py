@@ -178,7 +178,7 @@ LAYERS = {
         "extension_filter | models",
         "wire",
         "canonical | generations | json_values | recent | spec | token_usage",
-        "json_limits | regular_files",
+        "json_limits",
     ],
 }
 """The rooms and single modules of each package: one may import only what stands in a lower line. A room whose parts

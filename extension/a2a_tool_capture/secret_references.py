@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
 
 from .errors import ConfigurationError
-from .regular_files import open_regular
 
 _REFERENCE = re.compile(r"\$\{(?:file:([^}]+)|([A-Za-z_][A-Za-z0-9_]*))\}")
 _MAX_SECRET_BYTES = 65_536
@@ -64,3 +67,15 @@ def _file(setting: str, path: str) -> str:
         kind = "is empty" if not secret else f"exceeds {_MAX_SECRET_BYTES} bytes"
         raise ConfigurationError(f"{setting} needs the file {path}, which {kind}")
     return secret.decode("latin-1")
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading. Raises OSError, also for a named pipe: to open it would wait for a writer, and with it
+    all that the process does.
+
+    What a shell gives a command below /dev, such as `<(...)`, is read.
+    """
+    mode = Path(path).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or Path(path).absolute().is_relative_to("/dev")):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return Path(path).open("rb")

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 from a2a_tool_capture.json_limits import READ, too_deep
 from a2a_tool_capture.json_values import not_json
-from a2a_tool_capture.regular_files import open_regular
+from a2a_tool_capture.secret_references import open_regular
 
 from .. import suite_fields
 from ..suite_fields import unique_keys
