@@ -19,7 +19,7 @@ from .dialect import DialectReader
 from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
-from .same_call import CallIndex, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
+from .same_call import KnownCalls, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
 from .spec import KNOWN_VERSIONS
 from .token_usage import TokenUsage
 from .wire import (
@@ -38,10 +38,9 @@ from .wire import (
 
 
 @dataclass(slots=True, eq=False)
-class MergedArtifact:
+class MergedArtifact(KnownCalls):
     """Calls, each once, and text of one artifact."""
 
-    calls: list[ToolCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     begun: int = 0
     generation: int = 0
@@ -50,18 +49,6 @@ class MergedArtifact:
     """Whether it was placed by a chunk: the beginning may come late."""
     _ordered: list[int] = field(default_factory=list)
     """The generations of the pieces of `text`."""
-    _index: CallIndex | None = None
-    """Built for the first call that may be a repetition."""
-
-    @property
-    def index(self) -> CallIndex:
-        if self._index is None:
-            self._index = CallIndex(self.calls)
-        return self._index
-
-    def append(self, call: ToolCall) -> None:
-        self.index.put(call, len(self.calls))
-        self.calls.append(call)
 
     def takes(self, generation: int, *, append: bool) -> bool | None:
         """Whether a change that comes after later ones is part of the artifact; None if that is not known."""
@@ -74,13 +61,6 @@ class MergedArtifact:
         position = bisect_right(self._ordered, generation)
         self._ordered.insert(position, generation)
         self.text.insert(position, text)
-
-    def replace(self, position: int, call: ToolCall) -> ToolCall:
-        """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
-        earlier = self.calls[position]
-        self.calls[position] = later = filled(call, earlier)
-        self.index.put(later, position)
-        return earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,10 +316,11 @@ class TaskMerger:
         """
         if not calls or not reported:
             return calls or reported
-        index, known = CallIndex(calls), list(calls)
+        known = list(calls)
+        index = KnownCalls(known)
         of_turn = set(map(id, new_calls(known, self._turn.calls)))
         for call in reported:
-            place = index.find(call, known)
+            place = index.find(call)
             if place is not None and (id(known[place]) in of_turn or (finished(call) and not finished(known[place]))):
                 calls[place] = filled(call, known[place])
             else:
@@ -589,17 +570,17 @@ class TaskMerger:
 
     def _add(self, known: MergedArtifact, call: ToolCall, artifact_id: str) -> None:
         """Append `call`, or let it replace the one that it reports again."""
-        position = known.index.find(call, known.calls)
+        position = known.find(call)
         if position is not None:
             self._replace(known, position, call, artifact_id)
             return
-        if (other := known.index.other_name(call)) is not None:
+        if (other := known.other_name(call)) is not None:
             message = f"id {call.id!r} is used for {other!r} and {call.name!r}; both calls are kept"
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
         if self._call_count >= MAX_CALLS:
             self._report("too_many_calls", f"more than {MAX_CALLS} calls; the rest is not kept")
             return
-        known.append(call)
+        known.calls.append(call)
         self._call_count += 1
 
     def _replace(self, known: MergedArtifact, position: int, call: ToolCall, artifact_id: str) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .canonical import canonical, value_key
@@ -125,17 +125,14 @@ def is_cumulative(earlier: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:
 
 def unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
     """Each call once, at its first place, as it was last reported."""
-    united: list[ToolCall] = []
-    index = CallIndex()
+    united = KnownCalls()
     for call in calls:
-        position = index.find(call, united)
+        position = united.find(call)
         if position is None:
-            index.put(call, len(united))
-            united.append(call)
+            united.calls.append(call)
         else:
-            united[position] = filled(call, united[position])
-            index.put(united[position], position)
-    return united
+            united.replace(position, call)
+    return united.calls
 
 
 def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[ToolCall]:
@@ -143,12 +140,12 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
 
     Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
     """
-    index = CallIndex(earlier)
+    known_calls = KnownCalls([*earlier])
     nameless = Counter(signature(call) for call in earlier if not call.id)
     used: set[int] = set()
     new = []
     for call in calls:
-        place = index.find(call, earlier)
+        place = known_calls.find(call)
         if place is not None and place not in used and not contradicts(earlier[place], call):
             used.add(place)
             continue
@@ -170,39 +167,48 @@ def missing_calls(calls: Sequence[ToolCall], later: Sequence[ToolCall]) -> list[
     missing = new_calls(calls, later)
     if not missing:
         return []
-    index = CallIndex(later)
+    known = KnownCalls([*later])
     before, after = (Counter((call.id, call.name) for call in those) for those in (calls, later))
     return [
         call
         for call in missing
-        if not call.id or after[call.id, call.name] < before[call.id, call.name] or index.find(call, later) is None
+        if not call.id or after[call.id, call.name] < before[call.id, call.name] or known.find(call) is None
     ]
 
 
-class CallIndex:
-    """Finds the position of a repeated call in a list of calls. A look-up takes the same time however often an id
-    is used."""
+@dataclass(slots=True, eq=False)
+class KnownCalls:
+    """Calls in which one that is reported again is found. That takes the same time however often an id is used."""
 
-    def __init__(self, calls: Iterable[ToolCall] = ()) -> None:
-        self._positions: dict[Hashable, int] = {}
-        self._names: dict[str, str] = {}
-        for position, call in enumerate(calls):
-            self.put(call, position)
+    calls: list[ToolCall] = field(default_factory=list)
+    _indexed: int = 0
+    """How many of them can be found so far: most lists are never searched."""
+    _positions: dict[Hashable, int] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
 
-    def find(self, call: ToolCall, calls: Sequence[ToolCall]) -> int | None:
-        """The position in `calls` of the call that `call` reports again; None where it is another one, or has no id."""
+    def find(self, call: ToolCall) -> int | None:
+        """The position of the call that `call` reports again; None where it is another one, or has no id."""
+        for position in range(self._indexed, len(self.calls)):
+            self._put(self.calls[position], position)
+        self._indexed = len(self.calls)
         if (call.id, call.name) not in self._positions:
             return None
         places = (self._positions.get(key) for key in _keys(call))
-        return next((place for place in places if place is not None and same_call(calls[place], call)), None)
+        return next((place for place in places if place is not None and same_call(self.calls[place], call)), None)
 
     def other_name(self, call: ToolCall) -> str | None:
-        """The name that the first call with this id has, if it is another one."""
+        """The name that the first call with the id of `call`, which was looked for, has, if it is another one."""
         name = self._names.get(call.id, call.name)
         return None if name == call.name else name
 
-    def put(self, call: ToolCall, position: int) -> None:
-        """`call` is at that position of the list now."""
+    def replace(self, position: int, call: ToolCall) -> ToolCall:
+        """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
+        earlier = self.calls[position]
+        self.calls[position] = later = filled(call, earlier)
+        self._put(later, position)
+        return earlier
+
+    def _put(self, call: ToolCall, position: int) -> None:
         if call.id:
             self._names.setdefault(call.id, call.name)
             *exact, loose = _keys(call)
