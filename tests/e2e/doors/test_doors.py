@@ -16,8 +16,9 @@ from xml.etree import ElementTree as ET
 
 import httpx
 import pytest
-from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, publish_report, record_run, run_proxy, run_suite
+from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, publish_report, run_proxy, run_suite
 from a2a_eval_proxy.app import RunningProxy
+from a2a_eval_proxy.features.accept.changes import record_run
 from a2a_eval_proxy.runs.run_result import RunResult, judge_turns
 from a2a_eval_proxy.runs.stored_turns import conversation_results
 from a2a_eval_proxy.runs.tables import passed

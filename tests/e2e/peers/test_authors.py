@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from a2a_eval_proxy.features.check.record import Activation, calls_of
+from a2a_eval_proxy.features.check.record import Activation, merged
 from a2a_eval_proxy.features.check.report import CheckReport
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from e2e.frameworks.page_code import diff_of
@@ -67,7 +67,7 @@ async def test_few_changed_lines_make_an_agent_conform(script: str) -> None:
     for conversation in report.record.conversations:
         for turn in conversation.turns:
             if turn.activation is Activation.V1:
-                told = [calls for exchange in turn.exchanges if (calls := calls_of(exchange))]
+                told = [calls for exchange in turn.exchanges if (calls := merged(exchange.events).tool_calls)]
                 (call,) = told[0]
                 assert (call.id, call.name, call.arguments) == ("call_0", "look_up", {"order_id": "ORD-1001"})
                 assert "shipped" in (call.result or "")
