@@ -758,8 +758,6 @@ class Case(SuiteFields):
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "repetitions" in value and "repeat" not in value:  # the key's first name
-            value = {"repeat" if key == "repetitions" else key: entry for key, entry in value.items()}
         entries = cls.entries(value)
         if "turns" not in entries and "simulate" not in entries:
             raise FieldError("turns is missing; give turns, simulate, or both")

@@ -336,12 +336,6 @@ def test_the_attempts_of_a_suite_are_those_of_each_case_without_its_own():
     assert parse_suite(suite_text(suite)) == suite
 
 
-def test_the_first_name_of_repeat_is_read():
-    text = "suite: x\ncases: [{id: a, turns: [{user: hi}], repeat: 3}]"
-    (case,) = parse_suite(text.replace("repeat", "repetitions")).cases
-    assert (case.conversations, case.must_pass) == (3, None)
-
-
 QUARANTINED = """
 suite: orders
 evaluators: [tool_error]
