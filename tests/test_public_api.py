@@ -50,12 +50,15 @@ def signature(function: Any) -> str:
     return str(found.replace(parameters=parameters, return_annotation=written(found.return_annotation)))
 
 
-def members(value: type) -> Iterator[str]:
+def members(value: type, listed: frozenset[type]) -> Iterator[str]:
     """The public members that classes of ours define, each with its signature; those of a framework's interface are
-    the framework's."""
+    the framework's, and what a base defines that is `listed` is listed there."""
     seen = {name for owner in value.__mro__ if not owner.__module__.startswith(OURS) for name in vars(owner)}
     for owner in value.__mro__:
         if not owner.__module__.startswith(OURS):
+            continue
+        if owner is not value and owner in listed:
+            seen |= vars(owner).keys()
             continue
         for name, member in vars(owner).items():
             if name.startswith("_") or name in seen:
@@ -68,7 +71,7 @@ def members(value: type) -> Iterator[str]:
                 yield name
 
 
-def lines_of(name: str, value: Any) -> Iterator[str]:
+def lines_of(name: str, value: Any, listed: frozenset[type]) -> Iterator[str]:
     if inspect.isclass(value):
         if issubclass(value, enum.Enum):
             yield f"{name}: {', '.join(member.name for member in value)}"
@@ -76,7 +79,7 @@ def lines_of(name: str, value: Any) -> Iterator[str]:
             yield f"{name}: {', '.join(base.__name__ for base in value.__mro__[1:-3])}"
         else:
             yield name if name in MADE_BY_FUNCTIONS else f"{name}{signature(value)}"
-        yield from sorted(f"{name}.{member}" for member in members(value))
+        yield from sorted(f"{name}.{member}" for member in members(value, listed))
     elif inspect.isfunction(value):
         yield f"{name}{signature(value)}"
     else:
@@ -86,11 +89,16 @@ def lines_of(name: str, value: Any) -> Iterator[str]:
 def public_api() -> str:
     from support.public_api import PUBLIC_MODULES
 
+    packages = {module: importlib.import_module(module) for module in PUBLIC_MODULES}
+    public = {
+        module: {name: getattr(package, name) for name in sorted(package.__all__)}
+        for module, package in packages.items()
+    }
+    listed = frozenset(value for named in public.values() for value in named.values() if inspect.isclass(value))
     lines = []
-    for module in PUBLIC_MODULES:
-        package = importlib.import_module(module)
-        for name in sorted(package.__all__):
-            lines += [f"{module}.{line}" for line in lines_of(name, getattr(package, name))]
+    for module, named in public.items():
+        for name, value in named.items():
+            lines += [f"{module}.{line}" for line in lines_of(name, value, listed)]
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,7 @@ from .metrics.tool_trajectory import ToolTrajectory
 from .model import EvalCase, EvalResult, Status, ToolDefinition
 from .options import OptionError
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
-from .suite import Case, Suite, SuiteError, load_suite, parse_suite
+from .suite import Suite, SuiteError, load_suite, parse_suite
 from .type_conversion import arguments_as, result_as
 from .verdict import Verdict, gate
 
@@ -33,7 +33,6 @@ __all__ = [
     "AgentTrace",
     "ArgumentMatcher",
     "AsyncEvaluator",
-    "Case",
     "ConversationResult",
     "EvalCase",
     "EvalResult",

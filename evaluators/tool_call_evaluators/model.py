@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from html import escape
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
@@ -258,6 +259,11 @@ class EvalResult:
         """An errored result with the reason."""
         return cls(evaluator, reason=reason, status=Status.ERRORED, version=version, details=details or {})
 
+    def _repr_html_(self) -> str:
+        """A line for a notebook: metric, status, score, label and reason."""
+        parts = (self.status, "" if self.score is None else f"{self.score:g}", self.label or "", self.reason)
+        return f"<b>{escape(self.evaluator)}</b> {escape(' '.join(filter(None, parts)))}"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""
         return {
@@ -439,11 +445,17 @@ EXPECT_KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, init=False)
 class EvalCase:
-    """The input of an evaluator: what the agent did, and what was expected.
+    """The input of an evaluator, of one turn, or with its `turns` of a whole conversation.
 
-    One turn, or a whole conversation with its `turns`. Every field is optional, and mappings are accepted in
-    place of models. None means "not given" (evaluators that need the field are skipped), which differs from empty:
-    `expected_tool_calls=[]` expects that no tool is called, `tools=[]` says that there are no tools.
+    - What was seen: `user_text`, `tool_calls` (`calls_unseen`), `reasoning_steps`, `response_text`, `resources`, `tree`
+    - What was expected: `expected_tool_calls`, `expected_response` and all that begins so, `response_contains`,
+      `tool_calls_order`, `tool_calls_count`, `tool_outputs`, `forbidden_calls`
+    - Context: `tools`, `tool_classes`, `user_goal`, `knowledge`, `profile`, `tasks`, `constraints`, `prices`,
+      `history`, `turns`, `results`
+
+    Every field is optional, and mappings are accepted in place of models. None means "not given" (evaluators that need
+    the field are skipped), which differs from empty: `expected_tool_calls=[]` expects that no tool is called,
+    `tools=[]` says that there are no tools.
 
     The key `args` is accepted for the arguments of a call. In an expected call, missing arguments are `{}`, and null
     means any; of a ToolCall, the name, arguments, result and error are expected. `results` holds the results of other

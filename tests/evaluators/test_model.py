@@ -297,3 +297,8 @@ def test_what_is_no_a2e_descriptor(descriptor, complaint):
 
 def test_an_a2e_tool_without_parameters():
     assert ToolDefinition.from_a2e({"name": "t", "input_parameters": None}).parameters["properties"] == {}
+
+
+def test_a_notebook_shows_a_result_as_one_line_of_escaped_html():
+    result = EvalResult("tool_error", 0.5, False, 1.0, "call 1 (<script>): no result.")
+    assert result._repr_html_() == "<b>tool_error</b> failed 0.5 call 1 (&lt;script&gt;): no result."

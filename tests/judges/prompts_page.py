@@ -20,7 +20,7 @@ The instructions of the [judge](judge.md) and of [simulated users](simulated_use
 cache. Generated from the files.
 
 ```pycon
->>> from tool_call_evaluators.judge import load_prompt
+>>> from tool_call_evaluators.judge.question import load_prompt
 >>> print(load_prompt("helpfulness"))
 {example}
 

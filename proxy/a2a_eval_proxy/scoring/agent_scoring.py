@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tool_call_evaluators.importers import ImportedSuites, import_suites
-from tool_call_evaluators.judge import JudgeBudget, JudgeNotConfiguredError
+from tool_call_evaluators.judge import JudgeNotConfiguredError
+from tool_call_evaluators.judge.budget import JudgeBudget
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import CombinedSuite
 

@@ -398,7 +398,8 @@ def test_the_llm_of_a_metric_over_http(file):
 
 async def test_many_metrics_at_once_share_one_judge_and_its_cache(file, tmp_path):
     """The cache works in threads of the loop: were metrics to wait in those, all would stand still."""
-    from tool_call_evaluators.judge import CachingJudge, SqliteJudgeCache
+    from tool_call_evaluators.judge import SqliteJudgeCache
+    from tool_call_evaluators.judge.cache import CachingJudge
 
     load_plugin(file)
     judge = CachingJudge(PreparedJudge([CLEAR] * 40), SqliteJudgeCache(tmp_path / "cache.sqlite"), "prepared")

@@ -7,14 +7,9 @@ import logging
 from judges.fake_api import fails, fit, says, served
 from tool_call_evaluators import EvalCase, EvalResult, evaluate
 from tool_call_evaluators.gates import Gate, Outcome, RunGates
-from tool_call_evaluators.judge import (
-    CachingJudge,
-    ChatJudge,
-    JudgeBudget,
-    JudgeSettings,
-    MemoryJudgeCache,
-    spending,
-)
+from tool_call_evaluators.judge import ChatJudge, JudgeSettings, MemoryJudgeCache
+from tool_call_evaluators.judge.budget import JudgeBudget, spending
+from tool_call_evaluators.judge.cache import CachingJudge
 from tool_call_evaluators.judged.base import judge_usage
 from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.model import OVER_BUDGET, Status

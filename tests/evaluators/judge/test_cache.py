@@ -9,18 +9,16 @@ import pytest
 from judges.fake_api import KEY, says, served
 from tool_call_evaluators import parse_suite, with_judge
 from tool_call_evaluators.judge import (
-    CachingJudge,
     ChatJudge,
     JudgeAnswerError,
-    JudgeCacheError,
     JudgeSettings,
     MemoryJudgeCache,
     PreparedJudge,
     Question,
     SqliteJudgeCache,
-    load_prompt,
 )
-from tool_call_evaluators.judge.cache import judged_apart
+from tool_call_evaluators.judge.cache import CachingJudge, JudgeCacheError, judged_apart
+from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 from tool_call_evaluators.judged.quality import Helpfulness
 

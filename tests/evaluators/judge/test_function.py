@@ -8,7 +8,8 @@ import threading
 
 import pytest
 from tool_call_evaluators import EvalCase, OptionError, Status, with_judge
-from tool_call_evaluators.judge import FunctionJudge, Judge, JudgeAnswerError, JudgeUnreachableError, Question, Usage
+from tool_call_evaluators.judge import Judge, JudgeAnswerError, JudgeUnreachableError, Question, Usage
+from tool_call_evaluators.judge.function import FunctionJudge
 from tool_call_evaluators.judge.question import Prompt
 from tool_call_evaluators.judged.tasks import TaskCompletion, ToolArgumentHallucination
 

@@ -7,7 +7,8 @@ from agents.serving import ServerThread
 from judges import local_model
 from tool_call_evaluators import EvalCase, Status, evaluate
 from tool_call_evaluators.behavior_failures import AGENT_BEHAVIOR_LABELS
-from tool_call_evaluators.judge import CachingJudge, ChatJudge, JudgeSettings, MemoryJudgeCache
+from tool_call_evaluators.judge import ChatJudge, JudgeSettings, MemoryJudgeCache
+from tool_call_evaluators.judge.cache import CachingJudge
 from tool_call_evaluators.judged.base import judge_usage
 from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
 from tool_call_evaluators.judged.quality import Helpfulness

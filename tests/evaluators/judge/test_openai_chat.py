@@ -19,8 +19,8 @@ from tool_call_evaluators.judge import (
     JudgeSettings,
     JudgeUnreachableError,
     Question,
-    load_prompt,
 )
+from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judge.settings import VOTE_TEMPERATURE
 from tool_call_evaluators.judged.base import grade_schema, judge_usage, rulings_schema
 from tool_call_evaluators.judged.quality import Helpfulness

@@ -12,9 +12,9 @@ from tool_call_evaluators.judge import (
     JudgeSettings,
     PreparedJudge,
     Question,
-    load_prompt,
 )
 from tool_call_evaluators.judge.panel import connect, judge_details, judge_of, poll, votes_of
+from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 
 QUESTION = Question(load_prompt("helpfulness"), {"answer": "a"}, grade_schema(1, 5))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from judges import prompts_page
 from judges.fake_api import says, served
 from tool_call_evaluators import EvalCase, evaluator_class, evaluator_names, get_evaluator
-from tool_call_evaluators.judge import Question, load_prompt, prompt_names
-from tool_call_evaluators.judge.question import FRAME
+from tool_call_evaluators.judge import Question
+from tool_call_evaluators.judge.question import FRAME, load_prompt, prompt_names
 from tool_call_evaluators.judged.base import grade_schema
 
 JUDGED = [name for name in evaluator_names() if hasattr(evaluator_class(name), "prompt")]

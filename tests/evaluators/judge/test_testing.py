@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators.judge import JudgeAnswerError, JudgeUnreachableError, PreparedJudge, Question, load_prompt
+from tool_call_evaluators.judge import JudgeAnswerError, JudgeUnreachableError, PreparedJudge, Question
+from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 
 QUESTION = Question(load_prompt("helpfulness"), {"answer": "a"}, grade_schema(1, 5))

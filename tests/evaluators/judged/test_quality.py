@@ -6,7 +6,8 @@ import re
 
 import pytest
 from tool_call_evaluators import EvalCase, Status
-from tool_call_evaluators.judge import PreparedJudge, load_prompt
+from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import band
 from tool_call_evaluators.judged.quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
 

@@ -6,9 +6,8 @@ from dataclasses import fields
 
 from a2a_eval_proxy.privacy.policy import redacted_case
 from a2a_eval_proxy.privacy.redactor import Redactor, parse_rules
-from tool_call_evaluators import Case
 from tool_call_evaluators.model import ExpectedCall
-from tool_call_evaluators.suite import CaseTurn, Expectation, Simulation
+from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Simulation
 
 
 def test_the_texts_of_a_simulated_user_are_redacted() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from tool_call_evaluators.judge import JudgeBudget
+from tool_call_evaluators.judge.budget import JudgeBudget
 from tool_call_evaluators.outcomes.conversations import agent_of_conversation
 
 from ...scoring.agent_scoring import Scoring, Scorings, judge_budget
