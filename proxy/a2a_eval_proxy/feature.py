@@ -42,6 +42,8 @@ class Feature:
     """Operations of the admin API."""
     pages: Callable[[Control, AdminTokens | None], Pages] | None = None
     """What the admin port shows in a browser; without tokens, to everybody."""
+    screens: Callable[[], Sequence[Any]] | None = None
+    """Pages of it: of the feature `pages`, which asks for them and says what a `Screen` is."""
     agents: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = field(default_factory=dict)
     """By the scheme of their URL, servers of agents that do not speak A2A; see `runs.served_agents.connected`."""
     engines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.features.pages import run_pages
+from a2a_eval_proxy.features.pages import screen
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.settings.settings import Settings
@@ -34,7 +34,7 @@ A2A = {"a2a-version": "1.0"}
 @pytest.fixture(autouse=True)
 def _patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait for verdicts: on a busy machine, none may be ready sooner."""
-    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 60.0)
+    monkeypatch.setattr(screen, "FIRST_PAINT_S", 60.0)
 
 
 def json_answer(content: Any) -> Answer:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from a2a_eval_proxy.features.pages.label_page import choices
+from a2a_eval_proxy.features.calibrate.label_page import choices
 from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
 from selenium.webdriver.common.keys import Keys
 from support.chromium import chromium, tab

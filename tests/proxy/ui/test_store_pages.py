@@ -14,7 +14,6 @@ import pytest
 from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import ListenError
-from a2a_eval_proxy.features.pages import run_pages
 from a2a_eval_proxy.features.pages import store_pages as module
 from a2a_eval_proxy.features.pages.feature import UiOptions, serve_pages
 from a2a_eval_proxy.features.pages.store_pages import store_pages
@@ -112,8 +111,7 @@ async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_pat
             alone = (await browser.get("/compare?a=version:1.5&b=day-2")).text
             assert "There is no earlier run of version &#39;1.5&#39;" in alone
             assert (await browser.get("/compare?a=day-2&b=version:1.4")).status_code == 404
-            for limited in (run_pages, runs_api):
-                monkeypatch.setattr(limited, "MAX_TURNS", 5)
+            monkeypatch.setattr(runs_api, "MAX_TURNS", 5)
             assert "a2a-eval-proxy compare" in (await browser.get("/compare?a=version:1.4&b=day-2")).text
             assert (await browser.get(api, headers=bearer)).status_code == 422
 

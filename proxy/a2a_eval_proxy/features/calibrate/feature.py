@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from ...admin.control import Control
+    from ..pages.screen import Screen
 
 
 class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
@@ -107,4 +108,10 @@ def routes(control: Control) -> Sequence[Route]:
     return [api_route("GET", "/api/calibrations", handle)]
 
 
-FEATURE = Feature(commands=[calibrate], routes=routes)
+def _screens() -> Sequence[Screen]:
+    from .label_page import SCREENS
+
+    return SCREENS
+
+
+FEATURE = Feature(commands=[calibrate], routes=routes, screens=_screens)

@@ -3,13 +3,14 @@
 Pages are rendered on the server from Jinja templates and can be read without script. Styles are those of the report
 (`tool_call_evaluators.report`), with `assets/page.css`; scripts are the ES modules in `assets`.
 
-To add a screen, write one module and one template, and add its screens to `SCREENS` in `site`:
+To add a screen, write one module and one template, here with its screens in `SCREENS` of `site`, or in the folder of
+another feature, with its screens in `screens` of its `FEATURE` and its template as `FOLDER/name.html`:
 
-1. `NAME.py` here has an async function that receives a `View` (the request, the running proxy, the agent) and returns
+1. `NAME.py` has an async function that receives a `View` (the request, the running proxy, the agent) and returns
    the values of the template, and a `Screen("/name", "name.html", function, nav="Name")`. The function raises
    HTTPException for bad input and unknown ids; `StoreError` may pass. It may return a Response instead, for example a
    download.
-2. `templates/name.html` extends `layout.html` and fills `title` and `main`. Values are escaped, and characters that
+2. The template extends `layout.html` and fills `title` and `main`. Values are escaped, and characters that
    would change what is displayed are neutralized. Never mark a value of an agent, user or suite as safe. The policy of
    the pages allows no inline style or script: draw bars as SVG, with attributes.
 3. URLs are relative, so that pages work below a path prefix: `link("turns", turn_id)`, `link("", run="nightly")`, and

@@ -23,6 +23,7 @@ from ...settings.parsing import TRACE_ID
 from ...store.base import TurnJson
 from ...store.reads import turn_summary
 
+_FEATURES = __name__.rpartition(".pages.")[0]  # their package: other features have templates, too
 _MAX_TEXT = 60
 _MAX_CHIPS = 6
 
@@ -117,7 +118,9 @@ def environment(trace_url: str | None = None) -> Environment:
 
     `trace_url`: see `TraceUrlOption`.
     """
-    made = report_environment(PackageLoader(__package__ or "", "templates"), undefined=Absent)
+    made = report_environment(
+        PackageLoader(__package__ or "", "templates"), PackageLoader(_FEATURES, ""), undefined=Absent
+    )
     made.filters |= {
         "json": json_line,
         "parts": parts,

@@ -1,4 +1,4 @@
-"""The screens of runs and cases: all runs; one; two compared; and the cases in force.
+"""The screens of runs and cases: all runs; one; and the cases in force.
 
 Runs are read off the event loop, one at a time: a long one takes seconds, in which a page shows its counts.
 """
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.html import SectionLinks, comparison_body, sections
+from tool_call_evaluators.report.html import SectionLinks, sections
 from tool_call_evaluators.report.model import RunOutcome, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
@@ -24,29 +24,20 @@ from tool_call_evaluators.texts import duration_text, excerpt, moment_text
 
 from ...admin.api_route import validated
 from ...admin.control import scoring_for
-from ...admin.runs_api import compared
-from ...runs.run_result import MAX_TURNS, LongRunError, run_report, with_verdict
-from ...runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs, verdict_text
+from ...runs.run_result import MAX_TURNS, run_report, with_verdict
+from ...runs.stored_turns import newest_runs, verdict_text
 from ...store import RunSummary
-from .rendering import name_in, named, sentence
+from .rendering import name_in, named
 from .screen import Screen, Values, View
 
 Link: TypeAlias = Callable[..., str]
 """Makes the URL of a page from the segments of its path and its query; see `rendering.Links`."""
 
 PAGE = 25  # runs on a page
-MAX_CHOICES = 100  # runs to choose from, for a comparison
-FIRST_PAINT_S = 0.4  # for so long a page waits for what has to be read; its fragment waits until it is there
 MAX_AGE_S = 60  # for so long a run serves whose counts did not change: reasons may have
 MAX_CASES = 500  # conversations of a run in the table
 MAX_MISSING = 100  # cases named among those that have not come yet
 MAX_REASON = 300
-
-
-def _patience(view: View) -> float | None:
-    """For how long the page waits; None: as long as it takes."""
-    query = view.request.query_params
-    return None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
 
 class _Paged(BaseModel):
@@ -63,7 +54,7 @@ async def _all_runs(view: View) -> Values:
     page, agent = _page_number(view), query.get("agent") or None
     runs = await newest_runs(store, agent)
     shown = runs[(page - 1) * PAGE : page * PAGE]
-    judging = (work.run(("verdict", run), partial(with_verdict, store, run), _patience(view)) for run in shown)
+    judging = (work.run(("verdict", run), partial(with_verdict, store, run), view.patience_s) for run in shown)
     judged = await asyncio.gather(*judging)
     return {
         "runs": [found or run for found, run in zip(judged, shown, strict=True)],
@@ -87,7 +78,7 @@ async def _one_run(view: View) -> Values:
     run, control = await view.run(name_in(view.request)), view.control
     judged, key = None, ("view", run, view.link(""), time.monotonic() // MAX_AGE_S)
     if run.turns <= MAX_TURNS:
-        judged = await control.work.run(key, lambda: _read(view, run), _patience(view), keep=True)
+        judged = await control.work.run(key, lambda: _read(view, run), view.patience_s, keep=True)
     return {
         "run": run,
         "judged": judged,
@@ -174,37 +165,6 @@ def _links(report: Report, link: Link) -> SectionLinks:
     return SectionLinks(place)
 
 
-async def _two_runs(view: View) -> Values:
-    query, store = view.request.query_params, view.control.store
-    before, after = names = [query.get("a"), query.get("b")]
-    known = [run.name for run in await newest_runs(store)]
-    for name in names:
-        if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
-            raise HTTPException(404, f"The store has no run {name[:200]!r}.")
-    agent = query.get("agent") or None
-    values: dict[str, Any] = {
-        "names": names,
-        "agent": agent,
-        "choices": known[:MAX_CHOICES],
-        "versions": {VERSION + version: version for version in await known_versions(store)},
-        "swaps": before in known and after in known,
-        "body": None,
-        "waits": False,
-    }
-    if before is None or after is None:
-        return values | {"problem": None}
-    if before == after:
-        return values | {"problem": "Choose two different runs."}
-    try:
-        found = await compared(view.control, before, after, agent, comparison_body, _patience(view))
-    except UnknownRunError as error:
-        return values | {"problem": f"There is {error}."}
-    except LongRunError as error:
-        return values | {"problem": sentence(str(error))}
-    body = None if found is None else Markup(found)  # noqa: S704  # every text in it is escaped
-    return values | {"problem": None, "body": body, "waits": body is None}
-
-
 CASES_PAGE = 50
 MAX_SEARCH = 200  # characters
 Origin = TypeVar("Origin", bound=str)
@@ -252,6 +212,5 @@ async def _all_cases(view: View) -> Values:
 SCREENS = (
     Screen("/runs", "runs.html", _all_runs, nav="Runs", fragments=("runs",)),
     Screen("/runs/{name:path}", "run.html", _one_run, fragments=("run",)),
-    Screen("/compare", "compare.html", _two_runs, fragments=("comparison",)),
     Screen("/cases", "cases.html", _all_cases, nav="Cases"),
 )

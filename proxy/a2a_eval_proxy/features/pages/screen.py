@@ -17,6 +17,8 @@ from ...store import RunSummary, Store
 from ...store.reads import TurnFigures
 from .rendering import Links
 
+FIRST_PAINT_S = 0.4
+"""For so long a page waits for what has to be read; its fragment waits until that is there."""
 _FRESH_S = 1.0
 _MAX_RUNS = 16
 
@@ -55,6 +57,12 @@ class View:
         """
         name = self.request.query_params.get("agent")
         return known_agent(self.control, name) if name else next(iter(self.control.scorings), None)
+
+    @property
+    def patience_s(self) -> float | None:
+        """For how long the page waits for what takes long; None: until it is there."""
+        query = self.request.query_params
+        return None if "fragment" in query or "wait" in query else FIRST_PAINT_S
 
     async def run(self, name: str) -> RunSummary:
         """The run of the store with this name. Raises HTTPException (404)."""

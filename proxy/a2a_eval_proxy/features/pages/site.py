@@ -24,9 +24,10 @@ from ...admin.api_route import form_of
 from ...admin.control import Control
 from ...admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
 from ...admin.long_computations import seen
+from ...feature import features
 from ...net.browser_guard import Headers
 from ...store import StoreError
-from . import label_page, run_pages, turn_list, turn_page
+from . import run_pages, turn_list, turn_page
 from .rendering import Links, environment
 from .screen import RecentFigures, Screen, ScreenFunction, View
 
@@ -189,7 +190,8 @@ class Login:
         return response
 
 
-SCREENS = (*turn_list.SCREENS, *turn_page.SCREENS, *run_pages.SCREENS, *label_page.SCREENS)
+_MORE = [screen for feature in features() if feature.screens for screen in feature.screens()]
+SCREENS: tuple[Screen, ...] = (*turn_list.SCREENS, *turn_page.SCREENS, *run_pages.SCREENS, *_MORE)
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -282,6 +284,7 @@ class Site:
         own = {
             "link": link,
             "nav": [item for item in self._nav if item[0] != "agents" or self._control.scorings],
+            "paths": [screen.path for screen in SCREENS],
             "agent_names": self._control.agent_names,
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,

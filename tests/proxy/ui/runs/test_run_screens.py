@@ -6,7 +6,7 @@ import re
 
 import pytest
 from a2a_eval_proxy.admin import runs_api
-from a2a_eval_proxy.features.pages import run_pages
+from a2a_eval_proxy.features.pages import run_pages, screen
 from support.turn_samples import call, result, turn
 
 MARKUP = "a/b <script>alert(1)</script>"
@@ -72,7 +72,7 @@ def test_names_of_runs_never_become_markup_or_another_path(runs):
 
 
 def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, monkeypatch):
-    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(screen, "FIRST_PAINT_S", 0.0)
     page, fragment = runs.get("/runs/shop-1").text, runs.get("/runs/shop-1?fragment=run").text
     assert "Reading 2 turns" in page
     assert "data-again" in page
@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
 
 
 def test_a_comparison_that_takes_time_is_fetched_later(runs, monkeypatch):
-    monkeypatch.setattr(run_pages, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(screen, "FIRST_PAINT_S", 0.0)
     assert 'data-again="0">Comparing' in runs.get("/compare?a=shop-2&b=shop-1").text
     assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1&fragment=comparison").text
     assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1").text

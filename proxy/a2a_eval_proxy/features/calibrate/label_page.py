@@ -25,9 +25,9 @@ from ...admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annota
 from ...store import TurnQuery
 from ...store.base import TurnJson
 from ...turn import Turn
-from .call_rows import call_rows
-from .screen import Screen, Values, View
-from .turn_page import shown_turn
+from ..pages.call_rows import call_rows
+from ..pages.screen import Screen, Values, View
+from ..pages.turn_page import shown_turn
 
 MAX_TO_LABEL = 1_000
 """Turns, or conversations, that are offered: the newest."""
@@ -210,6 +210,6 @@ async def _give(view: View) -> Response:
 
 
 SCREENS = (
-    Screen("/judges", "judges.html", _judges, nav="Judges"),
-    Screen("/label", "label.html", _label, action=_give),
+    Screen("/judges", "calibrate/judges.html", _judges, nav="Judges"),
+    Screen("/label", "calibrate/label.html", _label, action=_give),
 )

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cli.command import command, run_async
-from ..cli.options import FAIL_ON, StoredAgentOption
-from ..cli.output import JsonOutput, echo_document
-from ..feature import Feature
-from ..settings import parsing as types
-from ..settings.options import option
-from ..settings.parts import StoreOption
+from ...cli.command import command, run_async
+from ...cli.options import FAIL_ON, StoredAgentOption
+from ...cli.output import JsonOutput, echo_document
+from ...feature import Feature
+from ...settings import parsing as types
+from ...settings.options import option
+from ...settings.parts import StoreOption
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import Route
     from tool_call_evaluators.outcomes.comparison import FailOn
 
-    from ..admin.control import Control
+    from ...admin.control import Control
+    from ..pages.screen import Screen
 
 
 class CompareOptions(StoredAgentOption, StoreOption):
@@ -54,7 +55,7 @@ def compare(options: CompareOptions) -> bool:
     \b
     Example: a2a-eval-proxy compare monday tuesday --fail-on regression
     """
-    from ..runs.compare import FORMS, compare_runs, write_page
+    from ...runs.compare import FORMS, compare_runs, write_page
 
     comparison = run_async(
         compare_runs(
@@ -89,11 +90,11 @@ def routes(control: Control) -> Sequence[Route]:
     from starlette.responses import Response
     from tool_call_evaluators.report import comparison_json
 
-    from ..admin.api_route import api_route
-    from ..admin.cases_api import OfAgent
-    from ..admin.runs_api import compared
-    from ..runs.run_result import LongRunError
-    from ..runs.stored_turns import UnknownRunError
+    from ...admin.api_route import api_route
+    from ...admin.cases_api import OfAgent
+    from ...admin.runs_api import compared
+    from ...runs.run_result import LongRunError
+    from ...runs.stored_turns import UnknownRunError
 
     async def handle(_: Request, before: str, after: str, given: OfAgent) -> Response:
         try:
@@ -107,4 +108,10 @@ def routes(control: Control) -> Sequence[Route]:
     return [api_route("GET", "/api/runs/{before}/compare/{after}", handle, OfAgent)]
 
 
-FEATURE = Feature(commands=[compare], routes=routes)
+def _screens() -> Sequence[Screen]:
+    from .page import SCREENS
+
+    return SCREENS
+
+
+FEATURE = Feature(commands=[compare], routes=routes, screens=_screens)

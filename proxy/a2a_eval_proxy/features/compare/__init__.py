@@ -1,0 +1,1 @@
+"""What changed between two runs, as a command and as a page."""
