@@ -158,17 +158,6 @@ class TlsOptions(Options):
             files.check(setting)
 
 
-class LimitsOption(Options):
-    """What may be open, and for how long."""
-
-    limits: TrafficLimits = object_option(
-        TrafficLimits,
-        f"Limits: {', '.join(options_of(TrafficLimits))}.",
-        group=OptionGroup.LIMITS,
-        of_agent=True,
-    )
-
-
 class TimeoutsOption(Options):
     """How long what may take."""
 
@@ -287,9 +276,15 @@ class RetentionOptions(Options):
     )
 
 
-class AgentSettings(LimitsOption, TimeoutsOption):
+class AgentSettings(TimeoutsOption):
     """Who the agent is, how it is reached, and what it is asked for."""
 
+    limits: TrafficLimits = object_option(
+        TrafficLimits,
+        f"Limits: {', '.join(options_of(TrafficLimits))}.",
+        group=OptionGroup.LIMITS,
+        of_agent=True,
+    )
     upstream: str = _agent(
         types.UPSTREAM,
         "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC.",

@@ -20,9 +20,9 @@ def trees(store: Store) -> StoredTrees:
 
 
 def routes(control: Control) -> Sequence[Route]:
-    from .tree_api import TreeApi
+    from .tree_api import tree_routes
 
-    return TreeApi(control).routes()
+    return tree_routes(control)
 
 
 FEATURE = Feature(trees=trees, routes=routes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ...admin.api_route import api_route, json_response
-from ...admin.control import Api
+from ...admin.control import Control
 from ...admin.turns_api import no_turn
 from .trees import MOST_DEPTH, MOST_SHOWN, MOST_TURNS, family_of
 
@@ -22,13 +23,12 @@ class _Below(BaseModel):
     depth: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = MOST_DEPTH
 
 
-class TreeApi(Api):
-    def routes(self) -> list[Route]:
-        return [api_route("GET", "/api/turns/{turn_id}/tree", self.tree, _Below)]
-
-    async def tree(self, _: Request, turn_id: str, given: _Below) -> Response:
-        family = await family_of(self._control.store, turn_id)
+def tree_routes(control: Control) -> Sequence[Route]:
+    async def tree(_: Request, turn_id: str, given: _Below) -> Response:
+        family = await family_of(control.store, turn_id)
         if family is None:
             raise no_turn(turn_id)
-        tree = family.tree_below(family.root_of(turn_id), turns=given.turns, depth=given.depth)
-        return json_response({"turn_id": turn_id, **tree.to_dict()})
+        found = family.tree_below(family.root_of(turn_id), turns=given.turns, depth=given.depth)
+        return json_response({"turn_id": turn_id, **found.to_dict()})
+
+    return [api_route("GET", "/api/turns/{turn_id}/tree", tree, _Below)]

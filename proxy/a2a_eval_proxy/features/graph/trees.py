@@ -47,12 +47,9 @@ class Family(NamedTuple):
         """The turn above all others above this one."""
         return list(self.above(turn_id))[-1]
 
-    def children_of(self, turn_id: str) -> list[Edge]:
-        """The edges to the turns that this one caused, in the order in which these began."""
-        return self.children().get(turn_id, [])
-
     def children(self) -> dict[str, list[Edge]]:
-        """See `children_of`, by the ids of turns that caused some."""
+        """The edges to the turns that each caused, in the order in which these began, by the ids of turns that caused
+        some."""
         found: dict[str, list[Edge]] = {}
         for edge in sorted(self.edges.values(), key=lambda edge: (self.turns[edge.child]["started_at"], edge.child)):
             found.setdefault(edge.parent, []).append(edge)
@@ -81,7 +78,7 @@ class Family(NamedTuple):
         found: dict[str, Any] = {}
         if (edge := self.edges.get(turn_id)) is not None:
             found["parent"] = {**_named(self.turns[edge.parent]), **edge.asked.to_dict()}
-        if children := self.children_of(turn_id):
+        if children := self.children().get(turn_id):
             found["children"] = [{**_named(self.turns[edge.child]), **edge.asked.to_dict()} for edge in children]
         return found
 
