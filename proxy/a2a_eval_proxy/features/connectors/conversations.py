@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -45,16 +45,19 @@ class AgentAnswer:
 
 
 @dataclass(slots=True)
-class _AgentConversation:
+class AgentConversation:
+    """One agent, and what does not travel in its answers."""
+
     agent: Any
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the agent answers."""
     chat_id: str = ""
+    """That the agent has for the conversation; "" before its first turn."""
     turns: int = 0
     sources: tuple[ToolCallSource, ...] = ()
     """Where the calls of its last turn were seen, in order."""
     unreachable: str = ""
-    """Why the agent's model could not be reached, in its last turn."""
+    """Why the agent's model could not be reached, in its last turn, which then says nothing about the agent."""
 
 
 class AgentConversations:
@@ -64,22 +67,10 @@ class AgentConversations:
         """Create the agent of the first conversation. Raises what `new_agent` raises."""
         self._new_agent = new_agent
         self._spare = [new_agent()]
-        self._open: OrderedDict[str, _AgentConversation] = OrderedDict()
+        self._open: OrderedDict[str, AgentConversation] = OrderedDict()
 
-    def shown(self, context_id: str, calls: Iterable[ToolCall]) -> None:
-        """These are the calls of the conversation's last turn."""
-        if conversation := self._open.get(context_id):
-            conversation.sources = tuple(call.source for call in calls)
-
-    def told(self, context_id: str) -> tuple[str, tuple[ToolCallSource, ...]]:
-        """The `chat_id` that the agent has for the conversation, "" for none, and the sources of its last calls."""
-        conversation = self._open.get(context_id)
-        return (conversation.chat_id, conversation.sources) if conversation else ("", ())
-
-    def unreachable(self, context_id: str) -> str:
-        """Why the last turn says nothing about the agent; "" if it does."""
-        conversation = self._open.get(context_id)
-        return conversation.unreachable if conversation else ""
+    def of(self, context_id: str) -> AgentConversation | None:
+        return self._open.get(context_id)
 
     async def say(self, context_id: str, text: str, seed: int | None = None) -> AgentAnswer:
         """The agent's answer to a message, which gets the `seed` of the attempt if it takes one.
@@ -89,7 +80,7 @@ class AgentConversations:
         conversation = self._open.get(context_id)
         if conversation is None:
             agent = self._spare.pop() if self._spare else self._new_agent()
-            conversation = self._open[context_id] = _AgentConversation(agent)
+            conversation = self._open[context_id] = AgentConversation(agent)
         self._open.move_to_end(context_id)
         async with conversation.turn:
             conversation.unreachable = ""
@@ -118,7 +109,7 @@ class AgentConversations:
             await self.end(context_id)
 
 
-async def _ask(conversation: _AgentConversation, context_id: str, text: str, seed: int | None) -> AgentAnswer:
+async def _ask(conversation: AgentConversation, context_id: str, text: str, seed: int | None) -> AgentAnswer:
     agent = conversation.agent
     if not conversation.chat_id:
         given = await called(agent.get_chat_id) if hasattr(agent, "get_chat_id") else None

@@ -102,7 +102,8 @@ class ConnectedAgent(AgentExecutor):
         if (recording := self._recorder.current) is not None:
             for call in calls:
                 recording.add(call)
-            self._conversations.shown(context_id, recording.tool_calls)
+            if (conversation := self._conversations.of(context_id)) is not None:
+                conversation.sources = tuple(call.source for call in recording.tool_calls)
 
 
 def _is_cancelled() -> bool:
@@ -130,16 +131,18 @@ class LocalAgent:
     def tell(self, turn: Turn) -> None:
         """Complete a turn with what does not travel: the agent's own id of its conversation, and the sources of its
         calls."""
-        chat_id, sources = self._conversations.told(turn.conversation_id)
-        turn.conversation_id = chat_id or turn.conversation_id
-        if len(sources) == len(turn.tool_calls):
-            turn.tool_calls = [
-                replace(call, source=source) for call, source in zip(turn.tool_calls, sources, strict=True)
-            ]
+        conversation = self._conversations.of(turn.conversation_id)
+        if conversation is None:
+            return
+        turn.conversation_id = conversation.chat_id or turn.conversation_id
+        if len(conversation.sources) == len(turn.tool_calls):
+            pairs = zip(turn.tool_calls, conversation.sources, strict=True)
+            turn.tool_calls = [replace(call, source=source) for call, source in pairs]
 
     def unreachable(self, conversation_id: str) -> str:
         """Why the last turn of the conversation says nothing about the agent; "" if it does."""
-        return self._conversations.unreachable(conversation_id)
+        conversation = self._conversations.of(conversation_id)
+        return conversation.unreachable if conversation else ""
 
     async def end(self, conversation_id: str) -> None:
         try:
