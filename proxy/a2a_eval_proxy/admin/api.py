@@ -43,7 +43,7 @@ def admin_app(
         *(route for api in apis for route in api(control).routes()),
         *health_routes(registry, control.problems, control.remarks),
     ]
-    places = [*(["/"] if pages else []), *dict.fromkeys(map(place_of, routes))]
+    places = [*(["/"] if pages else []), *sorted(set(map(place_of, routes)))]
     app = Starlette(
         routes=[*routes, *(pages.routes if pages else ())],
         exception_handlers={

@@ -169,7 +169,7 @@ async def test_what_is_not_there(it: Proxied, path: str) -> None:
 
 async def test_a_path_that_is_none_is_answered_with_those_there_are(it: Proxied) -> None:
     said = (await it.admin.get("/nothing")).json()["error"]
-    assert said.startswith("no such path; there are /, /api/")
+    assert said.startswith("no such path; there are /, /api/agents, ")
     listed = said.removeprefix("no such path; there are ").split(", ")
     for path in listed:
         if path != "/api/events":  # which does not end

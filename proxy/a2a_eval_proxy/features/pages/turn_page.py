@@ -209,7 +209,7 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
 
 
 async def _neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:
-    """The values of `turn_neighbours.html`. The filters are those of the list from which the reader came."""
+    """The way back to the list from which the reader came, and to the turns next to this one in it."""
     filters, link = given_filters(view.request), view.link
     query = replace(filtered(view.control, filters), limit=1)
     cursor = await view.control.store.cursor_after(turn["turn_id"])
