@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 from ..agent_trace import AgentTrace
@@ -388,24 +389,12 @@ class ToolOutput:
     id: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolCallArgsEvaluationCriteria:
-    tool_calls: Sequence[ToolCall]
+class _Criteria(SimpleNamespace):
+    """What is expected, under the name that the evaluator has for it: see there."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolCallOrderEvaluationCriteria:
-    tool_calls_order: Sequence[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCallCountEvaluationCriteria:
-    tool_calls_count: Mapping[str, tuple[str, int]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCallOutputEvaluationCriteria:
-    tool_outputs: Sequence[ToolOutput]
+ToolCallArgsEvaluationCriteria = ToolCallOrderEvaluationCriteria = _Criteria
+ToolCallCountEvaluationCriteria = ToolCallOutputEvaluationCriteria = _Criteria
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -526,6 +515,8 @@ class ToolCallOutputEvaluator(_ToolCallEvaluator):
 
 def _plain(value: Any) -> Any:
     """An object of one of these classes, or of UiPath's own (pydantic), as a mapping; a mapping unchanged."""
+    if isinstance(value, SimpleNamespace):
+        return vars(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return value.model_dump() if hasattr(value, "model_dump") else value

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from a2a_tool_capture.models import ToolCallSource
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,14 +15,6 @@ from ...model import CallsUnseenError
 
 MetricScope = Literal["turn", "conversation"]
 V = TypeVar("V", float, str)
-
-
-class MetricLLM(Protocol):
-    """What a metric asks as `self.llm`."""
-
-    def call(self, messages: str | list[dict[str, str]], schema: Any = None, **options: Any) -> Any: ...
-
-    async def call_async(self, messages: str | list[dict[str, str]], schema: Any = None, **options: Any) -> Any: ...
 
 
 class ChatMessage(BaseModel):
@@ -104,7 +96,7 @@ class _Metric(ABC):
         self,
         name: str | None,
         description: str,
-        llm: MetricLLM | None,
+        llm: Any,
         scope: MetricScope,
         additional_input: Mapping[str, Any] | None,
     ) -> None:
@@ -115,7 +107,7 @@ class _Metric(ABC):
         self._llm = llm
 
     @property
-    def llm(self) -> MetricLLM:
+    def llm(self) -> Any:
         """The judge. Raises RuntimeError if the class does not pass `llm` on to its base."""
         if self._llm is None:
             raise RuntimeError(
@@ -137,7 +129,7 @@ class QuantitativeMetric(_Metric):
         score_range: tuple[float, float] = (1, 5),
         additional_input: Mapping[str, Any] | None = None,
         description: str = "",
-        llm: MetricLLM | None = None,
+        llm: Any = None,
         scope: MetricScope = "turn",
     ) -> None:
         super().__init__(name, description, llm, scope, additional_input)
@@ -161,7 +153,7 @@ class QualitativeMetric(_Metric):
         name: str | None = None,
         description: str = "",
         label_colors: Mapping[str, str] | None = None,
-        llm: MetricLLM | None = None,
+        llm: Any = None,
         scope: MetricScope = "turn",
         additional_input: Mapping[str, Any] | None = None,
     ) -> None:
