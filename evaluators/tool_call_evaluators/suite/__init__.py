@@ -8,9 +8,8 @@
           - user: Where is order ORD-1001?
             expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
 
-`model` declares every key once; `parsing`, `writing`, `lint` and the JSON
-Schema follow from that. A *document* is YAML or JSON with the position of every value, a *node* a value in it. *Lint*
-finds expectations that no evaluator reads.
+`model` declares every key once; `parsing`, `writing`, `lint` and the JSON Schema follow from that. A *document* is YAML
+or JSON, a *node* a value in it, whose errors name its position. *Lint* finds expectations that no evaluator reads.
 """
 
 from ..simulation.user import Simulation
