@@ -328,7 +328,7 @@ class Report:
     @cached_property
     def noted_count(self) -> int:
         """The number of conversations that failed and that no reason names."""
-        return sum(bool(self.notes(conversation)) for conversation in self.conversations)
+        return sum(self.status(item) == "failed" and bool(self.notes(item)) for item in self.conversations)
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:

@@ -34,6 +34,7 @@ from support.prefork import run as command
 from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
+from tool_call_evaluators.texts import escaped
 
 CONVERSATIONS = 100
 """Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
@@ -220,7 +221,13 @@ async def test_serve_with_a_suite_and_its_pages(
     counts = report.counts
     judged = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
     assert f" conversations passed {judged} " in words(page)
-    assert f" {judged} {counts['failed']} " in words(runs)
+    results = Counter(
+        result["status"]
+        for found in (*whole.values(), *(turn["evaluations"] for turn in everything))
+        for result in found
+    )
+    assert " it Failed " in words(runs)
+    assert words(runs).endswith(f" {len(everything)} doors {results['failed']} {results['errored']}")
     assert f" calls {report.tool_call_count} failed {len(bad)} errored 0 " in words(turns)
 
 
@@ -315,7 +322,8 @@ def test_every_form_of_the_report_counts_alike(
     assert (len(cases), bad) == (len(report.conversations), counts["failed"] + away)
     assert sum(case.find("skipped") is not None for case in cases) == counts["unscored"] - away
     summary = (folder / "report/summary.md").read_text("utf-8")
-    assert f" · {' · '.join(report.count_texts)} · " in summary
+    assert f" · {' · '.join(map(escaped, report.count_texts))} · " in summary
+    assert report.noted_count <= counts["failed"]
     (folder / "everything.yaml").write_text(text, "utf-8")
     shutil.copy(folder / "run.db", folder / "copy.db")
     terminal = command("evaluate", "--suite", folder / "everything.yaml", "--store", folder / "copy.db", "--run", "it")
