@@ -49,6 +49,7 @@ from a2a_tool_capture.errors import (
 from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri
 from google.protobuf.json_format import MessageToDict, ParseError
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from ...protocol.error_bodies import PROXY_DOMAIN
 from ...protocol.operations import RPC_METHODS, Operation
@@ -121,23 +122,56 @@ async def _answered(response: httpx.Response) -> None:
     seen.status, seen.headers = response.status_code, response.headers.multi_items()
     if response.headers.get("content-encoding", "identity") != "identity":
         raise AgentError("the answer is compressed, although the request accepts only `identity`")
-    response.stream = _Bounded(response.stream)
+    response.stream = _Bounded(response)
 
 
 class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, response: httpx.Response) -> None:
+        self._stream: Any = response.stream
+        self._in_lines = "text/event-stream" in response.headers.get("content-type", "")
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
+        begun: list[bytes] = []
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_BODY_BYTES:
                 raise AgentError(f"the answer exceeds {MAX_BODY_BYTES} bytes")
-            yield chunk
+            for piece in chunk.splitlines(keepends=True) if self._in_lines else (chunk,):
+                begun.append(piece)
+                if self._in_lines and piece.endswith((b"\n", b"\r")):
+                    yield _without_unreadable_times(b"".join(begun))
+                    begun.clear()
+        yield _without_unreadable_times(b"".join(begun))
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _without_unreadable_times(data: bytes) -> bytes:
+    """An answer, or a line of a stream, without the times of a status that protobuf refuses, and a2a-sdk with it.
+
+    No rule reads them. Those of fasta2a, for example, have no offset.
+    """
+    prefix = b"data:" if data.startswith(b"data:") else b""
+    try:
+        payload = json.loads(data[len(prefix) :])
+    except (ValueError, RecursionError):
+        return data
+    content = payload.get("result", payload) if isinstance(payload, dict) else None
+    if not isinstance(content, dict):
+        return data
+    refused = False
+    tasks = content.get("tasks")
+    for holder in (content, *content.values(), *(tasks if isinstance(tasks, list) else ())):
+        status = holder.get("status") if isinstance(holder, dict) else None
+        if isinstance(status, dict) and status.get("timestamp") is not None:
+            try:
+                Timestamp().FromJsonString(status["timestamp"])
+            except ValueError:
+                del status["timestamp"]
+                refused = True
+    return prefix + json.dumps(payload).encode() + b"\n" if refused else data
 
 
 class ProbeClient:

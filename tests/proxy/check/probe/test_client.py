@@ -123,6 +123,27 @@ async def test_redirects_are_not_followed() -> None:
     assert "answered HTTP 307" in exchange.problem
 
 
+@pytest.mark.parametrize("in_stream", [True, False])
+async def test_a_status_whose_time_has_no_offset_is_read(in_stream: bool) -> None:
+    """The metadata beside it has times of its own, which stay."""
+    when = "2026-11-29T10:00:00.5"
+    status = {"state": "TASK_STATE_COMPLETED", "timestamp": when}
+    done = {"task": {"id": "t", "contextId": "c", "status": status, "metadata": {"status": {"timestamp": when}}}}
+
+    async def answers(receive: Any, send: Send) -> None:
+        if in_stream:
+            await begin_stream(send, done)
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await plain(send, json.dumps(done, indent=1).encode())
+
+    exchange = await stream(answers)
+    (event,) = exchange.events
+    assert exchange.problem == ""
+    assert event["task"]["status"] == {"state": "TASK_STATE_COMPLETED"}
+    assert event["task"]["metadata"] == {"status": {"timestamp": when}}
+
+
 async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
     with ServerThread(app(hangs)) as agent:
         async with asyncio.timeout(PATIENCE_S):
