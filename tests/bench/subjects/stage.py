@@ -37,7 +37,7 @@ def forward_only() -> None:
     from a2a_eval_proxy.relay import forwarder, relayed_exchange
     from a2a_eval_proxy.relay.answer_readers import AnswerReader, Rules
 
-    unread = Rules(strips=False, asked=False, restores=None)
+    unread = Rules(strips=False, asked=False, webhooks=None)
     relayed_exchange.Exchange = Blind
     forwarder.reader_of = lambda exchange, head, rules, shell, **_: AnswerReader(exchange, head, unread, shell)
 

@@ -22,7 +22,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.run_result import RunWatch
+from a2a_eval_proxy.runs.run_result import RunWatch, Terms
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import (
@@ -486,9 +486,9 @@ async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServe
 
     with scenario_agent() as agent:
         options = AgentOptions(agent.url, concurrency=1)
-        result = await run_suite(parse_suite(SUITE), options, url, "now", watch=Stops())
+        result = await run_suite(parse_suite(SUITE), options, url, "now", terms=Terms(allow_no_capture=True), watch=Stops())
     await starting[0]
-    assert result.allowing_no_capture().verdict.passed, result.verdict.reasons
+    assert result.verdict.passed, result.verdict.reasons
     assert len(result.report.turns) == 3
 
 
