@@ -73,7 +73,7 @@ def import_text(
     tool = known.get(form)
     if scenario_file is not None:
         if tool is None or tool.with_cases is None:
-            raise SuiteError("names no file of scenarios to replace", document.filename)
+            raise SuiteError("names no file of scenarios that --scenario-file-path could replace", document.filename)
         document = tool.with_cases(document, scenario_file)
     if tool is None:
         return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)

@@ -352,7 +352,7 @@ MISTAKES = {
     "plug-in from outside": Mistake("run outside.yaml --agent {agent}", "allow running it with --allow-plugins"),
     "quarantine that is a list": Mistake("run quarantine.yaml --agent {agent}", "quarantine: expected an object, got"),
     "unknown tag": Mistake(f"{RUN} --tag nope", "--tag: no case of suite 's' has the tag 'nope'"),
-    "scenarios for a suite": Mistake(f"{RUN} --scenario-file-path no.json", "it is not an ArkSim configuration"),
+    "scenarios for a suite": Mistake(f"{RUN} --scenario-file-path no.json", "suite.yaml: names no file of scenarios"),
     "another format": Mistake(f"{RUN} --format arksim", "is neither an ArkSim configuration nor its scenarios"),
     "no folder for the report": Mistake("check {agent} --out no/x.json", "--out: there is no directory 'no'; create i"),
     # the store
@@ -398,7 +398,7 @@ MISTAKES = {
     "no labels": Mistake("calibrate judge.yaml", "give some on the page /label of `ui` or `serve`", environment=KEY),
     "labels that are missing": Mistake("calibrate judge.yaml --labels no.csv", "no.csv: No such file", environment=KEY),
     "labels without columns": Mistake(
-        "calibrate judge.yaml --labels columns.csv", "there is no turn_id", environment=KEY
+        "calibrate judge.yaml --labels columns.csv", "the first line must name the columns", environment=KEY
     ),
     "label of no scale": Mistake(
         "calibrate judge.yaml --labels maybe.csv", "'maybe' is no label of helpfulness; expected pass", environment=KEY

@@ -486,7 +486,9 @@ async def test_a_run_passes_when_its_database_comes_back(postgres: PostgresServe
 
     with scenario_agent() as agent:
         options = AgentOptions(agent.url, concurrency=1)
-        result = await run_suite(parse_suite(SUITE), options, url, "now", terms=Terms(allow_no_capture=True), watch=Stops())
+        result = await run_suite(
+            parse_suite(SUITE), options, url, "now", terms=Terms(allow_no_capture=True), watch=Stops()
+        )
     await starting[0]
     assert result.verdict.passed, result.verdict.reasons
     assert len(result.report.turns) == 3
