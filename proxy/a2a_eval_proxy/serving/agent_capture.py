@@ -187,10 +187,11 @@ class AgentCapture:
             self.closed(turn)
 
     def _observed(self, task_id: str, observation: Observation) -> None:
-        """A turn whose task goes on while it waits is the log's, which closes it in its order."""
-        for waits, turn in self._waiting.items():
-            if turn is not None and turn.task_id == task_id:
-                self._waiting[waits] = None
+        """A turn that is observed itself while it waits is the log's, which closes it in its order."""
+        if observation["kind"] == "sent":
+            for waits, turn in self._waiting.items():
+                if turn is not None and turn.turn_id == observation["turn"]["turn_id"]:
+                    self._waiting[waits] = None
         self._log.put(task_id, observation)
 
     def _evicted(self, turns: int) -> None:
