@@ -232,16 +232,13 @@ async def test_the_wire_of_a_turn_has_nothing_of_another_agent_with_a_task_of_th
                 await ask(name, "SendMessage", "WORKING", message=message)
             for name in ("orders", "refunds"):
                 await ask(name, "GetTask", "COMPLETED", id="T")
-            admin, url = f"{proxy.admin_url}/api", proxy.url
+            admin = f"{proxy.admin_url}/api"
             await http.post(f"{admin}/flush")
             (turn,) = (await http.get(f"{admin}/turns", params={"agent": "refunds"})).json()["items"]
             wire = await http.get(f"{admin}/turns/{turn['turn_id']}/wire")
-            page = (await http.get(f"{proxy.admin_url}/turns/{turn['turn_id']}/wire")).text
     assert len(wire.json()["exchanges"]) == 2
     assert "ann@refunds.example" in wire.text
     assert "ann@orders.example" not in wire.text
-    assert f"-X POST {url}/agents/refunds/ -H" in page
-    assert "tracestate: YOUR" not in page
 
 
 @pytest.mark.parametrize("path", ["/", "/agents", "/agents/nobody", "/agents/ORDERS/rpc", "/agents/%6frders/rpc"])
