@@ -42,7 +42,7 @@ out."""
 MAX_TASK_BYTES = 16 * 1024 * 1024
 """Of the observations of one task by this proxy, where one event has no more; further events are left out."""
 
-_PAUSE_S, _RETRY_S = 0.025, 1.0
+_PAUSE_S, _RETRY_S = 0.005, 1.0
 """Between two writes: what was observed in this time is lost where the proxy is killed."""
 
 _SOON_S, _OTHERS_S = 0.02, 0.1
