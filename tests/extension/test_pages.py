@@ -200,10 +200,3 @@ def test_spans_are_bridged() -> None:
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look_up"}
         provider.get_tracer("test").start_span("execute_tool look_up", attributes=attributes).end()
     assert [call.name for call in recording.tool_calls] == ["look_up"]
-
-
-def test_a2e_without_asyncio(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    exec(example("docs/a2e.md", "python", "def _list_tools"), names)
-    exec(example("docs/a2e.md", "python", "with A2EClient"), names)
-    assert capsys.readouterr().out == "['read_file']\n{'content': 'of /etc/hostname'}\n"

@@ -1,8 +1,7 @@
 """A2E: tools behind typed messages, with recorded calls. Requires only the standard library.
 
 The agent calls tools through a `ToolAPI`; a `ToolPlugin` on the host lists, searches and executes them. Between the two
-is a transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`). For code without
-asyncio, and for the messages: `a2a_tool_capture.a2e.sdk`, under A2E's names.
+is a transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`).
 """
 
 from .client import ToolAPI
@@ -19,7 +18,7 @@ from .messages import (
     ToolResult,
 )
 from .plugin import ToolDeniedError, ToolPlugin
-from .transport import InProcessTransport, StreamTransport, host_process, serve, serve_stdio
+from .transport import InProcessTransport, host_process, serve_stdio
 
 __all__ = [
     "A2EError",
@@ -28,7 +27,6 @@ __all__ = [
     "HostRefusedError",
     "InProcessTransport",
     "ProtocolError",
-    "StreamTransport",
     "ToolAPI",
     "ToolDefinition",
     "ToolDeniedError",
@@ -38,6 +36,5 @@ __all__ = [
     "ToolPlugin",
     "ToolResult",
     "host_process",
-    "serve",
     "serve_stdio",
 ]

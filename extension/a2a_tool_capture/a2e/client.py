@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,11 +43,11 @@ class ToolAPI:
         self._transport = transport
         self._recorder = recorder
         self._session_id = session_id
-        self._listed: tuple[ToolDefinition, ...] | None = None
+        self._listed: Sequence[ToolDefinition] | None = None
 
     async def list(
         self, *, query: str = "", tags: Iterable[str] = (), kind: str = "", include_deferred: bool | None = None
-    ) -> tuple[ToolDefinition, ...]:
+    ) -> Sequence[ToolDefinition]:
         """The host's tools; with a `query`, those that it matches.
 
         `tags`: only tools that have all of these tags. `kind`: only tools of this kind, "" for all.
@@ -71,10 +71,9 @@ class ToolAPI:
             raise HostRefusedError(response.code, response.message)
         if not isinstance(response, ToolListResponse):
             raise HostRefusedError("invalid_message", f"the host responded to {request.TYPE} with {response.TYPE}")
-        listed = tuple(response.tools)
         if plain:
-            self._listed = listed
-        return listed
+            self._listed = response.tools
+        return response.tools
 
     async def call(
         self,
@@ -125,11 +124,9 @@ class ToolAPI:
             async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
                 response = await self._transport.exchange(request, take)
         except TimeoutError:
-            result = ToolResult.failed(
-                ToolErrorCode.TOOL_ERROR, f"the host did not respond within {request.timeout:g} s"
-            )
+            result = _failed(f"the host did not respond within {request.timeout:g} s")
         except ProtocolError as error:
-            result = ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"the host's response is invalid: {error}")
+            result = _failed(f"the host's response is invalid: {error}")
         else:
             result = _result(response)
         return replace(result, tool_name=result.tool_name or request.tool_name, events=result.events or tuple(events))
@@ -139,8 +136,12 @@ def _result(response: Response) -> ToolResult:
     if isinstance(response, ToolCallResponse):
         return response.data
     if isinstance(response, ErrorMessage):
-        return ToolResult.failed(response.code, response.message)
-    return ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"the host responded to a call with {response.TYPE}")
+        return _failed(response.message, response.code)
+    return _failed(f"the host responded to a call with {response.TYPE}")
+
+
+def _failed(error: str, code: str = ToolErrorCode.TOOL_ERROR) -> ToolResult:
+    return ToolResult(success=False, error=error, error_code=code)
 
 
 def _record(recording: CallRecording, call_id: str, result: ToolResult) -> None:

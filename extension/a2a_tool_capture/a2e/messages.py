@@ -10,14 +10,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from ..json_limits import READ
 from ..json_values import not_json
 
+T = TypeVar("T", bound="JsonObject")
+
 
 class A2EError(Exception):
-    """Base class of this room's exceptions."""
+    """Base class of the exceptions of A2E."""
 
 
 class ProtocolError(A2EError):
@@ -57,27 +60,7 @@ def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
 
 
 class JsonObject:
-    """Base class of dataclasses whose fields are defined with `read_by`. Lists in them become tuples."""
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = getattr(self, field.name)
-            if isinstance(value, list) and field.metadata["read"] is not read_any:
-                object.__setattr__(self, field.name, tuple(value))  # they are frozen
-
-    @classmethod
-    def from_dict(cls, data: Any, where: str = "") -> Self:
-        """Read a JSON object. Unknown keys are ignored. Raises ProtocolError."""
-        where = where or cls.__name__
-        given = read_object(data, where)
-        values: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = given.get(field.name)
-            if value is not None:
-                values[field.name] = field.metadata["read"](value, f"{where}.{field.name}")
-            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                raise ProtocolError(f"{where}.{field.name} is missing")
-        return cls(**values)
+    """Base class of dataclasses whose fields are defined with `read_by`."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object; fields that are None are omitted."""
@@ -91,7 +74,25 @@ def _json(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, Enum):
         return value.value
-    return [_json(item) for item in value] if isinstance(value, tuple) else value
+    return [_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def object_of(kind: type[T], data: Any, where: str = "") -> T:
+    """An object of `kind`, a JsonObject. Unknown keys are ignored. Raises ProtocolError."""
+    where = where or kind.__name__
+    given = read_object(data, where)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # subclasses are dataclasses
+        value = given.get(field.name)
+        if value is not None:
+            values[field.name] = field.metadata["read"](value, f"{where}.{field.name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ProtocolError(f"{where}.{field.name} is missing")
+    return kind(**values)
+
+
+def objects_of(kind: type[JsonObject]) -> Read:
+    return list_of(partial(object_of, kind))
 
 
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +175,7 @@ def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
         raise ProtocolError(f"{where}: parameters nest deeper than {READ}")
     if isinstance(value, dict):
         value = [{"name": name, **read_object(parameter, f"{where}.{name}")} for name, parameter in value.items()]
-    read: tuple[ToolParameter, ...] = list_of(ToolParameter.from_dict)(value, where)
+    read: tuple[ToolParameter, ...] = objects_of(ToolParameter)(value, where)
     return read
 
 
@@ -249,7 +250,7 @@ class ToolListResponse(Message):
     TYPE = "tool/list/resp"
 
     req_id: str = read_by(read_string)
-    tools: Sequence[ToolDefinition] = read_by(list_of(ToolDefinition.from_dict), ())
+    tools: Sequence[ToolDefinition] = read_by(objects_of(ToolDefinition), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,26 +268,19 @@ class ToolCallRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class A2EEvent(Message):
-    """Host to agent, while the request `req_id` is processed; `seq` counts its events from 1.
+class ToolEvent(Message):
+    """Host to agent, while the call `req_id` is processed; `seq` counts its events from 1.
 
     `kind` is an EventKind or a value defined by the host. `data` is `{pct, message}` for progress, `{message}` for
     status, `{level, message}` for log, `{name, mime, chunk, final}` for artifact, with the chunk in base64.
     """
 
-    TYPE = "invoke/event"
+    TYPE = "tool/event"
 
     kind: str = read_by(read_string)
     data: dict[str, Any] = read_by(read_object, dict)
     req_id: str = read_by(read_string, "")
     seq: int = read_by(read_integer, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEvent(A2EEvent):
-    """An event of a tool's call."""
-
-    TYPE = "tool/event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,11 +299,7 @@ class ToolResult(JsonObject):
     error: str | None = read_by(read_string, None)
     error_code: str | None = read_by(read_error_code, None)
     duration_ms: int = read_by(read_rounded, 0)
-    events: Sequence[ToolEvent] = read_by(list_of(ToolEvent.from_dict), ())
-
-    @classmethod
-    def failed(cls, code: str, error: str) -> ToolResult:
-        return cls(success=False, error=error, error_code=code)
+    events: Sequence[ToolEvent] = read_by(objects_of(ToolEvent), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,12 +309,12 @@ class ToolCallResponse(Message):
     TYPE = "tool/call/resp"
 
     req_id: str = read_by(read_string)
-    data: ToolResult = read_by(ToolResult.from_dict)
+    data: ToolResult = read_by(partial(object_of, ToolResult))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMessage(Message):
-    """Host to agent: the request `req_id` ("" if its id is unknown) could not be processed. A2E's name is A2EError."""
+    """Host to agent: the request `req_id` ("" if its id is unknown) could not be processed."""
 
     TYPE = "error"
 
@@ -365,7 +355,7 @@ def decode(line: bytes) -> Message:
         version = data.get("version") or data.get("a2e") or VERSION  # A2E's specification also names it `a2e`
         if not isinstance(version, str) or version.partition(".")[0] != "1":
             raise ProtocolError(f"version {version!r:.20} is not supported; expected {VERSION}", "version_mismatch")
-        return known.from_dict(data | {"version": version})
+        return object_of(known, data | {"version": version})
     except ProtocolError as error:
         if isinstance(data, dict):
             error.message_id = _id(data.get("id"))

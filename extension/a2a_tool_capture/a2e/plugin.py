@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,6 @@ from .messages import (
     ErrorMessage,
     EventKind,
     Message,
-    Request,
     Response,
     ToolCallRequest,
     ToolCallResponse,
@@ -38,30 +37,22 @@ _log = logging.getLogger(__name__)
 
 OnEvent = Callable[[ToolEvent], None]
 
+_emit: ContextVar[Callable[[str, Mapping[str, Any]], None]] = ContextVar("a2e_emit")
+"""Takes the kind and the data of an event of the current call; without a value outside of calls."""
+
 
 class ToolDeniedError(Exception):
-    """Raised by a tool or by `ToolPlugin.execute` if a policy forbids the call."""
+    """Raised by `ToolPlugin.execute` if a policy forbids the call."""
 
 
-class A2EPlugin(ABC):
-    """A part of a host that responds to messages."""
+class ToolPlugin(ABC):
+    """The tools of a host. Subclasses list and execute them.
 
-    name: str
-    """Name of the plug-in in logs."""
-
-    @abstractmethod
-    async def answer(self, message: Message, on_event: OnEvent | None = None) -> Response:
-        """Respond to a message; transports call this. Raises only on cancellation.
-
-        If a call requests streaming, its events are passed to `on_event` in the thread that emits them; otherwise the
-        result contains them.
-        """
-
-
-class ToolHandler(A2EPlugin):
-    """Responds to requests for tools: what `ToolPlugin` and `BlockingToolPlugin` have in common."""
+    Calls run concurrently; `execute` may use threads (`asyncio.to_thread`), in which `emit` works too.
+    """
 
     name = "base_tool"
+    """Name of the plug-in in logs, and the kind of tools without a toolkit, for lists of one kind."""
 
     _event_callback: OnEvent | None = None
 
@@ -76,16 +67,14 @@ class ToolHandler(A2EPlugin):
         Raises ToolDeniedError if the call is forbidden, any other exception if the tool failed.
         """
 
-    def kind_of(self, tool: ToolDefinition) -> str:
-        """The kind that `filter_kind` selects: the tool's toolkit, or the plug-in's name. May be overridden.
-
-        A2E's definition of a tool has no field for its kind.
-        """
-        return tool.toolkit or self.name
-
-    @abstractmethod
-    def _found(self, request: ToolListRequest, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
-        """Those of `tools` that the request's query and tags select."""
+    def search_tools(self, query: str, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
+        """Those of `tools` whose name, description or tags contain `query`, ignoring case. May be overridden."""
+        wanted = query.casefold()
+        return [
+            tool
+            for tool in tools
+            if any(wanted in text.casefold() for text in (tool.name, tool.description, *tool.tags))
+        ]
 
     def set_event_callback(self, on_event: OnEvent | None) -> None:
         """Also pass every event of every call to `on_event`, in the thread that emits it; None removes the callback."""
@@ -93,15 +82,21 @@ class ToolHandler(A2EPlugin):
 
     def emit(self, kind: EventKind | str, data: Mapping[str, Any]) -> None:
         """Send an event of the current call. Raises RuntimeError outside of calls, as in a thread without context."""
-        call = _CALL.get()
-        if call is None:
+        try:
+            emit = _emit.get()
+        except LookupError:
             raise RuntimeError(
                 "emit was called outside of any call: nobody would receive the event. A thread of your own needs the "
                 "context of the call: asyncio.to_thread(...), or contextvars.copy_context().run in the thread"
-            )
-        call.emit(kind, data)
+            ) from None
+        emit(kind, data)
 
-    async def answer(self, message: Message, on_event: OnEvent | None = None) -> Response:
+    async def handle(self, message: Message, on_event: OnEvent | None = None) -> Response:
+        """Respond to a message; transports call this. Raises only on cancellation.
+
+        If a call requests streaming, its events are passed to `on_event` in the thread that emits them; otherwise the
+        result contains them.
+        """
         if isinstance(message, ToolListRequest):
             return self._list(message)
         if isinstance(message, ToolCallRequest):
@@ -109,18 +104,21 @@ class ToolHandler(A2EPlugin):
         return ErrorMessage(req_id=message.id, code="invalid_message", message=f"{message.TYPE} is not a request")
 
     def _list(self, request: ToolListRequest) -> Response:
-        kind = request.filter_kind.casefold()
+        kind, tags = request.filter_kind.casefold(), set(map(str.casefold, request.filter_tags))
         try:
             tools: Sequence[ToolDefinition] = [
                 tool
                 for tool in self.list_tools()
-                if (request.include_deferred or not tool.defer_loading) and kind in ("", self.kind_of(tool).casefold())
+                if (request.include_deferred or not tool.defer_loading)
+                and kind in ("", (tool.toolkit or self.name).casefold())
+                and tags.issubset(map(str.casefold, tool.tags))
             ]
-            tools = self._found(request, tools) if request.query else with_tags(tools, request.filter_tags)
+            if request.query:
+                tools = self.search_tools(request.query, tools)
         except Exception as error:  # noqa: BLE001 - the plug-in's code; the host continues
             _log.exception("plug-in %r could not list its tools", self.name)
             return ErrorMessage(req_id=request.id, code="runtime_error", message=_message_of(error))
-        return ToolListResponse(req_id=request.id, tools=tuple(tools))
+        return ToolListResponse(req_id=request.id, tools=tools)
 
     def _refused(self, request: ToolCallRequest) -> ErrorMessage | None:
         """Why the call cannot be made, if it cannot."""
@@ -132,21 +130,36 @@ class ToolHandler(A2EPlugin):
             code, problem = ToolErrorCode.TOOL_ERROR, _message_of(error)
         return ErrorMessage(req_id=request.id, code=code, message=problem)
 
-    async def _call(self, request: ToolCallRequest, on_event: OnEvent | None) -> ToolCallResponse | ErrorMessage:
-        call = _Call(request, on_event if request.streaming else None, self._event_callback)
-        token = _CALL.set(call)
+    async def _call(self, request: ToolCallRequest, on_event: OnEvent | None) -> Response:
+        kept: list[ToolEvent] = []
+        number = 0
+
+        def emit(kind: str, data: Mapping[str, Any]) -> None:
+            nonlocal number
+            if number >= MAX_EVENTS:
+                return
+            number += 1
+            event = ToolEvent(kind=str(kind), data=dict(data), req_id=request.id, seq=number)
+            if on_event is not None and request.streaming:
+                on_event(event)
+            else:
+                kept.append(event)
+            if self._event_callback is not None:
+                notify(self._event_callback, event)
+
+        token = _emit.set(emit)
         began = time.monotonic()
         try:
             result = await self._executed(request)
         except ToolDeniedError as error:
             return ErrorMessage(req_id=request.id, code=ToolErrorCode.TOOL_DENIED, message=_message_of(error))
         finally:
-            _CALL.reset(token)
+            _emit.reset(token)
         result = replace(
             result,
             tool_name=request.tool_name,
             duration_ms=result.duration_ms or round((time.monotonic() - began) * 1000),
-            events=result.events or tuple(call.events),
+            events=result.events or kept,
         )
         return ToolCallResponse(req_id=request.id, data=result)
 
@@ -165,54 +178,9 @@ class ToolHandler(A2EPlugin):
         except Exception as error:  # noqa: BLE001 - the tool's code; the caller receives the error
             late = isinstance(error, TimeoutError) and deadline.expired()
             problem = f"no result within {limit_s:g} s" if late else _message_of(error)
-            return ToolResult.failed(ToolErrorCode.TOOL_ERROR, problem)
+            return ToolResult(success=False, error=problem, error_code=ToolErrorCode.TOOL_ERROR)
         exit_code = data.get("exit_code")
         return ToolResult(success=True, data=data, exit_code=exit_code if type(exit_code) is int else None)
-
-
-class ToolPlugin(ToolHandler):
-    """The tools of a host. Subclasses list and execute them; without asyncio, they subclass `BlockingToolPlugin`.
-
-    Calls run concurrently; `execute` may use threads (`asyncio.to_thread`), in which `emit` works too.
-    """
-
-    def search_tools(self, query: str, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
-        """Those of `tools` whose name, description or tags contain `query`, ignoring case. May be overridden."""
-        return matching(tools, query)
-
-    def _found(self, request: ToolListRequest, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
-        return self.search_tools(request.query, with_tags(tools, request.filter_tags))
-
-    async def handle(self, message: Message, on_event: OnEvent | None = None) -> Response:
-        """Respond to a message, as `answer` does."""
-        return await self.answer(message, on_event)
-
-
-class _Call:
-    """A running call and its events."""
-
-    def __init__(self, request: Request, stream: OnEvent | None, callback: OnEvent | None) -> None:
-        self._request_id = request.id
-        self._stream = stream
-        self._callback = callback
-        self._seq = 0
-        self.events: list[ToolEvent] = []
-        """Events that were not streamed."""
-
-    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
-        if self._seq >= MAX_EVENTS:
-            return
-        self._seq += 1
-        event = ToolEvent(kind=str(kind), data=dict(data), req_id=self._request_id, seq=self._seq)
-        if self._stream is not None:
-            self._stream(event)
-        else:
-            self.events.append(event)
-        if self._callback is not None:
-            notify(self._callback, event)
-
-
-_CALL: ContextVar[_Call | None] = ContextVar("a2e_call", default=None)
 
 
 def notify(on_event: OnEvent, event: ToolEvent) -> None:
@@ -221,20 +189,6 @@ def notify(on_event: OnEvent, event: ToolEvent) -> None:
         on_event(event)
     except Exception:  # noqa: BLE001 - the caller's code, which runs where exceptions cannot reach the caller
         _log.exception("on_event failed")
-
-
-def with_tags(tools: Iterable[ToolDefinition], tags: Iterable[str]) -> list[ToolDefinition]:
-    """Those of `tools` that have all of `tags`, ignoring case."""
-    wanted = {tag.casefold() for tag in tags}
-    return [tool for tool in tools if wanted <= {tag.casefold() for tag in tool.tags}]
-
-
-def matching(tools: Iterable[ToolDefinition], query: str) -> list[ToolDefinition]:
-    """Those of `tools` whose name, description or tags contain `query`, ignoring case."""
-    wanted = query.casefold()
-    return [
-        tool for tool in tools if any(wanted in text.casefold() for text in (tool.name, tool.description, *tool.tags))
-    ]
 
 
 def _message_of(error: Exception) -> str:

@@ -24,7 +24,7 @@ from .messages import (
     decode,
     encode,
 )
-from .plugin import A2EPlugin, OnEvent
+from .plugin import OnEvent, ToolPlugin
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Default of the maximum line length."""
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 async def respond(
-    plugin: A2EPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
+    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
 ) -> None:
     """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
     try:
@@ -75,7 +75,7 @@ async def respond(
             name = getattr(message, "tool_name", "")
             _log.warning("an event of %r was not sent because its data is not JSON: %s", name, error)
 
-    response = await plugin.answer(message, post_event)
+    response = await plugin.handle(message, post_event)
     problem = ""
     try:
         answer = encode(response)
@@ -89,7 +89,7 @@ async def respond(
 
 
 async def serve(
-    plugin: A2EPlugin,
+    plugin: ToolPlugin,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     *,
@@ -130,7 +130,7 @@ async def serve(
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def serve_stdio(plugin: A2EPlugin) -> None:
+async def serve_stdio(plugin: ToolPlugin) -> None:
     """Serve the parent process over stdin and stdout. Output of tools is redirected to stderr."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -218,7 +218,7 @@ class _Waiting:
 class InProcessTransport:
     """A plug-in in this process, with the same messages as a remote one. Cancelling an exchange cancels the call."""
 
-    def __init__(self, plugin: A2EPlugin) -> None:
+    def __init__(self, plugin: ToolPlugin) -> None:
         self._plugin = plugin
         self._waiting = _Waiting()
 

@@ -26,6 +26,7 @@ from a2a_tool_capture.a2e.messages import (
     ToolListResponse,
     decode,
     encode,
+    object_of,
 )
 from a2a_tool_capture.a2e.transport import read_lines
 from hypothesis import given
@@ -218,7 +219,7 @@ def test_properties_may_be_a_list_or_a_map() -> None:
         "type": "object",
         "properties": {"city": {k: v for k, v in inner.items() if k != "name"}},
     }
-    read = [ToolParameter.from_dict(data) for data in (as_list, as_map, without_names)]
+    read = [object_of(ToolParameter, data) for data in (as_list, as_map, without_names)]
     assert read[0] == read[1] == read[2]
     assert read[0].properties == (ToolParameter(name="city", description="where", required=True),)
 
@@ -297,7 +298,7 @@ def test_parameters_do_not_nest_without_end() -> None:
     for _ in range(200):
         nested = {"name": "p", "properties": [nested]}
     with pytest.raises(ProtocolError, match="parameters nest deeper than"):
-        ToolParameter.from_dict(nested)
+        object_of(ToolParameter, nested)
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}])
@@ -353,56 +354,3 @@ class Pieces(asyncio.StreamReader):
 
 async def lines_in(pieces: list[bytes], max_bytes: int) -> list[bytes | None]:
     return [line async for line in read_lines(Pieces(pieces), max_bytes)]
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        ToolListRequest(filter_tags=["a"]),
-        ToolListResponse(
-            req_id="r",
-            tools=[
-                ToolDefinition(
-                    name="order",
-                    tags=["shop"],
-                    input_parameters=[
-                        ToolParameter(name="sku", enum=["A", "B"]),
-                        ToolParameter(name="to", type="object", properties=[ToolParameter(name="zip")]),
-                    ],
-                    output_parameters=[ToolParameter(name="number")],
-                )
-            ],
-        ),
-        ToolCallResponse(
-            req_id="r", data=ToolResult(success=True, data=[[1], {}], events=[ToolEvent(kind="log", data={"a": [1]})])
-        ),
-    ],
-    ids=lambda message: message.TYPE,
-)
-@pytest.mark.statement(262, 267, 271, 286)
-def test_lists_are_sequences_as_tuples_are(message: Message) -> None:
-    assert decode(encode(message)) == message
-
-
-@pytest.mark.statement(281, 282, 283, 284, 285, 286)
-def test_a_result_is_made_and_read_by_its_documented_names() -> None:
-    made = ToolResult(
-        success=False,
-        data={"content": "x"},
-        summary="read one file",
-        truncated=True,
-        exit_code=3,
-        error="disk full",
-        error_code=ToolErrorCode.TOOL_ERROR,
-        duration_ms=12,
-        events=[ToolEvent(kind="progress", data={"pct": 50})],
-    )
-    result = decode(encode(ToolCallResponse(req_id="7", data=made))).data
-    assert (result.success, result.data, result.summary, result.truncated) == (
-        False,
-        {"content": "x"},
-        made.summary,
-        True,
-    )
-    assert (result.exit_code, result.error, result.error_code) == (3, "disk full", ToolErrorCode.TOOL_ERROR)
-    assert (result.duration_ms, [event.kind for event in result.events]) == (12, ["progress"])

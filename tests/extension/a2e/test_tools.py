@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from a2a_tool_capture.a2e import (
     HostRefusedError,
     InProcessTransport,
     ProtocolError,
-    StreamTransport,
     ToolAPI,
     ToolDefinition,
     ToolErrorCode,
@@ -31,7 +30,6 @@ from a2a_tool_capture.a2e import (
     client,
     host_process,
     plugin,
-    serve,
     transport,
 )
 from a2a_tool_capture.a2e.messages import (
@@ -42,7 +40,7 @@ from a2a_tool_capture.a2e.messages import (
     decode,
     encode,
 )
-from a2a_tool_capture.a2e.transport import Transport
+from a2a_tool_capture.a2e.transport import StreamTransport, Transport, serve
 from extension.a2e.host_program import Shop
 from tool_call_evaluators import EvalCase, get_evaluator
 from tool_call_evaluators import ToolDefinition as Tool
@@ -80,7 +78,7 @@ async def shop(request: pytest.FixtureRequest) -> AsyncIterator[ToolAPI]:
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def names(listing: Awaitable[tuple[ToolDefinition, ...]]) -> list[str]:
+async def names(listing: Awaitable[Sequence[ToolDefinition]]) -> list[str]:
     return [tool.name for tool in await listing]
 
 
@@ -113,12 +111,13 @@ async def test_a_kind_narrows_down_lists_and_searches(shop: ToolAPI) -> None:
     assert await names(shop.list(query="re", kind="stock")) == ["reserve"]
 
 
-async def test_a_plug_in_may_define_kinds_of_its_own() -> None:
-    class Kinds(Shop):
-        def kind_of(self, tool: ToolDefinition) -> str:
-            return "safe" if tool.idempotent else "unsafe"
+@pytest.mark.statement(296)
+async def test_the_search_may_be_overridden() -> None:
+    class Last(Shop):
+        def search_tools(self, query: str, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
+            return tools[-1:]
 
-    assert await names(ToolAPI(InProcessTransport(Kinds())).list(kind="safe")) == ["reserve"]
+    assert await names(ToolAPI(InProcessTransport(Last())).list(query="x")) == ["die"]
 
 
 @pytest.mark.statement(275)
@@ -147,6 +146,7 @@ async def test_the_plain_list_is_asked_for_once(shop: ToolAPI) -> None:
         ("search", ToolErrorCode.TOOL_ERROR, "'q'"),  # the tool's own KeyError
     ],
 )
+@pytest.mark.statement(302)
 async def test_failures_are_results(shop: ToolAPI, tool: str, code: ToolErrorCode, error: str) -> None:
     result = await shop.call(tool, timeout=0.05 if tool == "hang" else 30)
     assert (result.success, result.error_code, result.error, result.tool_name) == (False, code, error, tool)
@@ -292,7 +292,9 @@ class Broken(ToolPlugin):
         raise AssertionError("never called")
 
 
+@pytest.mark.statement(292)
 async def test_a_plug_in_that_cannot_list_says_so() -> None:
+    assert Broken.name == "base_tool"
     tools = ToolAPI(InProcessTransport(Broken()))
     with pytest.raises(HostRefusedError, match="runtime_error: the catalog is on fire"):
         await tools.list()
