@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from a2a_tool_capture.client import AgentError, CaptureClient
@@ -16,7 +17,6 @@ from tool_call_evaluators.texts import state_text
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
 from ..otlp.trace_service import Tracing
-from ..store.sqlite.scratch_folder import ScratchFolder
 from ..turn import Turn
 from .drive import AgentOptions, run_suite
 from .run_result import RunWatch
@@ -67,7 +67,7 @@ async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing 
     text = message or next(iter(examples), _GREETING)
     name = slug(str(card.get("name", ""))) or "agent"
     asked = Suite(name=name, cases=(Case(id=slug(text) or "case", turns=(CaseTurn(user=text),)),))
-    with ScratchFolder() as folder:
+    with TemporaryDirectory() as folder:
         watch = _FirstTurn(tracing)
         result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init", watch=watch, tracing=tracing)
     turns = [dict(turn) for turn in result.report.turns]

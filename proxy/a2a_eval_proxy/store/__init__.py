@@ -21,7 +21,7 @@ from .base import (
     TurnQuery,
 )
 from .sqlite.file import is_read_only
-from .sqlite.store import CopiedSqliteStore, SqliteStore, observations_in_memory
+from .sqlite.store import SqliteStore, observations_in_memory
 from .store import Store, every_turn
 
 __all__ = [
@@ -47,7 +47,6 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
     """The store at a path, `sqlite:///path` or `postgresql://...`, made if need be.
 
     `for_workers`: turns that are added as pending are scored by workers, if the store can notify them.
-    With `must_exist`, a file that can only be read is copied, and the copy is opened.
     `patient`: it is not opened yet; `Store.start` does that, and tries for as long as it takes.
     Raises StoreError for what is neither, cannot be opened, or (with `must_exist`) is not there.
     """
@@ -66,5 +65,7 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         problem = "is a directory" if Path(path).is_dir() else "there is no such file"
         raise StoreError(f"store {path}: {problem}; --store names another")
     if must_exist and is_read_only(path):
-        return CopiedSqliteStore(path)
+        raise StoreError(
+            f"store {path}: it is read-only; copy it, with its -wal file if it has one; --store names the copy"
+        )
     return SqliteStore(path, patient=patient)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from a2a_tool_capture.client import CaptureClient
@@ -27,7 +28,6 @@ from ..settings.options import load
 from ..settings.parsing import parse_agent_url
 from ..settings.settings import Settings
 from ..store.base import TurnJson
-from ..store.sqlite.scratch_folder import ScratchFolder
 from ..telemetry.turn_listener import TurnListener
 from ..threads import LoopThread
 from ..turn import Turn
@@ -166,7 +166,7 @@ class ProxyPool:
         self._run = run
         self._suite = suite
         self._case_id = case_id
-        self._folder = ScratchFolder()
+        self._folder = TemporaryDirectory()
         self._loop = LoopThread("the proxy of the test session")
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
         self._stopping: list[asyncio.Task[None]] = []

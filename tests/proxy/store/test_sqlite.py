@@ -18,9 +18,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, open_store, write_queue
 from a2a_eval_proxy.store.encoding import json_text
-from a2a_eval_proxy.store.reads import Annotation
 from a2a_eval_proxy.store.schema import OUTCOMES
-from a2a_eval_proxy.store.sqlite.store import CopiedSqliteStore
 from a2a_eval_proxy.turn import NamedIn, TurnLinks
 from support.kept import Kept, result, turn
 
@@ -313,17 +311,3 @@ async def test_lookups_do_not_read_the_whole_run(kept: Kept, monkeypatch: pytest
     assert len(await kept.store.of_task("t-4000", "http://agent", 5)) == 1
     assert await kept.store.earlier(turn(4_000, conversation_id="c-4000"), 5) == []
     assert len(steps) * 100 < 2_000
-
-
-async def test_a_copy_of_a_read_only_store_takes_no_annotations(tmp_path: Path) -> None:
-    """They would be gone with the copy."""
-    path = str(tmp_path / "turns.db")
-    SqliteStore(path).close()
-    store = CopiedSqliteStore(path)
-    try:
-        with pytest.raises(
-            StoreError, match=rf"{path} is read-only: annotations and calibrations cannot be kept in it"
-        ):
-            await store.annotate(Annotation("1", "turn", "right", "", "", "2026-11-22T19:00:00Z"))
-    finally:
-        await asyncio.to_thread(store.close)

@@ -1,15 +1,13 @@
-"""Opens and recognizes the file of an SQLite store, renames a damaged one, copies a read-only one, shows its users."""
+"""Opens and recognizes the file of an SQLite store, renames a damaged one, shows its users."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
 from ..dialects import SQLITE
@@ -148,33 +146,6 @@ def file_marked_in_use(path: str) -> Iterator[bool]:
 def is_read_only(path: str) -> bool:
     """Whether the file is readable, but it or a write-ahead log next to it cannot be written."""
     return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
-
-
-def copied(path: str, folder: Path) -> str:
-    """Copy a store and its write-ahead log into `folder`; returns the path of the copy.
-
-    The copy is consistent even if another process writes the store. Raises StoreFileError.
-    """
-    target = folder / Path(path).name
-    try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source:
-            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            with closing(sqlite3.connect(target)) as copy:
-                source.backup(copy)
-    except sqlite3.Error:  # a log without index, for example, cannot be read in a read-only directory
-        _copy_files(path, target)
-    target.chmod(0o600)
-    return str(target)
-
-
-def _copy_files(path: str, target: Path) -> None:
-    try:
-        shutil.copyfile(path, target)
-        log = BESIDE[0]
-        if Path(path + log).exists():
-            shutil.copyfile(path + log, f"{target}{log}")
-    except OSError as error:
-        raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

@@ -10,17 +10,16 @@ import logging
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ...threads import MOST_WAITING, Begin, BoundedThreads
-from ..base import KeptVerdict, Scored, StoreFileError, StoreUnreachableError
+from ..base import StoreFileError, StoreUnreachableError
 from ..dialects import SQLITE
 from ..encoding import Item, stored_text
 from ..observations import ObservationTable
@@ -32,7 +31,6 @@ from ..writes import Statement, group_statements
 from .file import (
     Identity,
     StoreDamagedError,
-    copied,
     file_marked_in_use,
     identity,
     is_damage,
@@ -40,7 +38,6 @@ from .file import (
     open_file,
     transaction,
 )
-from .scratch_folder import ScratchFolder
 
 logger = logging.getLogger(__name__)
 
@@ -264,38 +261,3 @@ def observations_in_memory(agent: str) -> ObservationTable:
     table = ObservationTable(read, change, stored_text(agent))
     weakref.finalize(table, connection.close)
     return table
-
-
-class CopiedSqliteStore(SqliteStore):
-    """A store that can be read only, such as one on a read-only file system: its copy, in a folder of its own.
-
-    What is written is written to the copy, and gone when it is closed.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._folder = ScratchFolder()
-        self._original = path
-        self._warned = False
-        try:
-            super().__init__(copied(path, Path(self._folder.name)))
-        except BaseException:
-            self._folder.cleanup()
-            raise
-
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
-        if scored and not self._warned:
-            self._warned = True
-            logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
-        super().finish(scored, committed)
-
-    async def keep_verdict(self, run: str, kept: KeptVerdict) -> None:
-        """It is not kept, as the results are not."""
-
-    judged = keep_verdict
-
-    async def _change(self, statement: str, values: dict[str, Any]) -> int:
-        raise StoreFileError(f"store {self._original} is read-only: annotations and calibrations cannot be kept in it")
-
-    def close(self, timeout_s: float = 30.0) -> None:
-        super().close(timeout_s)
-        self._folder.cleanup()
