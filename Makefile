@@ -60,6 +60,9 @@ bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; A
 simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the tables of evaluators/docs/runs.md; an hour
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench.gate $(ARGS)
 
+mutation: $(STAMP) ## plant small faults in modules, and count those that tests find; ARGS="MODULE... --tests PATH..."
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.mutation $(ARGS)
+
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m fuzz $(ARGS)
 

@@ -19,7 +19,6 @@ from typing import Any
 from . import procfs
 from .grpc_calls import grpc_part
 from .hostility import KINDS, hostile
-from .pages import PAGES
 from .part import BehaviourError, Part, Plan, Setting
 from .profile import ProfilePart
 from .programs import CompilerMissingError, LoadError
@@ -30,7 +29,6 @@ from .stages import stages
 from .targets import STAGES, TRAFFIC_TARGETS, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
-from .watching import watching_part
 from .workers import WORKERS
 
 EXIT_FAILED = 1
@@ -46,12 +44,10 @@ PARTS = {
     "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread"),
     "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
-    "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself, and how soon the report opens"),
+    "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
     "grpc": (3, "calls over gRPC, compared with direct ones, and memory for clients that do not read"),
-    "watching": (3, "what open pages cost the traffic"),
     "hostile": (5, "latency of 39 agents, and memory, while the fortieth hangs, floods, resets or closes"),
-    "pages": (6, "pages in Chromium: how soon a call is shown, first paint over 10,000 turns, memory after an hour"),
 }
 """What each measures, and how many minutes that takes on two idle cores."""
 
@@ -89,7 +85,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), watching_part(), hostile(options.kinds), PAGES),
+        *(TRACES, SCORING, RUNS, WORKERS, grpc_part(options.against), hostile(options.kinds)),
     ]
     return [part for part in parts if part.name in wanted]
 

@@ -31,9 +31,6 @@ class Plan:
     queued: int = 20_000  # turns that are scored by workers
     cases: int = 1000  # of a whole run
     scoring_s: float = 1.0  # of CPU time, for each rule and size
-    stored: int = 10_000  # turns in the store that pages show
-    hour_turns: int = 180_000  # 50 a second
-    shown_streams: int = 8  # whose calls are on a page
     unread_clients: int = 60  # that read nothing of what they asked for
     unread_s: float = 20.0
     hostile_s: float = 2.5
@@ -54,9 +51,6 @@ class Plan:
             queued=200,
             cases=20,
             scoring_s=0.05,
-            stored=1_000,
-            hour_turns=3_000,
-            shown_streams=2,
             unread_clients=4,
             unread_s=1.0,
             hostile_s=0.3,

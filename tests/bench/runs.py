@@ -1,4 +1,4 @@
-"""Whole runs: the CPU time of `run` itself, with an agent that answers at once, and how soon the report opens."""
+"""Whole runs: the CPU time of `run` itself, with an agent that answers at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from support.chromium import chromium
 from support.prefork import COMMAND
 
-from .browser import require_browser
 from .part import BehaviourError, Measured, Part, Setting
 from .procfs import fixed_loop_ms
 from .programs import compile_c, running_agent
@@ -17,17 +15,14 @@ from .report import Metric
 
 ALONE, COMPARED = "run", "run --baseline version:1.0.0"
 _OWN = "Cases x 5 attempts, 3 evaluators, all forms of the report"
-_OPENS = "The report in Chromium"
 METRICS = (
     Metric("cpu_s", _OWN, "CPU time of run, s"),
     Metric("loops", _OWN, "CPU time in fixed loops of 10,000,000 steps"),
     Metric("peak_mb", _OWN, "peak memory, MB"),
-    Metric("report_mb", _OPENS, "size of report.html, MB"),
-    Metric("loaded_s", _OPENS, "loaded, s"),
+    Metric("report_mb", _OWN, "size of report.html, MB"),
 )
 ATTEMPTS = 5
 _LOOPS = 20  # of half a million steps each
-_LOADED = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
 def suite_text(cases: int) -> str:
@@ -47,12 +42,11 @@ def suite_text(cases: int) -> str:
 
 
 def _measure(setting: Setting) -> Measured:
-    require_browser()
     measured = Measured([ALONE, COMPARED])
     agent = compile_c("upstream", setting.folder)
     suite = setting.folder / "many.yaml"
     suite.write_text(suite_text(setting.plan.cases))
-    with running_agent(agent, setting.other_cpus) as port, chromium(setting.folder / "browser") as browser:
+    with running_agent(agent, setting.other_cpus) as port:
         for number in range(1, setting.plan.rounds + 1):
             values = measured.next_round()
             for target, options in ((ALONE, ()), (COMPARED, ("--baseline", "version:1.0.0"))):
@@ -62,11 +56,10 @@ def _measure(setting: Setting) -> Measured:
                 run += ["--store", str(setting.folder / "turns.db"), "--run", report.name, "--report", str(report)]
                 loop_s = _LOOPS * fixed_loop_ms(setting.subject_cpus) / 1000
                 cpu_s, peak_mb = cost([*run, "--quiet", *options], setting.plan.cases * ATTEMPTS, report)
-                values[target] |= {"cpu_s": cpu_s, "loops": cpu_s / loop_s, "peak_mb": peak_mb}
-                page = report / "report.html"
-                browser.get(page.as_uri())
-                loaded_ms = browser.execute_script(_LOADED)
-                values[target] |= {"report_mb": page.stat().st_size / 1e6, "loaded_s": loaded_ms / 1000}
+                report_mb = (report / "report.html").stat().st_size / 1e6
+                values[target] |= {
+                    "cpu_s": cpu_s, "loops": cpu_s / loop_s, "peak_mb": peak_mb, "report_mb": report_mb
+                }  # fmt: skip
     return measured
 
 
