@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OF_EXTRAS = ("agents", "any_llm", "grpc", "mcp", "psycopg", "pytest", "ray")
+OF_EXTRAS = ("agents", "grpc", "mcp", "psycopg", "pytest", "ray")
 """Modules of the libraries that extras install, besides those of the frameworks of agents."""
 
 NEEDS_AN_EXTRA = (

@@ -1,4 +1,4 @@
-"""Stand-ins for the APIs of other providers, over loopback: what they demand, refuse and answer, without a model."""
+"""Stand-ins for the APIs of other providers, over loopback: what they demand and refuse, without a model."""
 
 from __future__ import annotations
 
@@ -39,43 +39,3 @@ class StrictApi(FakeApi):
                 error |= {"param": member} if self._named else {}
                 return Reply(400, json.dumps({"error": error}).encode())
         return None
-
-
-class AnthropicApi(FakeApi):
-    """As Anthropic's Messages API. A reply is the text of the answer, or a Reply."""
-
-    def _complaint(self, scope: Any, body: bytes) -> Reply | None:
-        headers = dict(scope["headers"])
-        if (scope["method"], scope["path"]) != ("POST", "/v1/messages"):
-            return _anthropic_error(404, "not_found_error", "Not Found")
-        if headers.get(b"x-api-key", b"").decode() != KEY:
-            return _anthropic_error(401, "authentication_error", "invalid x-api-key")
-        if b"anthropic-version" not in headers or not json.loads(body).get("max_tokens"):
-            return _anthropic_error(400, "invalid_request_error", "max_tokens: Field required")
-        return None
-
-
-def anthropic_says(value: Any) -> Reply:
-    """A message of Anthropic's API with 100 input and 20 output tokens."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    body = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-stand-in-2026",
-        "content": [{"type": "text", "text": text}],
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": {"input_tokens": 100, "output_tokens": 20},
-    }
-    return Reply(body=json.dumps(body).encode())
-
-
-def anthropic_fails(status: int, kind: str, message: str, **headers: str) -> Reply:
-    reply = _anthropic_error(status, kind, message)
-    reply.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    return reply
-
-
-def _anthropic_error(status: int, kind: str, message: str) -> Reply:
-    return Reply(status, json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode())

@@ -119,7 +119,6 @@ class SqliteJudgeCache:
     def _run(self, statement: str, values: tuple[str, ...]) -> list[Any]:
         try:
             with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
-                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute(_TABLE)
                 return connection.execute(statement, values).fetchall()

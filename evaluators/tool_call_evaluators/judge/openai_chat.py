@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,7 +28,7 @@ from .question import (
     total,
 )
 from .settings import VOTE_TEMPERATURE, JudgeSettings
-from .transport import ChatTransport, RefusedError, UnansweredError, backoff, transport
+from .transport import ChatApi, RefusedError, UnansweredError, backoff
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +54,7 @@ class ChatJudge:
             raise JudgeNotConfiguredError("no judge is configured: set its model")
         self.settings = settings
         self._api_key = api_key
+        self._api = ChatApi(settings, api_key)
         self._role = role
         self._left_out: dict[str, str] = {}
         """Parameters that the server refused, and the note about each."""
@@ -67,20 +67,16 @@ class ChatJudge:
         return cls(settings, settings.api_key(environ))
 
     def __repr__(self) -> str:
-        return f"ChatJudge({self.settings.model!r} at {self.settings.place})"
+        return f"ChatJudge({self.settings.model!r} at {self.settings.url})"
 
     @property
     def identity(self) -> str:
         """See `JudgeSettings.identity`."""
         return self.settings.identity
 
-    @cached_property
-    def _transport(self) -> ChatTransport:
-        return transport(self.settings, self._api_key)
-
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge, or
-        JudgeNotConfiguredError if the library of the provider, or its key, is missing, or JudgeBudgetError."""
+        JudgeBudgetError."""
         async with self._slot() as spent:
             value = await fitting_answer(
                 lambda messages: self._complete(self._request(messages, question), spent), question
@@ -121,7 +117,7 @@ class ChatJudge:
                 raise
             try:
                 async with asyncio.timeout(self.settings.timeout):
-                    return await self._transport.complete(request)
+                    return await self._api.complete(request)
             except TimeoutError:
                 problem = f"no answer within {self.settings.timeout:g} s"
                 spent.unanswered += 1
@@ -192,7 +188,7 @@ class ChatJudge:
         """An error message without the API key and other secrets: servers quote a refused key."""
         for secret in self.settings.secrets(self._api_key, os.environ):
             problem = problem.replace(secret, "***")
-        return f"{self._role} {self.settings.model} at {self.settings.place}: {problem}"
+        return f"{self._role} {self.settings.model} at {self.settings.url}: {problem}"
 
 
 def refused_member(error: RefusedError, request: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from .function import PromptFunction, as_judge
 from .openai_chat import ChatJudge
 from .question import Answer, Judge, JudgeError, JudgeNotConfiguredError, Prompt, Question, Usage, total
 from .settings import ENVIRONMENT, JudgeSettings
-from .transport import transport
 
 JudgeOption = Judge | PromptFunction | Mapping[str, Any] | None
 """A judge; a function from prompt to text; or settings that override those of the suite and the environment; None:
@@ -102,17 +101,6 @@ def settings_for(
 ) -> JudgeSettings:
     """The settings of a judge: those of the suite, the environment and the evaluator, later ones first."""
     return (suite or JudgeSettings()).with_environment(environ).overridden(own or {})
-
-
-def missing(settings: JudgeSettings, environ: Mapping[str, str] = os.environ) -> str:
-    """What must be configured before a model can be asked; empty if nothing is known to be missing. Nothing is sent."""
-    if (problem := settings.missing(environ)) or not settings.provider:
-        return problem
-    try:
-        transport(settings, settings.api_key(environ))
-    except JudgeNotConfiguredError as error:
-        return str(error)
-    return ""
 
 
 def votes_of(option: JudgeOption, votes: int | None) -> int:

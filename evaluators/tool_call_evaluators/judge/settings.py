@@ -33,12 +33,9 @@ class JudgeSettings:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
-    provider: str | None = None
-    """A provider that the library any-llm knows, such as `anthropic`, `gemini` or `bedrock` (extra `judge-providers`).
-    None: an OpenAI-compatible API."""
     base_url: str | None = None
     """Of an OpenAI-compatible API, up to and including `/v1`, or with a query such as Azure's `?api-version=...`. None:
-    OpenAI's own, or the provider's."""
+    OpenAI's own."""
     model: str | None = None
     """None: no judge."""
     api_key_env: str | None = None
@@ -107,7 +104,7 @@ class JudgeSettings:
 
         Raises OptionError, naming the variable, for an invalid URL.
         """
-        default = None if self.provider else environ.get("OPENAI_BASE_URL") or None
+        default = environ.get("OPENAI_BASE_URL") or None
         try:
             return replace(
                 self,
@@ -123,11 +120,10 @@ class JudgeSettings:
         return replace(self, **{option: given[option] for option in options})
 
     def api_key(self, environ: Mapping[str, str]) -> str | None:
-        """The API key, or None: local servers often need no key, and a provider's library reads its own variable."""
+        """The API key, or None: local servers often need no key."""
         if self.api_key_env:
             return environ.get(self.api_key_env) or None
-        default = None if self.provider else environ.get("OPENAI_API_KEY")
-        return environ.get(f"{ENVIRONMENT}API_KEY") or default or None
+        return environ.get(f"{ENVIRONMENT}API_KEY") or environ.get("OPENAI_API_KEY") or None
 
     def sent_headers(self, api_key: str | None, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers of a request. Variables that are not set are empty."""
@@ -155,7 +151,7 @@ class JudgeSettings:
                 return f"the environment variable {name}, which the judge's settings name, is not set"
         host = urlsplit(self.url).hostname or ""
         keyed = self.api_key(environ) or any(_SECRET.search(name) for name, _ in self._headers)
-        if self.provider or keyed or not host.endswith(_KEYED_HOSTS):
+        if keyed or not host.endswith(_KEYED_HOSTS):
             return ""
         return (
             f"{host} needs a key; set {ENVIRONMENT}API_KEY{' or OPENAI_API_KEY' if host == 'api.openai.com' else ''}, "
@@ -174,16 +170,11 @@ class JudgeSettings:
         return f"{self.url}{_CHAT}" + (f"?{query}" if query else "")
 
     @property
-    def place(self) -> str:
-        """Where the model is, for messages."""
-        return self.provider or self.url
-
-    @property
     def identity(self) -> str:
         """Everything on which answers depend, as one string."""
         content: list[Any] = [self.url, self.model, self.temperature, self.response_format, self.extra_body or {}]
-        if self.provider or self.headers or "?" in (self.base_url or ""):
-            content += [self.provider, self.base_url, dict(self._headers)]
+        if self.headers or "?" in (self.base_url or ""):
+            content += [self.base_url, dict(self._headers)]
         return canonical(content)
 
     @property

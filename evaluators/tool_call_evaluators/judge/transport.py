@@ -1,7 +1,6 @@
-"""Sends one request to a language model: over HTTP to an OpenAI-compatible API, or through the library any-llm.
+"""Sends one request to a language model, over HTTP to an OpenAI-compatible API.
 
-Both return the JSON form of a chat completion and raise the same two errors. Retries are up to the caller; what decides
-on them is here.
+Retries are up to the caller; what decides on them is here.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 from a2a_tool_capture.environment_proxies import EnvironmentTransport, environment_authorities
 
 from .answers import error_of, shortened
-from .question import JudgeAnswerError, JudgeNotConfiguredError
+from .question import JudgeAnswerError
 from .settings import JudgeSettings
 
 FIRST_WAIT_S = 0.5
@@ -108,23 +106,10 @@ class UnansweredError(Exception):
         self.billed = billed
 
 
-class ChatTransport(Protocol):
-    """Sends requests."""
+class ChatApi:
+    """Sends requests to an OpenAI-compatible API.
 
-    async def complete(self, request: Mapping[str, Any]) -> Any:
-        """The JSON form of the response to a chat-completions request.
-
-        Raises RefusedError, UnansweredError, or JudgeAnswerError for a response that is not JSON.
-        """
-
-
-def transport(settings: JudgeSettings, api_key: str | None) -> ChatTransport:
-    """The transport for these settings. Raises JudgeNotConfiguredError."""
-    return _Library(settings, api_key) if settings.provider else _Http(settings, api_key)
-
-
-class _Http:
-    """Every request opens its own connection: that is fast compared with a verdict, and no pool must be closed or tied
+    Every request opens its own connection: that is fast compared with a verdict, and no pool must be closed or tied
     to an event loop."""
 
     def __init__(self, settings: JudgeSettings, api_key: str | None) -> None:
@@ -132,6 +117,10 @@ class _Http:
         self._headers = settings.sent_headers(api_key, os.environ)
 
     async def complete(self, request: Mapping[str, Any]) -> Any:
+        """The JSON form of the response to a chat-completions request.
+
+        Raises RefusedError, UnansweredError, or JudgeAnswerError for a response that is not JSON.
+        """
         try:
             transport = EnvironmentTransport(_tls())
             async with httpx.AsyncClient(transport=transport, timeout=None) as client:  # noqa: S113  # the caller limits it
@@ -148,57 +137,6 @@ class _Http:
 
 
 _NOT_SENT = (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)
-
-
-class _Library:
-    """any-llm, which asks each provider through the provider's own library."""
-
-    def __init__(self, settings: JudgeSettings, api_key: str | None) -> None:
-        self._provider, self._key = str(settings.provider), api_key
-        self._base_url = settings.base_url
-        self._client()
-
-    async def complete(self, request: Mapping[str, Any]) -> Any:
-        library = _any_llm()
-        try:
-            completion = await self._client().acompletion(**request)
-        except library.AnyLLMError as error:
-            problem = shortened(str(error.message))
-            if isinstance(error, library.UnsupportedParameterError):
-                raise RefusedError(400, problem, parameter=error.parameter_name) from None
-            if error.status_code is None:
-                raise UnansweredError(problem, billed=True) from None
-            headers = {"retry-after": str(getattr(error, "retry_after", None) or "")}
-            wait = asked_wait(headers, datetime.now(UTC))
-            raise RefusedError(error.status_code, problem, error.code, error.param or "", wait) from None
-        return completion.model_dump()
-
-    def _client(self) -> Any:
-        """A client: it belongs to one event loop. Raises JudgeNotConfiguredError."""
-        library = _any_llm()
-        create = library.AnyLLM.create
-        options = {"api_key": self._key, "api_base": self._base_url, "unified_exceptions": True}
-        try:
-            try:
-                return create(self._provider, **options, max_retries=0)
-            except library.UnsupportedParameterError:  # its library does not count retries
-                return create(self._provider, **options)
-        except library.AnyLLMError as error:  # no such provider, no key
-            raise JudgeNotConfiguredError(f"provider {self._provider}: {shortened(str(error))}") from None
-        except ImportError as error:
-            raise JudgeNotConfiguredError(
-                f"provider {self._provider} needs a library of its own: pip install 'any-llm-sdk[{self._provider}]' "
-                f"({shortened(str(error))})"
-            ) from None
-
-
-def _any_llm() -> Any:
-    try:
-        return import_module("any_llm")
-    except ImportError:
-        raise JudgeNotConfiguredError(
-            "the judge's option provider needs the library any-llm: pip install 'a2a-eval-proxy[judge-providers]'"
-        ) from None
 
 
 @cache

@@ -30,7 +30,6 @@ from ..judge.panel import (
     judge_details,
     judge_of,
     majority,
-    missing,
     most_given,
     poll,
     settings_for,
@@ -321,7 +320,7 @@ def check_judges(
     for evaluator in evaluators:
         own = getattr(evaluator, "judge", None)
         if evaluator.needs_judge and not isinstance(own, Judge):
-            problem = missing(settings_for(own, judge, environ), environ)
+            problem = settings_for(own, judge, environ).missing(environ)
             missing_for.setdefault(problem, []).append(evaluator.metric)
     missing_for.pop("", None)
     for problem, metrics in missing_for.items():

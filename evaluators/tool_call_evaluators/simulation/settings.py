@@ -91,8 +91,6 @@ class SimulatedUserSettings:
     def _at_judge(self, judge: JudgeSettings, environ: Mapping[str, str]) -> bool:
         own = self._given(environ)
         base = judge.with_environment(environ)
-        if own.get("provider", base.provider) != base.provider:
-            return False
         return JudgeSettings(base_url=own.get("base_url", base.base_url)).url == base.url
 
 

@@ -14,7 +14,6 @@ from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.judge import JudgeError
 from tool_call_evaluators.judge.openai_chat import ChatJudge
-from tool_call_evaluators.judge.panel import missing
 from tool_call_evaluators.judge.question import Prompt, Reply, Usage
 from tool_call_evaluators.judge.settings import ENVIRONMENT as JUDGE_ENVIRONMENT
 from tool_call_evaluators.options import OptionError
@@ -205,7 +204,7 @@ def _model(suite: Suite, case_id: str, seed: int | None) -> Voice:
         environ = settings.model_environment(suite.judge, os.environ)
     except OptionError as error:
         raise ConfigError(str(error)) from None
-    problem = missing(model, environ)
+    problem = model.missing(environ)
     if model.model is None:
         problem = (
             f"no model is configured for it: give the suite `simulated_user: {{model: ...}}`, or set {ENVIRONMENT}MODEL"

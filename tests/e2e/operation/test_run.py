@@ -90,7 +90,6 @@ JUDGED = "judge: JUDGE\ntolerate: [errored]\n" + SUITE.replace("[tool_error,", "
         ),
         ("{model: gpt-4o}", "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY or OPENAI_API_KEY, or name"),
         ("{model: m, api_key_env: MINE}", "the environment variable MINE, which the judge's settings name, is not set"),
-        ("{model: m, provider: anthropic}", "needs the library any-llm: pip install 'a2a-eval-proxy[judge-providers]'"),
     ],
 )
 def test_without_a_model_or_key_nothing_passes(judge: str, missing: str, agent: GetAgent, tmp_path: Path) -> None:

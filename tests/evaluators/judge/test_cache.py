@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from dataclasses import replace
 
@@ -74,6 +75,13 @@ async def test_a_file_outlives_its_process_and_holds_no_key(tmp_path):
         assert len(api.requests) == 1
     for file in tmp_path.iterdir():
         assert KEY.encode() not in file.read_bytes()
+
+
+async def test_many_may_use_a_new_file_at_once(tmp_path):
+    caches = [SqliteJudgeCache(tmp_path / "judge.db") for _ in range(12)]
+    await asyncio.gather(*(cache.put(str(number), {"value": number}) for number, cache in enumerate(caches)))
+    found = await asyncio.gather(*(cache.get(str(number)) for number, cache in enumerate(caches)))
+    assert [entry["value"] for entry in found] == list(range(12))
 
 
 async def test_a_file_that_was_tampered_with(tmp_path):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from agents.serving import ServerThread
@@ -15,18 +11,12 @@ from judges.fake_api import KEY, MODEL, Reply, fails, says
 from judges.providers import (
     AZURE_BASE,
     AZURE_QUERY,
-    AnthropicApi,
     AzureApi,
     StrictApi,
-    anthropic_fails,
-    anthropic_says,
 )
-from support.patience import PATIENCE_S
-from support.provision import python_environment
-from tool_call_evaluators import EvalCase, Status
+from tool_call_evaluators import EvalCase
 from tool_call_evaluators.judge import (
     ChatJudge,
-    JudgeNotConfiguredError,
     JudgeSettings,
     JudgeUnreachableError,
     Question,
@@ -35,7 +25,6 @@ from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema, judge_usage
 from tool_call_evaluators.judged.quality import Helpfulness
 
-ROOT = Path(__file__).parents[3]
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "It greets.", "score": 4}
 CASE = EvalCase(user_text="hi", response_text="hello")
@@ -147,64 +136,3 @@ async def test_requests_without_an_answer_may_be_paid_for_and_are_counted(lost):
         usage = (await ChatJudge(settings, KEY).ask(QUESTION)).usage
     assert (usage.requests, usage.unanswered, usage.prompt_tokens) == (2, 1, 100)
     assert usage.cost == pytest.approx(ONE_ANSWER)
-
-
-async def test_a_provider_without_its_library_is_named_with_what_to_install():
-    with pytest.raises(JudgeNotConfiguredError, match=r"pip install 'a2a-eval-proxy\[judge-providers\]'"):
-        await ChatJudge(JudgeSettings(provider="anthropic", model="claude")).ask(QUESTION)
-
-
-PROGRAM = """
-import asyncio, json, sys
-from tool_call_evaluators import EvalCase
-from tool_call_evaluators.judged.quality import Helpfulness
-from tool_call_evaluators.judge import ChatJudge, JudgeSettings
-from tool_call_evaluators.judge.panel import missing
-url, key = sys.argv[1:]
-settings = JudgeSettings(provider="anthropic", base_url=url, model="claude", retries=1, response_format="text",
-                         prices={"input": 3.0, "output": 10.0})
-judge = ChatJudge(settings, key)
-async def ask():
-    result = await Helpfulness(judge=judge).evaluate(EvalCase(user_text="hi", response_text="hello"))
-    return result.to_dict()
-out = [asyncio.run(ask()) for _ in range(3)]  # each in an event loop of its own
-for provider in ("anthropic", "noprovider", "bedrock"):
-    out.append(missing(JudgeSettings(provider=provider, model="claude")))
-print(json.dumps(out))
-"""
-
-
-@pytest.mark.installs
-def test_another_provider_is_asked_through_its_own_library():
-    """any-llm and Anthropic's library are real; only the server is a stand-in."""
-    python = python_environment("any-llm")
-    (packages,) = python.parents[1].glob("lib/python*/site-packages")
-    api = AnthropicApi(
-        anthropic_fails(529, "overloaded_error", "Overloaded", retry_after="0"),
-        anthropic_says(GOOD),
-        anthropic_says("Four."),
-        anthropic_says(GOOD),
-        anthropic_fails(401, "authentication_error", f"invalid x-api-key {KEY}"),
-    )
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC")}
-    path = os.pathsep.join([str(ROOT / "evaluators"), str(ROOT / "extension"), str(packages)])
-    with ServerThread(api.app) as server:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, server.url, KEY],
-            env={**environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=True,
-        )
-    answered, repaired, refused, no_key, unknown, no_library = json.loads(done.stdout)
-    assert (answered["score"], answered["details"]["judge"]["model"]) == (4.0, "claude-stand-in-2026")
-    assert answered["details"]["judge"]["cost"] == pytest.approx(ONE_ANSWER)
-    assert (repaired["score"], repaired["details"]["judge"]["requests"]) == (4.0, 2)
-    assert refused["status"] == Status.ERRORED
-    assert "judge claude at anthropic: HTTP 401" in refused["reason"]
-    assert KEY not in done.stdout + done.stderr
-    assert api.attempts == 5
-    assert "ANTHROPIC_API_KEY" in no_key
-    assert "'noprovider' is not a supported provider" in unknown
-    assert "needs a library of its own: pip install 'any-llm-sdk[bedrock]'" in no_library

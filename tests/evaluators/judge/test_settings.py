@@ -44,10 +44,6 @@ def test_the_environment_comes_before_the_file_and_openai_s_after():
     settings = JudgeSettings(base_url="http://file/v1", model="file").with_environment(environ)
     assert (settings.url, settings.model) == ("http://own/v1", "own")
     assert JudgeSettings().with_environment({"OPENAI_BASE_URL": ""}).url == "https://api.openai.com/v1"
-    assert (
-        JudgeSettings(provider="anthropic").with_environment(environ | {"A2A_EVAL_PROXY_JUDGE_BASE_URL": ""}).base_url
-        is None
-    )
     with pytest.raises(OptionError, match=r"base_url .* \(from the environment\)"):
         JudgeSettings().with_environment({"OPENAI_BASE_URL": "nonsense"})
 
@@ -75,7 +71,6 @@ def test_identity_is_what_answers_depend_on():
         {"base_url": "http://h/v1"},
         {"base_url": "https://api.openai.com/v1?api-version=1"},
         {"extra_body": {"seed": 1}},
-        {"provider": "anthropic"},
         {"headers": {"X-Route": "b"}},
     ):
         assert settings.overridden(other).identity != settings.identity
@@ -97,7 +92,6 @@ def test_identity_is_what_answers_depend_on():
         ({"model": "m", "headers": {"X-Team": "a"}}, {}, "api.openai.com needs a key"),
         ({"model": "m", "api_key_env": "MINE"}, {"OPENAI_API_KEY": "a"}, "the environment variable MINE, which"),
         ({"model": "m", "base_url": "http://h/v1", "headers": {"X": "${TEAM}"}}, {}, "the environment variable TEAM"),
-        ({"model": "m", "provider": "bedrock"}, {}, ""),
     ],
 )
 def test_what_is_missing_is_named_before_anything_is_sent(settings, environ, missing):
