@@ -60,21 +60,8 @@ _STAND_IN = {
 """What the SDK accepts as an answer to any request, in each version of A2A."""
 
 
-def last_received(*, in_envelope: bool, in_stream: bool) -> dict[str, Any]:
-    """The event that the current task received last, read as by `wire.received_event`."""
-    payload = _received.get()
-    if isinstance(payload, ValueError):
-        return unread_event("malformed_response", f"not JSON: {payload}")
-    return received_event(payload, in_envelope=in_envelope, in_stream=in_stream)
-
-
-def last_error() -> Any:
-    """The error that the current task received last, in place of an event; None if it received none."""
-    return rpc_error(_received.get())
-
-
 class EventClient(httpx.AsyncClient):
-    """Keeps what it receives for `last_received`: whole responses when they are read, streams event by event.
+    """Keeps what it receives for `AgentConnection.event`: whole responses when they are read, streams event by event.
 
     `in_envelope`: whether answers are JSON-RPC. As long as it is None, responses are no events, and not kept.
     """
@@ -95,7 +82,7 @@ class EventClient(httpx.AsyncClient):
 
 
 def _kept(text: str, in_envelope: bool) -> str:
-    """Keep an event for `last_received`; returns what the SDK reads in its place: an error as it is."""
+    """Keep an event for `AgentConnection.event`; returns what the SDK reads in its place: an error as it is."""
     try:
         payload = read_json(text)
     except ValueError as error:
@@ -206,10 +193,10 @@ class AgentConnection:
         response = await self._http.get(url, timeout=self._card_timeout_s)
         return CardAnswer(response.status_code, response.headers, response.content)
 
-    def client(self, card: AgentCard, *, polling: bool) -> Client:
+    def client(self, card: AgentCard) -> Client:
         """The client of a2a-sdk for the one interface of `card`."""
         http_bindings = [binding for binding in BINDINGS if binding != _GRPC]
-        config = ClientConfig(polling=polling, httpx_client=self._http, supported_protocol_bindings=http_bindings)
+        config = ClientConfig(httpx_client=self._http, supported_protocol_bindings=http_bindings)
         factory = ClientFactory(config)
         # The SDK's own producer forgets 0.3 where modules were imported in another order than it expects.
         factory.register(_GRPC, lambda card, *_: self._grpc_transport(card.supported_interfaces[0], card))
@@ -241,10 +228,13 @@ class AgentConnection:
         if interface.protocol_binding == _GRPC:
             content = MessageToDict(message) or unknown_fields(message.SerializeToString())
             return received_event(content, in_envelope=False, in_stream=in_stream)
-        if (error := last_error()) is not None:
+        payload = _received.get()
+        if (error := rpc_error(payload)) is not None:
             code, why = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, error)
             raise AgentError(f"{interface.url} answered with error {code}: {why}")
-        return last_received(in_envelope=interface.protocol_binding == "JSONRPC", in_stream=in_stream)
+        if isinstance(payload, ValueError):
+            return unread_event("malformed_response", f"not JSON: {payload}")
+        return received_event(payload, in_envelope=interface.protocol_binding == "JSONRPC", in_stream=in_stream)
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -293,11 +283,6 @@ class AgentConnection:
         return AgentCard(name=self._url, capabilities=capabilities, supported_interfaces=[interface]), interface
 
 
-def _supported() -> list[str]:
-    """The bindings that can be used here."""
-    return [binding for binding in BINDINGS if binding != _GRPC or find_spec("grpc") is not None]
-
-
 def _choose(card: AgentCard, binding: str | None, url: str) -> AgentInterface:
     source = f"the card of {card.name!r} at {url}"
     wanted = BINDINGS if binding is None else (binding,)
@@ -305,8 +290,8 @@ def _choose(card: AgentCard, binding: str | None, url: str) -> AgentInterface:
     if not offered:
         available = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
         raise ConfigurationError(f"{source} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}")
-    supported = _supported()
-    usable = [interface for interface in offered if interface.protocol_binding in supported]
+    has_grpc = find_spec("grpc") is not None
+    usable = [interface for interface in offered if interface.protocol_binding != _GRPC or has_grpc]
     if not usable:
         raise ConfigurationError(f"{source} offers GRPC: {_GRPC_MISSING}")
     interface: AgentInterface = min(usable, key=lambda candidate: is_legacy_version(candidate.protocol_version))

@@ -17,11 +17,7 @@ from a2a.utils.errors import TaskNotFoundError
 
 from .agent_connection import CARD_TIMEOUT_S, AgentConnection, mapped_errors
 from .dialect import Dialect, known_dialects
-from .errors import AgentError as AgentError
-from .errors import AgentUnreachableError as AgentUnreachableError
-from .errors import CaptureError as CaptureError
-from .errors import ConfigurationError as ConfigurationError
-from .errors import TurnTimeoutError as TurnTimeoutError
+from .errors import AgentError, AgentUnreachableError, CaptureError, ConfigurationError, TurnTimeoutError
 from .merge import TaskMerger
 from .models import CapturedTurn, Finding
 from .recent import Recent
@@ -61,7 +57,6 @@ class CaptureClient:
     `timeout_s`: maximum duration of a turn in seconds, including retries; None for no limit. Streams may be idle for
     as long.
     `streaming`: None follows the card.
-    `blocking`: False sends with `returnImmediately` and polls for the result, without streaming.
     `binding`: one of `BINDINGS`; None selects the first one of the card, A2A 1.0 before 0.3. GRPC requires grpcio.
     """
 
@@ -74,7 +69,6 @@ class CaptureClient:
         timeout_s: float | None = 300.0,
         connect_timeout_s: float = 10.0,
         streaming: bool | None = None,
-        blocking: bool = True,
         binding: str | None = None,
         card_path: str | None = None,
         trust_env: bool = True,
@@ -93,7 +87,6 @@ class CaptureClient:
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._streaming = streaming
-        self._blocking = blocking
         self._binding = binding
         self._card_path = card_path
         self._trust_env = trust_env
@@ -122,12 +115,10 @@ class CaptureClient:
             card.CopyFrom(self._card)
             del card.supported_interfaces[:]
             card.supported_interfaces.append(self._interface)
-            if not self._blocking:
-                card.capabilities.streaming = False
-            elif self._streaming is not None:
+            if self._streaming is not None:
                 card.capabilities.streaming = self._streaming
             self._streams = card.capabilities.streaming
-            self._client: Client = connection.client(card, polling=not self._blocking)
+            self._client: Client = connection.client(card)
         except BaseException:
             await connection.close()
             raise
@@ -180,7 +171,8 @@ class CaptureClient:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
-        progress = _Progress(merger, observe, self._unread, traceparent, tracestate)
+        context = self._connection.context(self._interface, traceparent, tracestate)
+        progress = _Progress(merger, observe, self._unread, context)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -191,7 +183,9 @@ class CaptureClient:
         except CaptureError as error:
             error.turn = self._captured(text, progress)
             raise
-        self._remember(merger, progress.state)
+        self._open_tasks.pop(merger.task_id, None)
+        if progress.state in INTERRUPTED_STATES:
+            self._open_tasks[merger.task_id] = merger
         return self._captured(text, progress)
 
     def _captured(self, text: str, progress: _Progress) -> CapturedTurn:
@@ -217,19 +211,15 @@ class CaptureClient:
     # ── one turn ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, request: SendMessageRequest, progress: _Progress) -> None:
+        lost = False
         try:
-            await self._read(self._client.send_message(request, context=self._context(progress)), progress)
+            await self._read(self._client.send_message(request, context=progress.context), progress)
         except AgentUnreachableError:
             if progress.first_event_at is None or not progress.task_id:
                 raise
             lost = True
-        else:
-            lost = False
         if not progress.done:
             await self._catch_up(progress, lost)
-
-    def _context(self, progress: _Progress) -> ClientCallContext:
-        return self._connection.context(self._interface, progress.traceparent, progress.tracestate)
 
     async def _read(self, events: AsyncIterator[StreamResponse], progress: _Progress) -> None:
         """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
@@ -264,7 +254,7 @@ class CaptureClient:
             try:
                 with mapped_errors(self._interface.url, self._card):
                     request = GetTaskRequest(id=progress.task_id)
-                    task = await self._client.get_task(request, context=self._context(progress))
+                    task = await self._client.get_task(request, context=progress.context)
                     event = self._connection.event(task, self._interface)
                 progress.feed(event)
                 if "task" not in event:
@@ -291,15 +281,10 @@ class CaptureClient:
         """Follow the task's events. Returns False if the agent rejects it, for example because the task has ended."""
         request = SubscribeToTaskRequest(id=progress.task_id)
         try:
-            await self._read(self._client.subscribe(request, context=self._context(progress)), progress)
+            await self._read(self._client.subscribe(request, context=progress.context), progress)
         except AgentError:
             return False
         return True
-
-    def _remember(self, merger: TaskMerger, state: str | None) -> None:
-        self._open_tasks.pop(merger.task_id, None)
-        if state in INTERRUPTED_STATES:
-            self._open_tasks[merger.task_id] = merger
 
 
 class CaptureConversation:
@@ -340,13 +325,12 @@ class _Progress:
         self,
         merger: TaskMerger,
         observe: Callable[[TaskMerger], object],
-        unread: Sequence[Dialect] = (),
-        traceparent: str = "",
-        tracestate: str = "",
+        unread: Sequence[Dialect],
+        context: ClientCallContext,
     ) -> None:
         self.merger = merger
-        self.traceparent = traceparent
-        self.tracestate = tracestate
+        self.context = context
+        """Of all its requests."""
         self._unread = unread
         self.unread: dict[Finding, None] = {}
         """What says that the answer has parts of dialects that are not read."""

@@ -22,7 +22,7 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
 from a2a_tool_capture import client as client_module
-from a2a_tool_capture.client import (
+from a2a_tool_capture.errors import (
     AgentError,
     AgentUnreachableError,
     CaptureError,
@@ -327,21 +327,6 @@ async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
 # ── turns that take more than one request ───────────────────────────────────────────────────────────────────
 
 
-async def test_a_non_blocking_send_is_polled_until_it_is_done() -> None:
-    async with on_line(scenarios) as line, CaptureClient(line.url, blocking=False) as client:
-        turn = asyncio.create_task(client.send("slow gate"))
-        await line.answering["GetTask"].wait()
-        await open_gate(line, "gate")
-        done = await turn
-    assert json.loads(line.requests[1].body)["params"]["configuration"]["returnImmediately"] is True
-    assert line.operations[1] == "SendMessage"
-    assert set(line.operations[2:]) == {"GetTask"}
-    assert all(request.headers["a2a-extensions"] == URI for request in line.requests[1:])
-    assert done.state == COMPLETED
-    assert done.text == "before after"
-    assert names(done) == [call["name"] for call in BOTH]
-
-
 async def test_a_dropped_stream_goes_on_by_subscription() -> None:
     async with on_line(scenarios, cut_before="before ") as line, CaptureClient(line.url) as client:
         turn = asyncio.create_task(client.send("slow gate"))
@@ -631,16 +616,6 @@ async def test_calls_have_the_numbers_and_the_order_of_the_json(form: str, versi
     (call,) = turn.tool_calls
     assert json.dumps(call.arguments) == json.dumps(READ)
     assert (turn.state, turn.text, turn.findings) == (COMPLETED, "paid", ())
-
-
-async def test_a_polled_task_has_the_numbers_and_the_order_of_the_json() -> None:
-    agent = answering("HTTP+JSON snapshot", "1.0", ARGUMENTS)
-    async with on_line(agent) as line, CaptureClient(line.url) as client:
-        progress = client_module._Progress(client_module.TaskMerger(), lambda merger: None)
-        progress.merger.task_id = "t"
-        await client._catch_up(progress)
-    (call,) = progress.merger.tool_calls
-    assert json.dumps(call.arguments) == json.dumps(READ)
 
 
 async def test_integers_beyond_64_bits_are_doubles_as_the_proxy_reads_them() -> None:

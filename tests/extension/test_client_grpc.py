@@ -12,8 +12,9 @@ import pytest
 import pytest_asyncio
 from a2a.types import AgentCard
 from a2a_tool_capture import agent_connection
-from a2a_tool_capture.client import AgentError, AgentUnreachableError, CaptureClient, ConfigurationError
+from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.client_tls import ClientTls
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH, SCENARIOS
@@ -33,7 +34,7 @@ def names(turn: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", ["artifact", "chunks-late", "message"])
-@pytest.mark.parametrize("options", [{}, {"streaming": False}, {"blocking": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"streaming": False}], ids=str)
 @pytest.mark.parametrize("by", ["card", "address"])
 async def test_a_turn(agent: GrpcAgent, scenario: str, options: dict[str, Any], by: str) -> None:
     url = {"url": agent.url, "binding": "GRPC"} if by == "card" else {"url": f"grpc://{agent.address}"}

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, ToolCallSource
-from a2a_tool_capture.client import CaptureClient, ConfigurationError
+from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.dialect import known_dialects
+from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.function_parts import ASKS_THE_USER
 from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.wire import normalize_event

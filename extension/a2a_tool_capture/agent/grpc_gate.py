@@ -9,20 +9,17 @@ import grpc
 import grpc.aio
 
 from ..spec import EXTENSIONS_HEADERS, strip_header
-from .asgi_gate import KnownCallers, activation_refused
-
-_PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
+from .asgi_gate import KnownTokens, activation_refused
 
 
 class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Unknown callers cannot activate the extension, by metadata or in a message; see `ActivationGate`.
 
-    `tokens` are compared with the `authorization` metadata, `subjects` with the common name and the alternative
-    names of the client certificate verified by gRPC (`require_client_auth=True`).
+    `tokens` are compared with the `authorization` metadata.
     """
 
-    def __init__(self, *, tokens: Iterable[str] = (), subjects: Iterable[str] = ()) -> None:
-        self._known = KnownCallers(tokens, subjects)
+    def __init__(self, *, tokens: Iterable[str]) -> None:
+        self._known = KnownTokens(tokens)
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
@@ -45,18 +42,10 @@ class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  
         return grpc.unary_stream_rpc_method_handler(answers, *codecs)
 
     def _guarded(self, context: Any) -> Any:
-        known = self._is_known(context)
+        metadata = context.invocation_metadata() or ()
+        known = self._known.has_bearer([value for key, value in metadata if key.lower() == "authorization"])
         activation_refused.set(not known)  # in the context of this call
         return context if known else _UnknownCaller(context)
-
-    def _is_known(self, context: Any) -> bool:
-        metadata = context.invocation_metadata() or ()
-        bearers = [value for key, value in metadata if key.lower() == "authorization"]
-        if len(bearers) == 1 and isinstance(bearers[0], str) and self._known.knows_bearer(bearers[0]):
-            return True
-        peer = context.auth_context()
-        names = [name for key in _PEER_NAMES for name in peer.get(key, ())]
-        return any(self._known.knows_subject(name.decode("utf-8", "replace")) for name in names)
 
 
 class _UnknownCaller:

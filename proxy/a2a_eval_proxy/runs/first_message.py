@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from a2a_tool_capture.client import AgentError, CaptureClient
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.errors import AgentError
 from a2a_tool_capture.wire import FAILED_STATES
 from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.suite import Case, CaseTurn, Suite

@@ -39,7 +39,7 @@ from a2a_tool_capture import (
     declare_tool_calls,
     read_tool_calls,
 )
-from a2a_tool_capture.client import AgentError
+from a2a_tool_capture.errors import AgentError
 from a2a_tool_capture.models import CapturedTurn
 from agents.serving import ServerThread
 from starlette.applications import Starlette

@@ -14,7 +14,7 @@ from a2a_eval_proxy.features.check import client
 from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.features.check.report import CheckReport, place
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
-from a2a_tool_capture.client import AgentUnreachableError
+from a2a_tool_capture.errors import AgentUnreachableError
 from agents.capture_agent import agent_card
 from agents.grpc_only_agent import grpc_only_agent
 from agents.serving import ServerThread

@@ -13,7 +13,7 @@ from a2a_eval_proxy.features.check.client import ProbeClient
 from a2a_eval_proxy.features.check.record import Activation, Interface, ProbeExchange
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.protocol.operations import Operation
-from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread
 from support.checking import check, rules_with
 from support.patience import PATIENCE_S
