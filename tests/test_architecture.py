@@ -124,6 +124,8 @@ LAYERS = {
         "testing",
         "cli",
         "app",
+        "proxy_control",
+        "agent_line",
         "admin | serving",
         "runs",
         "scoring",

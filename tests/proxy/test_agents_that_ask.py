@@ -34,7 +34,7 @@ async def story(folder: Path) -> tuple[int, list[dict[str, Any]], dict[str, str]
             seen = [len(answer.tool_calls) async for _, answer in send_suite(address, suite)]
             await proxy.flush(PATIENCE_S)
             turns = await proxy.turns(run=f"desk-{desk.ORCHESTRATOR}")
-            trees = [await StoredTrees(proxy.store).below(turn["turn_id"]) for turn in turns]
+            trees = [await StoredTrees(proxy.control.store).below(turn["turn_id"]) for turn in turns]
     shown = {
         turn["case_id"]: "\n".join(tree_lines(tree, turn["turn_id"]))
         for turn, tree in zip(turns, trees, strict=True)

@@ -17,7 +17,6 @@ from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
-from ..turn import Turn
 from .agent_report import AgentReport, AgentWatch
 from .long_computations import LongComputations
 
@@ -27,23 +26,16 @@ MAX_OPEN = 1_000  # maximum number of open turns that are shown, the newest ones
 
 @dataclass(eq=False, kw_only=True)
 class Control:
-    """A store without traffic, where no turn is captured, pending or open; `app.RunningProxy` is a proxy."""
+    """A store without traffic, where no turn is captured, pending or open; see `proxy_control` for that of a proxy."""
 
     store: Store
     common: Scoring  # that of an agent without a suite and rules of its own
     bus: EventBus = field(default_factory=EventBus)
     trace_url: str | None  # where people see traces, with `{trace_id}`
+    allow_plugins: bool = False  # whether the suite may load code from outside its folder
+    proxy_url: str | None = None  # where clients connect; None without traffic
     work: LongComputations = field(default_factory=LongComputations)  # for what takes long: judging and comparing runs
     agent: AgentWatch | None = None  # None without traffic
-
-    @property
-    def run(self) -> str | None:
-        """The run of new turns; None without traffic."""
-        return None
-
-    def _agents_of(self, run: str) -> set[str | None]:
-        """The agents whose traffic belongs to the run now; None is the only one."""
-        return {None} if run == self.run else set()
 
     def judged_by(self, agent_names: Collection[str | None]) -> list[JudgedBy]:
         """The suites in force for turns of these agents."""
@@ -55,16 +47,6 @@ class Control:
             JudgedBy(scoring.suite, scoring.suite_file, frozenset(names), scoring.privacy)
             for scoring, names in found.values()
         ]
-
-    def judges_live(self, turn: Turn) -> bool:
-        """Whether the suite of the turn's agent judges the run of that turn: of its traffic, or of one of its cases. A
-        suite without cases, of which none can be missing, judges all that it scores."""
-        scoring = self.scorings.get(turn.agent_name or "", self.common)
-        return scoring.suite is not None and (
-            not scoring.suite.cases
-            or turn.agent_name in self._agents_of(turn.run)
-            or scoring.cases.is_of_suite(turn.case_id)
-        )
 
     def scoring_of(self, turn: Mapping[str, Any]) -> Scoring:
         """Those for a turn, in its JSON form: those of its agent, or of a conversation that `run` held with the several
@@ -106,16 +88,6 @@ class Control:
             for scoring in (self.common, *self.every_scoring)
             if scoring.suite_file and Path(scoring.suite_file) == Path(file)
         }
-
-    @property
-    def allow_plugins(self) -> bool:
-        """Whether the suite may load code from outside its folder."""
-        return False
-
-    @property
-    def proxy_url(self) -> str | None:
-        """Where clients connect; None without traffic."""
-        return None
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""

@@ -55,14 +55,14 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
         click.echo(
-            f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings, [*proxy.lines])}, admin {proxy.admin_url}, "
+            f"a2a-eval-proxy ready: proxy {proxy.url} -> {_behind(settings)}, admin {proxy.admin_url}, "
             f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
-        if address := proxy.page_address():
+        if address := proxy.control.page_address():
             click.echo(f"open {address} in a browser to see turns live", err=True)
         reports = [
             line.status.report(partial(lines.write, partial("{}: {}".format, name) if name else str))
-            for name, line in proxy.lines.items()
+            for name, line in proxy.control.lines.items()
         ]
         watches = [loop.create_task(report) for report in reports]
         await stop.wait()
@@ -77,12 +77,13 @@ async def _serve_until_stopped(settings: Settings, privacy: Privacy) -> None:
     lines.close()
 
 
-def _behind(settings: Settings, names: list[str]) -> str:
+def _behind(settings: Settings) -> str:
     """The agent, or the names of several."""
     if settings.upstream:
         return f"agent {settings.upstream}"
     from tool_call_evaluators.texts import counted
 
+    names = [*settings.each_agent]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{counted(len(names), 'agent')} at /agents/NAME: {' '.join(names[:_MOST_NAMES])}{more}"
 

@@ -66,7 +66,7 @@ class EvalProxy:
 
     @property
     def agent_url(self) -> str:
-        return self._proxy.settings.upstream
+        return self._proxy.control.settings.upstream
 
     @property
     def otlp_url(self) -> str | None:
@@ -143,7 +143,7 @@ class EvalProxy:
         return None
 
     async def _stored(self) -> list[TurnJson]:
-        store = self._proxy.store
+        store = self._proxy.control.store
         return [turn for turn_id in self._turn_ids if (turn := await store.turn(turn_id)) is not None]
 
 

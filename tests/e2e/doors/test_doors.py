@@ -206,7 +206,7 @@ async def test_serve_with_a_suite_and_its_pages(
         while "…" in (runs := (await admin.get("/runs", params={"fragment": "runs"})).text):
             pass  # the answer waits for the verdict, up to 5 s
         turns = (await admin.get("/", params={"run": "it"})).text
-        everything, whole = await all_turns(admin), await conversation_results(proxy.store, "it")
+        everything, whole = await all_turns(admin), await conversation_results(proxy.control.store, "it")
         bad = [turn for kind in ("failed", "errored") for turn in await all_turns(admin, verdict=kind)]
     for metric in details["metrics"]:
         metric.pop("pass_rate")

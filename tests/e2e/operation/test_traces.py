@@ -267,7 +267,7 @@ async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None
         assert called(scored_first) == []
         assert [finding["code"] for finding in scored_first["findings"]] == ["no_capture"]
         assert [result["status"] for result in scored_first["evaluations"]] == ["skipped"]
-        with proxy.bus.listen() as events:
+        with proxy.control.bus.listen() as events:
             assert agent.provider is not None
             await asyncio.to_thread(agent.provider.force_flush)
             while "turn.done" not in [event.name for event in (await events.news()).events]:
@@ -283,9 +283,9 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     case = Case(id="kettle", turns=(CaseTurn("?", Expectation(tool_calls=(ToolCall("none of these"),))),))
     agent = Agent(emits_extension=False)
     async with behind_proxy(agent, tmp_path) as proxy:
-        proxy.common.cases.put(RegisteredCase(case))
+        proxy.control.common.cases.put(RegisteredCase(case))
         merged = await one_turn(proxy)
-        proxy.bind(merged, "kettle")
+        proxy.control.bind(merged, "kettle")
         await proxy.flush(PATIENCE_S)
         (bound,) = await proxy.turns()
         assert len(bound["spans"]) >= len(CALLED)
@@ -293,10 +293,10 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     agent = Agent(emits_extension=False, held_back=True)
     (tmp_path / "late").mkdir()
     async with behind_proxy(agent, tmp_path / "late", expect_traces=False) as proxy:
-        proxy.common.cases.put(RegisteredCase(case))
-        proxy.bind(await one_turn(proxy), "kettle")
+        proxy.control.common.cases.put(RegisteredCase(case))
+        proxy.control.bind(await one_turn(proxy), "kettle")
         await proxy.flush(PATIENCE_S)
-        with proxy.bus.listen() as events:
+        with proxy.control.bus.listen() as events:
             assert agent.provider is not None
             await asyncio.to_thread(agent.provider.force_flush)
             while "turn.done" not in [event.name for event in (await events.news()).events]:
@@ -338,7 +338,7 @@ async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, post
     url = postgres.new_database()
     agent = Agent(emits_extension=False, held_back=True)
     async with behind_proxy(agent, tmp_path, evaluate=False, store=url) as proxy:
-        with proxy.bus.listen(EventFilter(frozenset({"turn.closed"}))) as events:
+        with proxy.control.bus.listen(EventFilter(frozenset({"turn.closed"}))) as events:
             async with CaptureClient(proxy.url) as client:
                 await client.send("Is the kettle in stock?")
             await events.news()  # the turn is stored
@@ -365,7 +365,7 @@ async def test_late_spans_and_late_findings_lose_nothing_of_each_other(tmp_path:
     async def finding() -> None:
         task_id = (await proxy.turns())[0]["task_id"]
         missed = Finding("calls_missed", "It comes late.", Severity.WARNING, "capture")
-        proxy.lines[""].capture.book.report(task_id, missed, CLOCK.now())
+        proxy.control.lines[""].capture.book.report(task_id, missed, CLOCK.now())
         await proxy.flush(PATIENCE_S)
 
     async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
@@ -386,17 +386,17 @@ async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
     agent = Agent(emits_extension=False, held_back=True)
     async with behind_proxy(agent, tmp_path, evaluate=False, store=url, expect_traces=False) as proxy:
         first = await one_turn(proxy)
-        assert isinstance(proxy.store, PostgresStore)
-        worker = JobScorer(proxy.store, WorkerAgents(proxy.store, WorkerOptions(store=url), {}))
+        assert isinstance(proxy.control.store, PostgresStore)
+        worker = JobScorer(proxy.control.store, WorkerAgents(proxy.control.store, WorkerOptions(store=url), {}))
         assert await worker.score([first["turn_id"]]) == 1
-        outdated = await proxy.store.work.turns([first["turn_id"]])
+        outdated = await proxy.control.store.work.turns([first["turn_id"]])
         assert agent.provider is not None
         await asyncio.to_thread(agent.provider.force_flush)
         async with asyncio.timeout(PATIENCE_S):
             while (await proxy.turns())[0]["status"] != "pending":
                 await asyncio.sleep(0.02)
         stale = [(Scored(first["turn_id"], []), claim) for claim in outdated]
-        assert await proxy.store.work.finish(stale) == set()
+        assert await proxy.control.store.work.finish(stale) == set()
         assert await worker.score([first["turn_id"]]) == 1
         (turn,) = await proxy.turns()
     assert (turn["status"], called(turn)) == ("done", CALLED)
@@ -438,7 +438,7 @@ async def test_late_spans_of_each_of_several_agents_score_its_turn_again(tmp_pat
                 await client.send(f"for {name}")
         await proxy.flush(PATIENCE_S)
         assert [called(turn) for turn in await proxy.turns()] == [[]] * 3
-        with proxy.bus.listen() as events:
+        with proxy.control.bus.listen() as events:
             done = 0
             for agent in agents.values():
                 assert agent.provider is not None
@@ -478,6 +478,6 @@ async def test_each_agent_has_its_own_wait_for_traces(tmp_path: Path) -> None:
             async with CaptureClient(f"{proxy.url}/agents/{name}") as client:
                 await client.send(f"for {name}")
         assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
-        assert proxy.tracing is not None
-        assert proxy.tracing.heard("orders")
-        assert not proxy.tracing.heard("refunds")
+        assert proxy.control.tracing is not None
+        assert proxy.control.tracing.heard("orders")
+        assert not proxy.control.tracing.heard("refunds")

@@ -75,7 +75,7 @@ async def test_wrong_tokens_are_counted_by_address_over_every_door(tmp_path: Pat
         assert answers.count(401) == FREE
         assert (await client.get("/api/runs", headers=bearer(ADMIN))).status_code == 200  # someone else
         assert (await client.post("/login", data={"token": ADMIN}, headers=SAME_SITE)).status_code == 303
-        assert (await client.get(it.proxy.page_address())).status_code == 303
+        assert (await client.get(it.proxy.control.page_address())).status_code == 303
         refused = await client.get("/api/runs", headers=bearer("guess"))
         assert refused.status_code == 429
         assert 3_500 < int(refused.headers["retry-after"]) <= 3_600
@@ -139,7 +139,7 @@ async def test_each_change_has_a_line_with_who_what_and_from_where(it: Proxied, 
 
 async def test_logins_and_changes_of_pages_have_lines(it: Proxied, caplog) -> None:
     async with httpx.AsyncClient(base_url=it.proxy.admin_url, headers=SAME_SITE) as visitor:
-        assert (await visitor.get(it.proxy.page_address())).status_code == 303
+        assert (await visitor.get(it.proxy.control.page_address())).status_code == 303
         assert (await visitor.put("/api/cases/y", json=CASE | {"id": "y"})).status_code == 200
         await visitor.post("/logout")
         assert (await visitor.post("/login", data={"token": ADMIN})).status_code == 303

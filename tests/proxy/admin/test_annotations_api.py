@@ -51,7 +51,7 @@ async def test_a_turn_and_a_result_are_annotated_and_exported(proxy: Proxied) ->
     assert (await proxy.get(path))["items"] == [of_turn, of_result]
     assert (await proxy.get(path.removesuffix("/annotations")))["annotations"] == [of_turn, of_result]
     out = io.StringIO()
-    await write_turns(proxy.proxy.settings.store, None, out)
+    await write_turns(proxy.proxy.control.settings.store, None, out)
     exported = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [of_turn, of_result] in [turn.get("annotations") for turn in exported]
 

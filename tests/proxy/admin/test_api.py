@@ -51,8 +51,8 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Prox
 def it(shared: Proxied, request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """A proxy for all tests, in which every test has a run of its own."""
     yield replace(shared, run=request.node.name)
-    for case_id in list(shared.proxy.common.cases._registered):
-        shared.proxy.common.cases.remove(case_id)
+    for case_id in list(shared.proxy.control.common.cases._registered):
+        shared.proxy.control.common.cases.remove(case_id)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -317,9 +317,9 @@ async def test_a_registered_case_may_be_for_one_conversation(it: Proxied) -> Non
 async def test_case_ids_of_any_form(it: Proxied, case_id: str) -> None:
     path = httpx.URL(it.proxy.admin_url).copy_with(path=f"/api/cases/{case_id}")
     assert (await it.admin.put(path, json=CASE)).json()["case_id"] == case_id
-    assert it.proxy.common.cases.case(case_id) is not None
+    assert it.proxy.control.common.cases.case(case_id) is not None
     assert (await it.admin.delete(path)).status_code == 204
-    assert it.proxy.common.cases.case(case_id) is None
+    assert it.proxy.control.common.cases.case(case_id) is None
 
 
 async def test_a_case_can_be_replaced_and_removed(it: Proxied) -> None:
@@ -357,7 +357,7 @@ async def test_a_body_that_is_no_case(it: Proxied, body: bytes, complaint: str) 
     response = await it.admin.put("/api/cases/status", content=body)
     assert response.status_code == 400
     assert complaint in response.json()["error"]
-    assert it.proxy.common.cases.case("status") is None
+    assert it.proxy.control.common.cases.case("status") is None
 
 
 async def test_a_case_that_is_too_large(it: Proxied) -> None:

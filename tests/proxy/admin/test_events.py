@@ -307,14 +307,16 @@ async def test_large_events_are_cut_unless_the_whole_is_asked_for(agent: str, tm
 async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp_path: Path) -> None:
     """Its connection fills up; then it holds its place in the log, and once it reads again, learns of its loss."""
     async with proxied(agent, tmp_path) as it:
-        it.proxy.bus.max_events = 30
+        it.proxy.control.bus.max_events = 30
         async with live(it.admin, view="whole") as stuck, live(it.admin, types="turn.done") as quick:
             for _ in range(30):  # more than the buffers of its connection take, of which the log keeps half
                 async with it.turn("x" * 500_000):
                     pass
                 assert (await quick.next()).name == "turn.done"
             read = set()
-            while stuck.last_id != it.proxy.bus.last_id:  # it may lose events more than once before it has caught up
+            while (
+                stuck.last_id != it.proxy.control.bus.last_id
+            ):  # it may lose events more than once before it has caught up
                 read.add((await stuck.next()).name)
             assert "reset" in read <= {*TYPES, "reset"}
             async with it.turn():

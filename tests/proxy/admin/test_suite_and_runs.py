@@ -65,7 +65,7 @@ async def a_turn(it: Proxied, text: str) -> str:
 async def test_the_suite(it: Proxied) -> None:
     assert await it.get("/api/suite") == {
         "name": "orders",
-        "source": it.proxy.common.suite_file,
+        "source": it.proxy.control.common.suite_file,
         "case_count": 2,
         "metrics": ["tool_error", "tool_trajectory"],
         "evaluators": ["tool_error", {"tool_trajectory": {"mode": "in_order"}}],
@@ -129,8 +129,8 @@ async def json_report(it: Proxied) -> str:
     """The report of the run as `evaluate` writes it."""
     from tool_call_evaluators.report import json_report as as_json
 
-    (run,) = await it.proxy.store.runs("nightly")
-    return as_json(await run_result.run_report(it.proxy.store, run, texts=True))
+    (run,) = await it.proxy.control.store.runs("nightly")
+    return as_json(await run_result.run_report(it.proxy.control.store, run, texts=True))
 
 
 async def test_a_turn_without_expectation_has_no_difference(it: Proxied) -> None:
@@ -144,7 +144,7 @@ async def test_a_turn_without_expectation_has_no_difference(it: Proxied) -> None
 
 
 async def test_two_runs_compared(it: Proxied) -> None:
-    text = comparison_json(await compare_runs(it.proxy.settings.store, OLD, "nightly"))
+    text = comparison_json(await compare_runs(it.proxy.control.settings.store, OLD, "nightly"))
     assert await it.get(f"/api/runs/{quote(OLD, safe='')}/compare/nightly") == json.loads(text)
 
 

@@ -69,7 +69,7 @@ async def test_admin_and_traces_over_tls_with_files_that_change(
             assert (await client.get(f"{urls[0]}/api/turns", headers=bearer)).status_code == 200
             metrics = await client.get(f"{urls[0]}/metrics", headers=bearer)
             assert "a2a_eval_proxy_loop_delay_seconds_bucket" in metrics.text
-            cookie = (await client.get(proxy.page_address())).headers["set-cookie"]
+            cookie = (await client.get(proxy.control.page_address())).headers["set-cookie"]
             assert "Secure" in cookie.split("; ")
             exported = await client.post(
                 f"{urls[1]}/v1/traces", headers={"content-type": "application/json"}, content="{}"

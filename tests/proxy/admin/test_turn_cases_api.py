@@ -54,7 +54,7 @@ async def test_the_case_of_a_turn_is_the_one_that_record_writes(tmp_path: Path) 
         turn_id = await a_turn(proxy, "Where is my order?")
         response = await proxy.admin.get(f"/api/turns/{turn_id}/case")
         assert (response.status_code, response.headers["content-type"]) == (200, "application/yaml")
-        recorded = await record_run(proxy.proxy.settings.store, None)
+        recorded = await record_run(proxy.proxy.control.settings.store, None)
         assert response.text in recorded.text
         assert parse_suite("suite: a\ncases:\n" + response.text).cases[0].id == "where-is-my-order"
         nowhere = await proxy.admin.post("/api/suite/cases", json={"turn_id": turn_id})
@@ -83,13 +83,13 @@ async def test_a_conversation_that_is_too_long_is_refused(proxy: Proxied, monkey
 async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:
     turn_id = await a_turn(proxy, "Where is ORD-1?")
     response = await proxy.admin.post("/api/suite/cases", json={"turn_id": turn_id})
-    path = Path(proxy.proxy.settings.suite or "")
+    path = Path(proxy.proxy.control.settings.suite or "")
     assert (response.status_code, response.json()) == (201, {"case_id": "where-is-ord-1", "file": str(path)})
     text = path.read_text()
     assert text.startswith(SUITE)
     assert [case.id for case in load_suite(path).cases] == ["refund", "where-is-ord-1"]
-    assert proxy.proxy.common.suite is not None
-    assert [case.id for case in proxy.proxy.common.suite.cases] == ["refund", "where-is-ord-1"]
+    assert proxy.proxy.control.common.suite is not None
+    assert [case.id for case in proxy.proxy.control.common.suite.cases] == ["refund", "where-is-ord-1"]
     again = await a_turn(proxy, "Where is ORD-1?")
     turn = await proxy.get(f"/api/turns/{again}")
     assert turn["case_id"] == "where-is-ord-1"
@@ -103,12 +103,12 @@ async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:
 async def test_a_case_with_the_messages_of_another_one_is_not_appended(proxy: Proxied) -> None:
     turn_id = await a_turn(proxy, "Twice, please")
     await proxy.admin.post("/api/suite/cases", json={"turn_id": turn_id})
-    before = Path(proxy.proxy.settings.suite or "").read_text()
+    before = Path(proxy.proxy.control.settings.suite or "").read_text()
     for data in ({"turn_id": turn_id}, {"turn_id": turn_id, "case_id": "another"}):
         refused = await proxy.admin.post("/api/suite/cases", json=data)
         reason = "the case 'twice-please' has the same user messages; change what it expects, or bind the turn to it"
         assert (refused.status_code, refused.json()["error"]) == (409, reason)
-    assert Path(proxy.proxy.settings.suite or "").read_text() == before
+    assert Path(proxy.proxy.control.settings.suite or "").read_text() == before
     page = (await proxy.admin.get(f"/turns/{turn_id}/case")).text
     assert "twice-please" in page
     assert "Append to" not in page

@@ -219,8 +219,8 @@ async def test_the_wire_of_a_deleted_turn_is_not_shown(tmp_path: Path) -> None:
         await proxy.flushed()
         (turn,) = await proxy.turns()
         assert (await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")).status_code == 200
-        proxy.proxy.store.discard([turn["turn_id"]], lambda: None)
-        await proxy.proxy.store.drained()
+        proxy.proxy.control.store.discard([turn["turn_id"]], lambda: None)
+        await proxy.proxy.control.store.drained()
         gone = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
         assert (gone.status_code, gone.json()["error"][:8]) == (404, "no turn ")
 

@@ -208,7 +208,7 @@ async def test_the_first_failed_edge(kept: Kept) -> None:
 async def shop(tmp_path: Path) -> AsyncIterator[Proxied]:
     """A proxy whose store has a turn that asked two agents, one of which failed."""
     async with proxied(tmp_path) as shop:
-        kept, usage = Kept(shop.proxy.store), {"input_tokens": 100, "output_tokens": 20, "cost": 0.25}
+        kept, usage = Kept(shop.proxy.control.store), {"input_tokens": 100, "output_tokens": 20, "cost": 0.25}
         failed = asked(2, 0, state="TASK_STATE_FAILED", links=TurnLinks("2" * 16), user_text="<b>refund</b>")
         orders = asked(1, 0, tool_calls=[ASK], usage=usage)
         await kept.add(failed, orders, asked(0, None, usage=usage, shown_by="extension"))
@@ -244,7 +244,7 @@ async def test_the_answers_of_the_api(shop: Proxied) -> None:
 
 
 async def test_a_turn_of_which_nothing_is_known_is_as_before(shop: Proxied) -> None:
-    await Kept(shop.proxy.store).add(asked(5, None, trace_id="5" * 32))
+    await Kept(shop.proxy.control.store).add(asked(5, None, trace_id="5" * 32))
     assert not {"parent", "children", "links"} & set(await shop.get("/api/turns/turn-0005"))
     assert "Who asked whom" not in (await shop.admin.get("/turns/turn-0005")).text
 

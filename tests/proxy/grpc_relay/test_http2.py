@@ -260,7 +260,7 @@ async def test_no_bytes_end_the_port(proxy, port):
         await asyncio.to_thread(send, data)
     async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
         assert (await admin.get("/readyz")).status_code == 200
-    assert not proxy.serving.metrics.client_errors["internal_error"]
+    assert not proxy.control.serving.metrics.client_errors["internal_error"]
     async with grpc.aio.insecure_channel(address) as channel:
         assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
 

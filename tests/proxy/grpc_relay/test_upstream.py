@@ -148,7 +148,7 @@ async def test_tls_with_certificates_of_both_sides(tmp_path: Path):
             renewed = others.issue("proxy")
             pair.cert.write_bytes(renewed.cert.read_bytes())
             pair.key.write_bytes(renewed.key.read_bytes())
-            proxy.serving.files.check()
+            proxy.control.serving.files.check()
             assert await echo(client(others, theirs.issue("again"))(address)) == b"x"
             assert await echo(client(ours, theirs.issue("late"))(address)) is grpc.StatusCode.UNAVAILABLE
 
@@ -163,7 +163,7 @@ async def test_the_certificate_of_the_agent_is_checked(tmp_path: Path):
     ):
         assert await echo(grpc.aio.insecure_channel(proxy.grpc_address)) is grpc.StatusCode.UNAVAILABLE
         trusted.write_bytes(theirs.ca.read_bytes())
-        proxy.serving.files.check()
+        proxy.control.serving.files.check()
         assert await echo(grpc.aio.insecure_channel(proxy.grpc_address)) == b"x"
 
 

@@ -154,7 +154,7 @@ async def test_clients_must_show_a_certificate(
             async with http(proxy, authority.client(pair)) as client:
                 with pytest.raises(httpx.TransportError):
                     await client.get(CARD)
-        assert proxy.serving.metrics.requests == 0
+        assert proxy.control.serving.metrics.requests == 0
         async with http(proxy, authority.client(authority.issue("client"))) as client:
             assert (await client.get(CARD)).status_code == 200
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
@@ -243,7 +243,7 @@ async def test_a_certificate_replaced_under_an_open_stream(authority: Authority,
         assert await serial_shown(proxy, tls) == first.serial
 
         mounted.put_pair(second)
-        proxy.serving.files.check()
+        proxy.control.serving.files.check()
 
         assert await serial_shown(proxy, tls) == second.serial
         await control.post(f"{agent}/_control/open", params={"gate": "under-replacement"})
@@ -261,12 +261,12 @@ async def test_a_broken_certificate_changes_nothing_and_is_logged_once(
     async with proxy_before(agent, tmp_path, **settings) as proxy:
         mounted.put(tls_crt=second.cert.read_bytes(), tls_key=first.key.read_bytes())
         for _ in range(3):
-            proxy.serving.files.check()
+            proxy.control.serving.files.check()
         assert await serial_shown(proxy, authority.client()) == first.serial
         problems = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
         mounted.put_pair(second)
-        proxy.serving.files.check()
+        proxy.control.serving.files.check()
         assert await serial_shown(proxy, authority.client()) == second.serial
 
     assert problems == [
@@ -288,7 +288,7 @@ async def test_a_replaced_authority_of_clients(
         fresh = tmp_path / "fresh.pem"
         fresh.write_bytes(stranger.ca.read_bytes())
         fresh.rename(ca)
-        proxy.serving.files.check()
+        proxy.control.serving.files.check()
         async with http(proxy, of_new) as client:
             assert (await client.get(CARD)).status_code == 200
         async with http(proxy, of_old) as client:
@@ -324,7 +324,7 @@ async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
         assert answer == b"HTTP/1.1 200"
         assert session is not None
         ca.write_bytes(stranger.ca.read_bytes())
-        proxy.serving.files.check()
+        proxy.control.serving.files.check()
         assert await asyncio.to_thread(connect, session) == (b"", None)
 
 
@@ -338,7 +338,7 @@ async def test_a_replaced_authority_of_the_agent(authority: Authority, stranger:
         ):
             assert (await client.get(CARD)).status_code == 502
             ca.write_bytes(authority.ca.read_bytes())
-            proxy.serving.files.check()
+            proxy.control.serving.files.check()
             card = await client.get(CARD)
     assert card.status_code == 200
     assert agent.url not in json.dumps(card.json())
@@ -450,8 +450,8 @@ async def test_a_replaced_token_is_used_at_once(agent: str, tmp_path: Path, capl
     ):
         for content in (b"t0ken-one\n", b"t0ken-two", b"t0ken\nthree", b"", b"t0ken-four"):
             mounted.put(token=content)
-            proxy.serving.files.check()
-            proxy.serving.files.check()
+            proxy.control.serving.files.check()
+            proxy.control.serving.files.check()
             await client.get(CARD, headers=[("x-token", "theirs"), ("cookie", "b=2"), ("x-other", "stays")])
             request = (await control.get("/_control/requests")).json()[-1]
             sent.append([(name, value) for name, value in request["headers"] if name in NAMES])

@@ -234,7 +234,7 @@ async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, p
         assert turn["state"] == "TASK_STATE_COMPLETED"
         assert "incomplete" not in other.codes(turn)
         async with asyncio.timeout(PATIENCE_S):
-            while one.proxy.open_turns:  # it learns that in time
+            while one.proxy.control.open_turns:  # it learns that in time
                 await asyncio.sleep(0.1)
         assert (await one.turn(text))["findings"] == turn["findings"]
 

@@ -196,7 +196,7 @@ async def test_a_message_that_is_refused_for_its_generation_opens_no_turn(tmp_pa
         for refused in refusals(rest):
             await exchanged(it, rest, "send", refused, "2")
         await it.flushed()
-        assert it.proxy.open_turns == 0
+        assert it.proxy.control.open_turns == 0
         await exchanged(it, rest, "send", done, 3)
         await it.flushed()
         turns = await it.turns()
@@ -210,7 +210,7 @@ async def test_a_refused_message_does_not_end_the_turn_that_is_open(tmp_path: Pa
         stream = sse([SUBMITTED, status("WORKING", 2)], rest)  # which breaks off
         await exchanged(it, rest, "stream", http(stream, b"text/event-stream"))
         await exchanged(it, rest, "send", refusals(rest)[0], "1")
-        assert it.proxy.open_turns == 1
+        assert it.proxy.control.open_turns == 1
         async with asyncio.timeout(PATIENCE_S):
             while not (turns := await it.turns()):  # open turns are written a moment later
                 await asyncio.sleep(0.01)

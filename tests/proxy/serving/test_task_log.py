@@ -162,13 +162,13 @@ async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, sto
 
 
 def book_of(proxy: RunningProxy) -> TurnBook:
-    return proxy.lines[""].capture.book
+    return proxy.control.lines[""].capture.book
 
 
 async def forgotten(proxy: RunningProxy, agent: str) -> None:
     """Nothing is known of tasks but their turns."""
     await proxy.flush(PATIENCE_S)
-    await proxy.store.observations(agent).expire(10**10)
+    await proxy.control.store.observations(agent).expire(10**10)
 
 
 async def test_a_task_of_which_only_turns_are_left_goes_on(agent: str, store: str) -> None:
@@ -242,7 +242,7 @@ async def test_turns_wait_for_a_store_that_cannot_be_read(
             raise StoreUnreachableError("the database is away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(proxy.store, "of_task", away)
+            patched.setattr(proxy.control.store, "of_task", away)
             await say(proxy, "ask", task)
             await failed.wait()
         await proxy.flush(PATIENCE_S)
@@ -254,14 +254,14 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
     async with run_proxy(settings(agent, store)) as proxy:
         task = await say(proxy, "ask")
         await proxy.flush(PATIENCE_S)
-        asked, go_on, ask = asyncio.Event(), asyncio.Event(), proxy.store.of_task
+        asked, go_on, ask = asyncio.Event(), asyncio.Event(), proxy.control.store.of_task
 
         async def slow(task_id: str, agent: str, most: int) -> list[Json]:
             asked.set()
             await go_on.wait()
             return await ask(task_id, agent, most)
 
-        monkeypatch.setattr(proxy.store, "of_task", slow)
+        monkeypatch.setattr(proxy.control.store, "of_task", slow)
         assert (await say(proxy, "ask", task))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         await asked.wait()
         assert len(await proxy.turns()) == 1
@@ -279,13 +279,13 @@ async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
     async with run_proxy(settings(agent, store)) as proxy:
         first = await say(proxy, "ask")
         await proxy.flush(PATIENCE_S)
-        go_on, ask = asyncio.Event(), proxy.store.of_task
+        go_on, ask = asyncio.Event(), proxy.control.store.of_task
 
         async def slow(task_id: str, agent: str, most: int) -> list[Json]:
             await go_on.wait()
             return await ask(task_id, agent, most)
 
-        monkeypatch.setattr(proxy.store, "of_task", slow)
+        monkeypatch.setattr(proxy.control.store, "of_task", slow)
         await say(proxy, "done", first)
         second = await say(proxy, "other", {"contextId": first["contextId"]})
         assert "other" not in ended
@@ -342,7 +342,8 @@ async def test_a_turn_is_closed_by_one_replica(agent: str, store: str) -> None:
         await first.flush(PATIENCE_S)
         await first.flush(PATIENCE_S)
         assert codes(await first.turns()) == [[]]
-        assert first.serving.metrics.turns_closed + second.serving.metrics.turns_closed == 1
+        closed = [one.control.serving.metrics.turns_closed for one in (first, second)]
+        assert sum(closed) == 1
 
 
 @ON_POSTGRES
@@ -363,9 +364,9 @@ async def test_an_exchange_that_is_under_way_costs_no_write(agent: str, store: s
     gate = uuid.uuid4().hex
     async with run_proxy(settings(agent, store)) as proxy:
         sent = asyncio.create_task(say(proxy, f"gate {gate}"))
-        while not proxy.open_turns:
+        while not proxy.control.open_turns:
             await asyncio.sleep(0.01)
-        await proxy.store.drained()
+        await proxy.control.store.drained()
         assert await proxy.turns() == []
         open_gate(agent, gate)
         await sent
@@ -424,7 +425,7 @@ async def test_what_cannot_be_read_of_an_unknown_task_is_not_read_again(
     agent: str, store: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_proxy(settings(agent, store)) as proxy:
-        observed = proxy.store.observations(agent)
+        observed = proxy.control.store.observations(agent)
         await observed.add([Observed("a key", CLOCK.now() - 1, "[torn")])
         while await observed.open_tasks(CLOCK.now()):
             await asyncio.sleep(0.05)

@@ -152,7 +152,7 @@ async def test_serve_prunes_at_its_start(tmp_path: Path) -> None:
     )
     async with run_proxy(settings) as proxy:
         await asyncio.sleep(0)  # its first look
-        await proxy.store.drained()
+        await proxy.control.store.drained()
         assert await proxy.turns() == []
     assert MARK.encode() not in kept_bytes(path)
 
@@ -178,6 +178,6 @@ async def test_serve_prunes_by_the_limits_of_each_agent(tmp_path: Path) -> None:
     )
     async with run_proxy(settings) as proxy:
         await asyncio.sleep(0)  # its first look
-        await proxy.store.drained()
+        await proxy.control.store.drained()
         left = Counter([item["agent_name"] for item in await proxy.turns()])
     assert left == {"orders": 5, "refunds": 20, "search": 10, "gone": 10}

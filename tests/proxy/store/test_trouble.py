@@ -152,7 +152,7 @@ async def test_a_proxy_serves_while_the_database_is_away_and_stores_when_it_is_t
             assert refused.status_code == 503
             assert "cannot be read" in refused.json()["error"]
             postgres.start()
-            await it.until(lambda: it.proxy.store.health.problem is None)
+            await it.until(lambda: it.proxy.control.store.health.problem is None)
             await it.proxy.flush(PATIENCE_S)
             assert await it.runs() == [(1, 1)]
             assert (await it.get("/readyz")).text == "ready\n"
@@ -175,7 +175,7 @@ async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: 
         assert (await it.get("/api/runs")).status_code == 503
         assert await it.metric("up") == 0
         path.unlink()  # whoever is responsible sees to it
-        await it.until(lambda: it.proxy.store.health.problem is None)
+        await it.until(lambda: it.proxy.control.store.health.problem is None)
         await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
     assert {entry.name for entry in tmp_path.iterdir()} == {"notes.txt"}
@@ -192,7 +192,9 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
     damage(path, page)
     damaged = path.read_bytes()
     async with traffic(path) as it:
-        await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
+        await it.until(
+            lambda: it.proxy.control.store.health.replaced == 1 and it.proxy.control.store.health.problem is None
+        )
         await it.send()
         await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
@@ -208,7 +210,9 @@ async def test_a_store_that_lacks_its_end_is_moved_aside_at_the_start(tmp_path: 
     full_of_turns(path)
     os.truncate(path, path.stat().st_size // 2)
     async with traffic(path) as it:
-        await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
+        await it.until(
+            lambda: it.proxy.control.store.health.replaced == 1 and it.proxy.control.store.health.problem is None
+        )
         await it.send()
         await it.proxy.flush(PATIENCE_S)
         assert await it.runs() == [(1, 0)]
@@ -305,9 +309,9 @@ async def test_what_an_earlier_process_left_is_scored_when_the_store_comes(
     away = path.rename(tmp_path / "away.db")
     path.write_text("not a database, for now" * 100)
     async with traffic(path) as it:
-        assert it.proxy.store.health.problem
+        assert it.proxy.control.store.health.problem
         away.rename(path)
-        await it.until(lambda: it.proxy.serving.metrics.turns_scored == 3)
+        await it.until(lambda: it.proxy.control.serving.metrics.turns_scored == 3)
         assert await it.runs() == [(3, 0)]
 
 
@@ -349,7 +353,9 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
             await it.send()
             await it.proxy.flush(PATIENCE_S)
             statuses.append((await it.get("/api/runs")).status_code)
-        await it.until(lambda: it.proxy.store.health.replaced >= 1 and it.proxy.store.health.problem is None)
+        await it.until(
+            lambda: it.proxy.control.store.health.replaced >= 1 and it.proxy.control.store.health.problem is None
+        )
         await it.send()
         await it.proxy.flush(PATIENCE_S)
         assert set(statuses) <= {200, 503}
@@ -370,7 +376,7 @@ async def test_reads_of_a_damaged_store_do_not_move_the_new_one(tmp_path: Path) 
             nonlocal reads
             while not stop:
                 with suppress(StoreFileError):
-                    await it.proxy.store.runs()
+                    await it.proxy.control.store.runs()
                 reads += 1
 
         readers = [asyncio.create_task(read()) for _ in range(6)]
@@ -379,12 +385,12 @@ async def test_reads_of_a_damaged_store_do_not_move_the_new_one(tmp_path: Path) 
         for _ in range(3):
             await it.send()
             await it.proxy.flush(PATIENCE_S)
-        await it.until(lambda: it.proxy.store.health.replaced > 0)
+        await it.until(lambda: it.proxy.control.store.health.replaced > 0)
         stop = True
         await asyncio.gather(*readers)
         await it.send()
         await it.proxy.flush(PATIENCE_S)
-        assert it.proxy.store.health.replaced == 1
+        assert it.proxy.control.store.health.replaced == 1
     assert len(list(tmp_path.glob("turns.db.damaged-*Z"))) == 1
 
 

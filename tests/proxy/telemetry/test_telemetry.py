@@ -164,7 +164,7 @@ async def test_the_agents_spans_find_the_turn_whose_client_span_is_their_parent(
             span.attributes.add(key=key).value.string_value = value
         headers = {"content-type": PROTOBUF}
         await proxy.flush(PATIENCE_S)
-        with proxy.bus.listen() as done:
+        with proxy.control.bus.listen() as done:
             await client.post(f"{proxy.otlp_url}/v1/traces", content=request.SerializeToString(), headers=headers)
             await asyncio.wait_for(done.news(), PATIENCE_S)
         await proxy.flush(PATIENCE_S)
@@ -393,8 +393,8 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
             await collector.wait_for(lambda: bool(collector.spans and collector.events))
         await say(client, "artifact please", traceparent=TRACEPARENT)
         await proxy.flush(PATIENCE_S)
-        assert proxy.serving.metrics.spans == 0
-        assert not proxy.tracing.heard(None)
+        assert proxy.control.serving.metrics.spans == 0
+        assert not proxy.control.tracing.heard(None)
         turns = await proxy.turns()
     assert [turn["findings"] for turn in turns] == [[], []]
     assert len(collector.events) == 2  # a result that counted as evidence would be scored again, and so on

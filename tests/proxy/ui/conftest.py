@@ -53,7 +53,7 @@ class Shown:
 
     def page_address(self) -> str:
         async def address() -> str:
-            return self.proxy.page_address()
+            return self.proxy.control.page_address()
 
         return self.loop.run(address())
 
@@ -65,10 +65,10 @@ class Shown:
             loop = asyncio.get_running_loop()
             results = {turn["turn_id"]: turn["evaluations"] for turn in turns if turn["status"] != "open"}
             made = [Turn.from_dict(turn) for turn in turns]
-            assert self.proxy.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
+            assert self.proxy.control.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
             await committed.wait()
-            self.proxy.live_runs.stored(made)
-            await self.proxy.live_runs.drained()
+            self.proxy.control.live_runs.stored(made)
+            await self.proxy.control.live_runs.drained()
 
         self.loop.run(add())
 

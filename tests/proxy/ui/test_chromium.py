@@ -198,7 +198,7 @@ def test_a_flood_of_events_takes_few_requests_and_little_of_the_page(browser: An
 
     async def publish(count: int) -> None:
         for _ in range(count):
-            shown.proxy.bus.publish("turn.done", {"run": "flood", "case_id": None, "turn_id": "flood-1"})
+            shown.proxy.control.bus.publish("turn.done", {"run": "flood", "case_id": None, "turn_id": "flood-1"})
 
     with opened(browser, f"{shown.url}/?run=flood") as session:
         settle(session, "document.querySelector('.live').textContent === 'live'")
@@ -363,7 +363,7 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
     labels, verdict = Labels.of([Label(failed_turn(demo), False)]), JudgeVerdict(True, 4.0, None, "m", "helpfulness@1")
     judge = Helpfulness(judge={"model": "m"})
     made = calibration(judge, labels, {failed_turn(demo): verdict}, Consistency(), "2026-11-28T09:00:00Z")
-    demo.loop.run(demo.proxy.store.put_calibration(made))
+    demo.loop.run(demo.proxy.control.store.put_calibration(made))
     screens = {
         "turns": "/?evaluator=tool_error",
         "turn": f"/turns/{failed_turn(demo)}",

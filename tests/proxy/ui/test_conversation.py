@@ -68,8 +68,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 def _finish(proxy: Shown, scored: ScoredConversation) -> None:
     async def finish() -> None:
-        proxy.proxy.store.finish_conversations([scored], lambda: None)
-        await proxy.proxy.store.drained()
+        proxy.proxy.control.store.finish_conversations([scored], lambda: None)
+        await proxy.proxy.control.store.drained()
 
     proxy.loop.run(finish())
 

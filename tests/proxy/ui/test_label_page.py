@@ -155,7 +155,7 @@ def conversations(shown: Shown) -> str:
 
     async def finish() -> None:
         committed, loop = asyncio.Event(), asyncio.get_running_loop()
-        shown.proxy.store.finish_conversations(scored, lambda: loop.call_soon_threadsafe(committed.set))
+        shown.proxy.control.store.finish_conversations(scored, lambda: loop.call_soon_threadsafe(committed.set))
         await committed.wait()
 
     shown.loop.run(finish())
@@ -188,7 +188,7 @@ def test_a_disagreement_on_a_conversation_leads_to_the_conversation(shown: Shown
     labels = Labels.of([Label(f"{whole}-0", False)])
     made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z", "conversation")
     made["disagreements"][0] |= {"run": conversations, "conversation_id": whole}
-    shown.loop.run(shown.proxy.store.put_calibration(made))
+    shown.loop.run(shown.proxy.control.store.put_calibration(made))
     text = unescape(shown.admin.get("/judges").text)
     assert "1 label of 1 rater on 1 conversation." in text
     (link,) = re.findall(rf'href="([^"]+)">{whole}<', text)
@@ -208,7 +208,7 @@ def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:
     labels = Labels.of([Label(f"{run}-0", False), Label(f"{run}-1", True)])
     verdicts = {f"{run}-{number}": JudgeVerdict(True, 4.0, None, "m-1", "helpfulness@1") for number in range(2)}
     made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z")
-    shown.loop.run(shown.proxy.store.put_calibration(made))
+    shown.loop.run(shown.proxy.control.store.put_calibration(made))
     text = unescape(shown.admin.get("/judges").text)
     assert "No claim: 2 labelled turns, 50 are needed; what follows may be chance." in text
     (link,) = re.findall(rf'href="([^"]+{run}-0)">', text)

@@ -121,8 +121,8 @@ def test_a_turn_whose_parent_is_not_in_the_store_says_so(shown: Shown) -> None:
         for number, (turn_id, parent) in enumerate(parents.items()):
             made = Turn.from_dict(turn(turn_id, run="orphans", start=number * 0.1, seconds=1 - number * 0.2))
             made.links = TurnLinks(client_span_id="1" * 16, parent_turn_id=parent)
-            assert shown.proxy.store.add([made], lambda: None, {turn_id: []})
-        await shown.proxy.store.drained()
+            assert shown.proxy.control.store.add([made], lambda: None, {turn_id: []})
+        await shown.proxy.control.store.drained()
 
     shown.loop.run(add())
     pages = {turn_id: text_of(shown.admin.get(f"/turns/{turn_id}").text) for turn_id in parents}

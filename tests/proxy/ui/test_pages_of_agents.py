@@ -141,7 +141,7 @@ def test_the_case_of_a_turn_goes_to_the_suite_of_its_agent(platform: Shown) -> N
     assert "refunds.yaml</button>" in page
     added = platform.admin.post(f"/turns/{made['turn_id']}/case", data={"action": "append", "case_id": "mine"})
     assert added.headers["location"].endswith("cases?agent=refunds")
-    file = Path(str(platform.proxy.scorings["refunds"].suite_file))
+    file = Path(str(platform.proxy.control.scorings["refunds"].suite_file))
     assert "id: mine" in file.read_text()
     assert ["mine" in ids(platform, name) for name in NAMES] == [False, True, False]
     shared = say(platform, "search", "Make a case of me.")
@@ -256,7 +256,7 @@ def test_runs_comparisons_and_commands_can_be_those_of_one_agent(platform: Shown
     assert (unknown.status_code, "has no turns of the agent 'search'" in unknown.text) == (404, True)
     shown = text_of(platform.admin.get("/compare?a=before&b=after&agent=orders&wait=1").text)
     assert "only turns of orders" in shown
-    store = platform.proxy.settings.store
+    store = platform.proxy.control.settings.store
     exported = invoke("export", "--store", store, "--run", "before", "--agent", "orders")
     assert [json.loads(line)["agent_name"] for line in exported.splitlines()] == ["orders"]
     assert "alone" not in invoke("runs", "--store", store, "--agent", "orders")
