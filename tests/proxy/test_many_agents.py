@@ -341,12 +341,10 @@ async def test_suites_and_rules_are_those_of_the_agent(tmp_path: Path) -> None:
             await say(many, name, "chunks for ann@example.com")
         turns = sorted(await many.turns(), key=lambda turn: str(turn["started_at"]))  # stored by threads of their own
         wires = [(await many.admin.get(f"/api/turns/{turn['turn_id']}/wire")).text for turn in turns]
-        diffs = [(await many.admin.get(f"/api/turns/{turn['turn_id']}/diff")).json() for turn in turns]
     assert [turn["case_id"] for turn in turns] == ["orders", "orders", "refunds", "refunds"]
     assert [turn["evaluations"][0]["status"] for turn in turns][::2] == ["passed", "failed"]
     assert ["ann@example.com" in turn["user_text"] for turn in turns] == [False, False, False, True]
     assert ["ann@example.com" in wire for wire in wires] == [False, False, False, True]
-    assert [diff["case_id"] and len(diff["expected"]) for diff in diffs][::2] == [2, 0]
 
 
 async def test_a_conversation_of_one_agent_has_not_the_case_of_another(tmp_path: Path) -> None:

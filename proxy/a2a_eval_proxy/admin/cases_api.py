@@ -1,4 +1,4 @@
-"""The routes of the suite and of cases: tests register cases that the traffic is scored against."""
+"""The routes of cases: tests register cases that the traffic is scored against."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tool_call_evaluators.suite import Case, SuiteError, parse_case
-from tool_call_evaluators.suite.writing import case_dict, suite_dict
+from tool_call_evaluators.suite.writing import case_dict
 
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..scoring.scorer import WITHOUT_SUITE
 from .api_route import api_route, json_object, json_response
-from .control import Api, Control, scoring_for
-from .long_computations import LongComputations
+from .control import Api, scoring_for
 
 _MAX_CASE_BYTES = 1024 * 1024
 
@@ -29,15 +28,10 @@ class OfAgent(BaseModel):
 
 
 class CasesApi(Api):
-    def __init__(self, control: Control) -> None:
-        super().__init__(control)
-        self._listing = LongComputations()
-
     def routes(self) -> list[Route]:
         case = "/api/cases/{case_id:path}"
         return [
             api_route("GET", "/api/cases", self.cases, OfAgent),
-            api_route("GET", "/api/suite", self.suite, OfAgent),
             api_route("PUT", case, self.put_case, OfAgent),
             api_route("DELETE", case, self.delete_case, OfAgent),
         ]
@@ -52,26 +46,7 @@ class CasesApi(Api):
                 for case, origin in listed
             ]
 
-        found = await self._listing.run(object(), lambda: asyncio.to_thread(items))
-        return json_response({"items": found, "next_cursor": None})
-
-    async def suite(self, _: Request, given: OfAgent) -> Response:
-        scoring = scoring_for(self._control, given.agent)
-        suite = scoring.suite
-        if suite is None:
-            raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
-        written = suite_dict(replace(suite, cases=(), tools=None))
-        return json_response(
-            {
-                "name": suite.name,
-                "source": scoring.suite_file,
-                "case_count": len(suite.cases),
-                "metrics": list(suite.metrics),
-                "evaluators": written.get("evaluators", []),
-                "gates": written.get("gates", {}),
-                "tolerate": sorted(suite.tolerate),
-            }
-        )
+        return json_response({"items": await asyncio.to_thread(items), "next_cursor": None})
 
     async def put_case(self, request: Request, case_id: str, given: OfAgent) -> Response:
         data, size = await json_object(request, "a case", _MAX_CASE_BYTES)

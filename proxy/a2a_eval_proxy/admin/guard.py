@@ -1,78 +1,27 @@
 """Who may use the admin port: holders of a token, and page sessions; without a token all but pages of other sites.
 
-Wrong tokens are counted by who sends them: whoever guesses has to wait. The right token is let in whatever was counted,
-as others may guess from the same address: that of a proxy, or of NAT. What the count bounds are lines of the log; a
-token is long enough that no rate of guesses finds it.
+Wrong tokens are counted in the log. A token is long enough that no rate of guesses finds it.
 """
 
 from __future__ import annotations
 
 import hmac
 import logging
-import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Literal, NamedTuple, Protocol
 
-from a2a_tool_capture.recent import Recent
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
 from ..runs import audit
-
-FREE = 10
-PAUSE_S = 1.0
-MAX_PEERS = 1_024
-
-
-def network_of(peer: str) -> str:
-    """What counts as one sender: an IPv4 address, and the /64 of an IPv6 address, of which one host has them all."""
-    try:
-        address = ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    if not isinstance(address, IPv6Address):
-        return peer
-    return str(address.ipv4_mapped or f"{IPv6Address(int(address) >> 64 << 64)}/64")
-
-
-class FailedLogins:
-    """After `FREE` wrong tokens, a sender has one attempt in `PAUSE_S`; earlier ones are refused, and not counted.
-
-    Nothing waits: a refused attempt holds no connection and no memory. At most `MAX_PEERS` senders are known, the ones
-    that failed last. Times are seconds on any clock that never goes back.
-    """
-
-    def __init__(self) -> None:
-        self._used_until: Recent[str, float] = Recent(MAX_PEERS)
-        """A failure uses `PAUSE_S` of the time of its sender, who may be `FREE` of them ahead."""
-
-    def wait_s(self, peer: str, now: float) -> float:
-        """How long this sender has to wait for its next attempt; 0 where it need not."""
-        return max(0.0, self._used_until.get(network_of(peer), now) - (FREE - 1) * PAUSE_S - now)
-
-    def failed(self, peer: str, now: float) -> bool:
-        """Count a wrong token; whether its sender has to wait now."""
-        key = network_of(peer)
-        self._used_until[key] = max(self._used_until.get(key, now), now) + PAUSE_S
-        return self.wait_s(peer, now) > 0
-
+from ..telemetry.problem_log import ProblemLog
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.WARNING)  # failed logins are logged whatever `log_level` is
-
-
-class TooManyGuessesError(Exception):
-    """What was sent was wrong, and its sender has to wait `wait_s` seconds for a further attempt to count."""
-
-    def __init__(self, wait_s: float) -> None:
-        super().__init__(f"too many wrong tokens came from this address; wait {wait_s:.1f} s")
-        self.wait_s = wait_s
 
 
 class AdminTokens:
@@ -81,10 +30,10 @@ class AdminTokens:
     def __init__(self, admin: str, metrics: str | None = None) -> None:
         self._admin = _digest(admin)
         self._metrics = _digest(metrics) if metrics else b""
-        self._failed = FailedLogins()
+        self._failed = ProblemLog(logger, "login failed {count} time(s), last: {what} from {peer}", logging.WARNING)
 
     def check(self, token: str, peer: str) -> Literal["admin", "metrics"] | None:
-        """Which token it is, whoever has guessed from the same address; None for a wrong one. Raises as `wrong`."""
+        """Which token it is, None for a wrong one."""
         given = _digest(token)
         is_admin, is_metrics = hmac.compare_digest(given, self._admin), hmac.compare_digest(given, self._metrics)
         if not is_admin and not is_metrics:
@@ -93,15 +42,8 @@ class AdminTokens:
         return "admin" if is_admin else "metrics"
 
     def wrong(self, peer: str, what: str) -> None:
-        """Count and log what was no key to this port.
-
-        Raises TooManyGuessesError, and does neither, if this sender has failed too often: nothing waits here.
-        """
-        if wait_s := self._failed.wait_s(peer, time.monotonic()):
-            raise TooManyGuessesError(wait_s)
-        limited = self._failed.failed(peer, time.monotonic())
-        further = f"; further ones get 429 for {PAUSE_S:g} s, and no line" if limited else ""
-        logger.warning("login failed: %s from %s%s", what, peer or "an unknown address", further)
+        """Log what was no key to this port: how often it came, and the last one."""
+        self._failed.seen(what=what, peer=peer or "an unknown address")
 
 
 def _digest(token: str) -> bytes:
@@ -182,10 +124,7 @@ class AdminGuard:
         token = _bearer(scope["headers"])
         if self._tokens is None or token is None:
             return self._without_token(scope)
-        try:
-            which = self._tokens.check(token, peer)
-        except TooManyGuessesError as error:
-            return _Admitted(_wait(error))
+        which = self._tokens.check(token, peer)
         if which == "admin":
             return _Admitted(self._app, "admin token")
         if which is None:
@@ -256,10 +195,6 @@ def _wants_page(headers: Headers) -> bool:
 
 def _refused(refused: Refusal) -> ASGIApp:
     return JSONResponse({"error": refused.message}, refused.status)
-
-
-def _wait(error: TooManyGuessesError) -> ASGIApp:
-    return JSONResponse({"error": str(error)}, 429, headers={"Retry-After": str(math.ceil(error.wait_s))})
 
 
 _needs_token = JSONResponse(

@@ -63,17 +63,12 @@ class TurnChangesApi(Api):
     def routes(self) -> list[Route]:
         annotations, case = "/api/turns/{turn_id}/annotations", "/api/turns/{turn_id}/case"
         return [
-            api_route("GET", annotations, self.annotations),
             api_route("POST", annotations, self.annotate),
             api_route("DELETE", f"{annotations}/{{annotation_id}}", self.remove),
             api_route("GET", case, self.recorded_case),
             api_route("POST", case, self.bind_case),
             api_route("POST", "/api/suite/cases", self.append_case),
         ]
-
-    async def annotations(self, _: Request, turn_id: str, given: NoQuery) -> Response:
-        turn = await stored_turn(self._control.store, turn_id)
-        return JSONResponse({"items": turn.get("annotations", []), "next_cursor": None})
 
     async def annotate(self, request: Request, turn_id: str, given: NoQuery) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)

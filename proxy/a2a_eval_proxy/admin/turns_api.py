@@ -5,7 +5,6 @@ The parameters that select turns serve the pages as well.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -16,14 +15,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..scoring.evidence import turn_trees
-from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
 from ..store.turn_filter import TurnFilter, Verdict
 from ..telemetry.event_bus import shortened
 from .api_route import NoQuery, api_route, json_response
 from .control import Api, Control
-from .long_computations import LongComputations
 
 _Name = Annotated[str, Field(max_length=1000)]
 
@@ -114,15 +111,10 @@ def no_turn(turn_id: str) -> HTTPException:
 
 
 class TurnsApi(Api):
-    def __init__(self, control: Control) -> None:
-        super().__init__(control)
-        self._alignments = LongComputations()
-
     def routes(self) -> list[Route]:
         return [
             api_route("GET", "/api/turns", self.turns, TurnsQuery),
             api_route("GET", "/api/turns/{turn_id}", self.turn),
-            api_route("GET", "/api/turns/{turn_id}/diff", self.diff),
             api_route("GET", "/api/conversations/{conversation_id:path}", self.conversation, _Page),
             api_route("POST", "/api/flush", self.flush, _Wait),
             api_route("GET", "/api/open-turns", self.open_turns, OfTurns),
@@ -143,11 +135,6 @@ class TurnsApi(Api):
     async def turn(self, _: Request, turn_id: str, given: NoQuery) -> Response:
         store = self._control.store
         return json_response(await stored_turn(store, turn_id) | await turn_trees(store).relations(turn_id))
-
-    async def diff(self, _: Request, turn_id: str, given: NoQuery) -> Response:
-        turn = await stored_turn(self._control.store, turn_id)
-        planned = await turn_in_case(self._control.scoring_of(turn).cases, self._control.store, turn)
-        return json_response(await self._alignments.run(object(), lambda: asyncio.to_thread(planned.diff)))
 
     async def conversation(self, _: Request, conversation_id: str, given: _Page) -> Response:
         page = await self._page(TurnQuery(conversation=conversation_id, limit=1000, cursor=given.cursor))

@@ -28,7 +28,6 @@ from ..store.base import TurnJson
 from ..telemetry.logs import SHOWN_HEADERS, without_secrets
 from .api_route import NoQuery, api_route
 from .control import Api, Control
-from .turns_api import stored_turn
 
 MASKED = "***"
 """Replaces the value of a header that may hold a credential."""
@@ -165,17 +164,10 @@ def _without_members(text: str, names: frozenset[str]) -> str:
 
 class WireApi(Api):
     def routes(self) -> list[Route]:
-        return [
-            api_route("GET", "/api/turns/{turn_id}/wire", self.wire),
-            api_route("GET", "/api/turns/{turn_id}/timeline", self.timeline),
-        ]
+        return [api_route("GET", "/api/turns/{turn_id}/wire", self.wire)]
 
     async def wire(self, _: Request, turn_id: str, given: NoQuery) -> Response:
         return JSONResponse(await wire_of(self._control, turn_id))
-
-    async def timeline(self, _: Request, turn_id: str, given: NoQuery) -> Response:
-        turn = await stored_turn(self._control.store, turn_id)
-        return JSONResponse(await timeline_of(self._control, turn))
 
 
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:

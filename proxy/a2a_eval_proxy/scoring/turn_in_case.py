@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tool_call_evaluators.matching.explain import CallChange
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation
@@ -34,19 +33,6 @@ class TurnInCase:
         May take long for turns with hundreds of calls.
         """
         return self.report.changes(self.conversation, self.turn)
-
-    def diff(self) -> dict[str, Any]:
-        """JSON form of `changes`, with both lists of calls."""
-        turn, changes = self.turn.turn or {}, self.changes
-        expected = self.turn.expect.tool_calls if self.turn.expect is not None else None
-        return {
-            "turn_id": turn["turn_id"],
-            "case_id": turn["case_id"],
-            "turn": None if self.conversation.case is None else self.turn.index + 1,
-            "expected": None if expected is None else [call.to_dict() for call in expected],
-            "actual": [{key: call[key] for key in ("name", "arguments")} for call in turn["tool_calls"]],
-            "changes": None if changes is None else [change.to_dict() for change in changes],
-        }
 
 
 async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInCase:

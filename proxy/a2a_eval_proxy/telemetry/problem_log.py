@@ -20,8 +20,8 @@ EVERY_S = 60.0  # seconds between two lines about the same problem
 class ProblemLog:
     """Logs a problem when it first happens, then at most once a minute how often it happened since the last line.
 
-    `text` is the line, with `{count}`, for example "{count} turn(s) were dropped". Belongs to one event loop: `seen`
-    neither waits nor raises.
+    `text` is the line, with `{count}`, for example "{count} turn(s) were dropped", and the names of what `seen` is
+    told. Belongs to one event loop: `seen` neither waits nor raises.
     """
 
     def __init__(
@@ -35,19 +35,21 @@ class ProblemLog:
         """`later(seconds, callback)` schedules the next line; None: on the running event loop."""
         self._logger, self._text, self._level, self._later = logger, text, level, later
         self._untold = 0
+        self._facts: dict[str, str] = {}
         self._pauses = False
         """Whether a line was written within the last minute."""
 
-    def seen(self, count: int = 1) -> None:
-        """The problem happened `count` times."""
+    def seen(self, count: int = 1, **facts: str) -> None:
+        """The problem happened `count` times, the last time with these facts."""
         self._untold += count
+        self._facts = facts
         if not self._pauses:
             self._next_line()
 
     def close(self) -> None:
         """Log what was counted and not yet logged. Call it when the process stops."""
         if self._untold:
-            self._logger.log(self._level, "%s", self._text.format(count=self._untold))
+            self._logger.log(self._level, "%s", self._text.format(count=self._untold, **self._facts))
             self._untold = 0
 
     def _next_line(self) -> None:

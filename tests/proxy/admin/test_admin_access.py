@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -12,8 +11,6 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import guard
-from a2a_eval_proxy.admin.guard import FREE
 from support.proxied import Proxied, proxied
 
 ADMIN, METRICS = "admin-0123456789abcdef", "metrics-0123456789abcdef"
@@ -54,48 +51,18 @@ async def test_the_metrics_token_reads_the_metrics_and_nothing_else(it: Proxied)
     assert (await it.admin.post("/login", data=form, headers=SAME_SITE)).status_code == 401
 
 
-@pytest.fixture
-def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, no further attempt is due."""
-    monkeypatch.setattr(guard, "PAUSE_S", 3_600.0)
-
-
-@pytest.mark.usefixtures("time_stands_still")
-async def test_wrong_tokens_are_counted_by_address_over_every_door(tmp_path: Path, caplog) -> None:
+async def test_wrong_tokens_are_counted_in_the_log_over_every_door(tmp_path: Path, caplog) -> None:
     async with proxied(tmp_path, admin_token=ADMIN) as it, httpx.AsyncClient(base_url=it.proxy.admin_url) as client:
         answers = [
-            response.status_code
-            for response in await asyncio.gather(
-                *(client.get("/api/runs", headers=bearer(f"guess-{number}")) for number in range(30)),
-                *(client.post("/login", data={"token": f"guess-{number}"}, headers=SAME_SITE) for number in range(30)),
-                *(client.get("/login", params={"code": f"guess-{number}"}) for number in range(30)),
-            )
+            await client.get("/api/runs", headers=bearer("guess-1")),
+            await client.post("/login", data={"token": "guess-2"}, headers=SAME_SITE),
+            await client.get("/login", params={"code": "guess-3"}),
         ]
-        assert set(answers) == {401, 429}
-        assert answers.count(401) == FREE
-        assert (await client.get("/api/runs", headers=bearer(ADMIN))).status_code == 200  # someone else
-        assert (await client.post("/login", data={"token": ADMIN}, headers=SAME_SITE)).status_code == 303
-        assert (await client.get(it.proxy.control.page_address())).status_code == 303
-        refused = await client.get("/api/runs", headers=bearer("guess"))
-        assert refused.status_code == 429
-        assert 3_500 < int(refused.headers["retry-after"]) <= 3_600
-        assert "too many wrong tokens" in refused.json()["error"]
-        assert (await client.get("/readyz")).status_code == 200
-    lines = [record.getMessage() for record in caplog.records if "login failed" in record.getMessage()]
-    assert len(lines) == FREE
-    assert lines[0].startswith("login failed: a ")
-    assert lines[FREE - 1].endswith("; further ones get 429 for 3600 s, and no line")
+        assert [response.status_code for response in answers] == [401] * 3
+        assert (await client.get("/api/runs", headers=bearer(ADMIN))).status_code == 200
+    (line,) = [record.getMessage() for record in caplog.records if "login failed" in record.getMessage()]
+    assert line == "login failed 1 time(s), last: a wrong token from 127.0.0.1"
     assert "guess" not in caplog.text
-
-
-@pytest.mark.usefixtures("time_stands_still")
-async def test_the_page_says_how_long_to_wait(tmp_path: Path) -> None:
-    async with proxied(tmp_path, admin_token=ADMIN) as it:
-        for _ in range(FREE):
-            await it.admin.post("/login", data={"token": "wrong"}, headers=SAME_SITE)
-        response = await it.admin.post("/login", data={"token": "wrong"}, headers=SAME_SITE)
-        assert response.status_code == 429
-        assert "Too many wrong tokens came from this address; wait" in response.text
 
 
 # ── users of a trusted proxy ────────────────────────────────────────────────────────────────────────────────

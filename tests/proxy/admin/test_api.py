@@ -13,7 +13,6 @@ from typing import ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin.guard import FREE
 from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline
@@ -537,8 +536,8 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pro
 )
 async def test_without_the_token_nobody_gets_in(tmp_path: Path, authorization: str | None) -> None:
     headers = {} if authorization is None else {"authorization": authorization}
-    async with proxied(tmp_path, admin_token="s3cret") as guarded:  # one for each: wrong tokens are counted
-        for method, path in PATHS[:FREE]:
+    async with proxied(tmp_path, admin_token="s3cret") as guarded:
+        for method, path in PATHS:
             response = await guarded.admin.request(method, path, headers=headers)
             assert response.status_code == 401, path
             assert response.headers["www-authenticate"] == "Bearer"

@@ -38,7 +38,6 @@ async def test_an_unknown_path_is_answered_with_those_that_there_are(proxy: Prox
     [
         ("GET /api/turns", "it has run, agent, case, conversation, tag, status, verdict, evaluator, tool, finding, q"),
         ("GET /api/turns/x", "it has none"),
-        ("GET /api/turns/x/diff", "it has none"),
         ("GET /api/turns/x/wire", "it has none"),
         ("GET /api/conversations/x", "it has cursor"),
         ("GET /api/runs", "it has agent"),

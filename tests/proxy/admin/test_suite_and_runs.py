@@ -1,11 +1,10 @@
-"""The suite, its cases, differences from expected calls, reports and comparisons of runs over the admin API."""
+"""Cases, reports and comparisons of runs over the admin API."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -62,25 +61,6 @@ async def a_turn(it: Proxied, text: str) -> str:
 # ── the suite and its cases ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_suite(it: Proxied) -> None:
-    assert await it.get("/api/suite") == {
-        "name": "orders",
-        "source": it.proxy.control.common.suite_file,
-        "case_count": 2,
-        "metrics": ["tool_error", "tool_trajectory"],
-        "evaluators": ["tool_error", {"tool_trajectory": {"mode": "in_order"}}],
-        "gates": {"tool_trajectory": 0.5, "pass_rate": 0.9},
-        "tolerate": ["missing_turn"],
-    }
-
-
-async def test_without_a_suite_there_is_none(tmp_path: Path) -> None:
-    async with proxied(tmp_path) as it:
-        response = await it.admin.get("/api/suite")
-        assert (response.status_code, response.json()["error"].split(";")[0]) == (404, "there is no suite")
-        assert await it.get("/api/cases") == {"items": [], "next_cursor": None}
-
-
 async def test_cases_of_the_suite_and_registered_ones(it: Proxied) -> None:
     mine = {"tags": ["mine"], "turns": [{"user": "Hi", "expect": {"tool_calls": [{"name": "search"}]}}]}
     for case_id in ("mine", "other"):
@@ -95,49 +75,6 @@ async def test_cases_of_the_suite_and_registered_ones(it: Proxied) -> None:
     ]
     assert items[1]["case"] == {"id": "mine", **mine}
     assert items[0]["case"]["turns"][1]["expect"]["tool_calls"][1] == {"name": "search", "arguments": {"q": "No"}}
-
-
-# ── the difference ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_the_difference_of_expected_and_actual_calls(it: Proxied) -> None:
-    turn_id = await a_turn(it, "Yes")
-    assert await it.get(f"/api/turns/{turn_id}/diff") == {
-        "turn_id": turn_id,
-        "case_id": "talk",
-        "turn": 2,
-        "expected": [{"name": "lookup", "arguments": {}}, {"name": "search", "arguments": {"q": "No"}}],
-        "actual": [{"name": "search", "arguments": {"q": "Yes"}}],
-        "changes": [
-            {"kind": "removed", "left": 0},
-            {
-                "kind": "changed", "left": 1, "right": 0,
-                "differences": [{"path": "q", "problem": "different", "expected": "No", "actual": "Yes"}],
-            },
-        ],
-    }  # fmt: skip
-    report = json.loads(await json_report(it))
-    (talk,) = [item for item in report["conversations"] if item["label"] == "talk"]
-    assert (await it.get(f"/api/turns/{await a_turn(it, 'Hello')}/diff"))["changes"] == [
-        {"kind": "same", "left": 0, "right": 0}
-    ]
-    assert talk["turns"][0]["call_changes"] == []
-    assert [change["kind"] for change in talk["turns"][1]["call_changes"]] == ["removed", "changed"]
-
-
-async def json_report(it: Proxied) -> str:
-    """The report of the run as `evaluate` writes it."""
-    from tool_call_evaluators.report import json_report as as_json
-
-    (run,) = await it.proxy.control.store.runs("nightly")
-    return as_json(await run_result.run_report(it.proxy.control.store, run, texts=True))
-
-
-async def test_a_turn_without_expectation_has_no_difference(it: Proxied) -> None:
-    found = await it.get(f"/api/turns/{await a_turn(it, 'unheard of')}/diff")
-    assert (found["case_id"], found["turn"], found["expected"], found["changes"]) == (None, None, None, None)
-    assert found["actual"] == [{"name": "search", "arguments": {"q": "unheard of"}}]
-    assert (await it.admin.get("/api/turns/nobody/diff")).status_code == 404
 
 
 # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────

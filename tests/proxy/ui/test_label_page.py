@@ -100,7 +100,7 @@ def test_skip_leads_on_and_back_leads_to_the_label_that_is_replaced(shown: Shown
     assert 'value="2" data-key="2" accesskey="2" aria-pressed="true"' in again
     assert 'value="too short"' in again
     give(shown, run, first, "5")
-    labels = [one["label"] for one in shown.admin.get(f"/api/turns/{first}/annotations").json()["items"]]
+    labels = [one["label"] for one in shown.admin.get(f"/api/turns/{first}").json()["annotations"]]
     assert labels == [5.0]
 
 
@@ -173,7 +173,7 @@ def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, 
         text = give(shown, conversations, seen[-1], "pass", metric="goal_completion").text
     assert sorted(seen) == [f"{conversations}/{number}-0" for number in range(3)]
     assert "You have labelled every conversation." in text
-    (kept,) = shown.admin.get(f"/api/turns/{quote(seen[0], safe='')}/annotations").json()["items"]
+    (kept,) = shown.admin.get(f"/api/turns/{quote(seen[0], safe='')}").json()["annotations"]
     assert (kept["evaluator"], kept["label"], kept["score"]) == ("goal_completion", "pass", 0.9)
     give(shown, conversations, seen[0], "fail", metric="goal_completion")  # replaces it
     assert "ann: 3 of 3 conversations" in unescape(shown.admin.get("/label", params=asked).text)
@@ -235,7 +235,7 @@ def test_a_rater_needs_the_keyboard_only(shown: Shown, run: str, tmp_path: Path)
         assert opened.execute_script(body) == seen[2]
         opened.switch_to.active_element.send_keys(Keys.TAB)
     labels = {
-        turn_id: [one["label"] for one in shown.admin.get(f"/api/turns/{turn_id}/annotations").json()["items"]]
+        turn_id: [one["label"] for one in shown.admin.get(f"/api/turns/{turn_id}").json().get("annotations", [])]
         for turn_id in seen
     }
     assert labels == {seen[0]: [5.0], seen[1]: [], seen[2]: [2.0]}

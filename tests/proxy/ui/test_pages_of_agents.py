@@ -98,17 +98,15 @@ def ids(platform: Shown, agent: str) -> list[str]:
 
 def test_the_suite_and_its_cases_are_those_of_the_agent(platform: Shown) -> None:
     for name, of in {"orders": "orders", "search": "common", "parcels": "common"}.items():
-        assert platform.admin.get("/api/suite", params={"agent": name}).json()["name"] == of
         assert ids(platform, name) == ["one", f"only-{of}"]
         page = platform.admin.get("/cases", params={"agent": name}).text
         assert f"only-{of}" in page
         assert f"Suite {of}," in page
         assert f"<option selected>{name}</option>" in page
     assert "only-orders" not in page
-    for path in ("/api/suite", "/api/cases"):
-        assert platform.admin.get(path).json()["error"] == (
-            "agent: required, as agents have suites of their own; expected one of parcels, orders, refunds, search"
-        )
+    assert platform.admin.get("/api/cases").json()["error"] == (
+        "agent: required, as agents have suites of their own; expected one of parcels, orders, refunds, search"
+    )
     assert platform.admin.get("/api/cases?agent=order").json()["error"] == (
         "agent: there is no agent 'order' (did you mean orders?)"
     )
@@ -210,9 +208,6 @@ def test_the_agents_are_listed_those_that_fail_now_first(platform: Shown) -> Non
     assert found["orders"]["suite"] == "orders"
     assert (found["orders"]["extension"], found["orders"]["traces"]) == ("negotiated", None)
     assert found["orders"]["url"] == f"{platform.proxy.url}/agents/orders"
-    assert platform.admin.get("/api/agents/search").json() == found["search"]
-    unknown = platform.admin.get("/api/agents/nobody")
-    assert (unknown.status_code, "expected one of parcels, orders" in unknown.text) == (404, True)
     glance = text_of(platform.admin.get("/").text)
     assert "Of 4 agents , 2 fail now: parcels (unreachable), orders (its last turn)." in glance
     page = text_of(platform.admin.get("/agents").text)

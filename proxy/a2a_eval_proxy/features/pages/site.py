@@ -22,7 +22,7 @@ from tool_call_evaluators import report
 
 from ...admin.api_route import form_of
 from ...admin.control import Control
-from ...admin.guard import AdminTokens, PageAccess, TooManyGuessesError, peer_of
+from ...admin.guard import AdminTokens, PageAccess, peer_of
 from ...admin.long_computations import seen
 from ...feature import features
 from ...net.browser_guard import Headers
@@ -157,10 +157,7 @@ class Login:
         return [value for key, _, value in (pair.strip().partition("=") for pair in pairs) if key == self._cookie]
 
     def by_code(self, request: Request, code: str) -> Response | None:
-        """Redirects to the pages with a new session; None for a code that is used, expired or wrong.
-
-        Raises TooManyGuessesError.
-        """
+        """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""
         peer, session = peer_of(request.scope), secrets.token_urlsafe(24)
         if not self._sessions.redeem(code, session, time.monotonic()):
             self._tokens.wrong(peer, "a used, old or wrong login link")
@@ -308,18 +305,15 @@ class Site:
     async def _log_in(self, request: Request) -> Response:
         if self._login is None:
             raise HTTPException(404, "no login is needed: the admin port has no token")
-        code, opened, status = request.query_params.get("code"), None, 401
-        try:
-            if request.method == "POST":
-                opened = await self._login.by_token(request)
-                problem = "That is not the admin token."
-            else:
-                opened = self._login.by_code(request, code) if code and request.method == "GET" else None
-                problem = "This link was used before, or it is older than 15 minutes." if code else ""
-        except TooManyGuessesError as error:
-            problem, status = f"{error}.".capitalize(), 429
+        code = request.query_params.get("code")
+        if request.method == "POST":
+            opened = await self._login.by_token(request)
+            problem = "That is not the admin token."
+        else:
+            opened = self._login.by_code(request, code) if code and request.method == "GET" else None
+            problem = "This link was used before, or it is older than 15 minutes." if code else ""
         if opened is None:
-            return self._render(request, "login.html", {"problem": problem, "again": None}, status if problem else 200)
+            return self._render(request, "login.html", {"problem": problem, "again": None}, 401 if problem else 200)
         opened.headers.update(PAGE_HEADERS)
         return opened
 
