@@ -1,7 +1,7 @@
 """The audit log: one line for each change, over whichever door, and for each login. It has no content and no secrets.
 
-A door says who comes in and what they ask for, with `enter`: the admin port for each request, a command, a tool of
-`mcp`. What makes a change says what it is, with `changed`, wherever it was called from.
+A door says who comes in and what they ask for, with `enter`: the admin port for each request, or a command. What makes
+a change says what it is, with `changed`, wherever it was called from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 import time
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -51,12 +51,6 @@ def enter_command(did: str) -> None:
     """The same for a command that a user of this machine has started; each of its changes has a line."""
     who = {"user": _os_user(), "by": "command", "from": socket.gethostname(), "did": did}
     enter(Entry(who, at_once=True))
-
-
-def enter_tool(name: str) -> None:
-    """The same for a tool of the command that runs, which another program calls."""
-    if (entry := _entry.get()) is not None:
-        enter(replace(entry, who={**entry.who, "did": f"{entry.who['did']} {name}"}, facts={}))
 
 
 def note(**facts: str | int) -> None:

@@ -15,28 +15,21 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture import __version__
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
-from tool_call_evaluators.options import OptionError
-from tool_call_evaluators.registry import evaluator_class
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.yaml_document import read_text
 from tool_call_evaluators.texts import counted
 from tool_call_evaluators.visibility import calls_in
 
-from ...errors import ConfigError
+from ...errors import GATE_FAILED, PASSED, ConfigError
 from ...ids import new_run_name
-from ...runs import audit
 from ...runs.call_differences import diff_lines
 from ...runs.run_plan import Selection
 from ...runs.run_result import run_json
 from ...runs.stored_turns import open_existing_store
-from ...runs.suite_file import SuiteFileError
 from ...runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
 from ...scoring.case_book import CaseBook
 from ...scoring.turn_in_case import turn_in_case
-from ...settings.store_url import masked_url
 from ...store import StoreError
-from ..accept.changes import accept, changed_text, difference, proposed
-from ..evaluators import explained
 from .options import McpOptions
 
 if TYPE_CHECKING:
@@ -76,7 +69,7 @@ def tools_server(options: McpOptions) -> MCPServer:
 class Tools:
     """What the coding agent may call. Every answer is text of at most `MAX_CHARACTERS`.
 
-    They raise ConfigError, OptionError, StoreError, SuiteError or SuiteFileError for what the caller can correct.
+    They raise ConfigError, StoreError or SuiteError for what the caller can correct.
     """
 
     def __init__(self, options: McpOptions) -> None:
@@ -145,12 +138,13 @@ class Tools:
             raise ConfigError("no suite: start the server with --suite FILE")
         Selection(cases, tags).of(suite)
         name = new_run_name(suite.name)
-        audit.changed(run=name, store=masked_url(self._options.store))
-        return _bounded([f"run {name}", await _run(self._options, name, cases, tags)])
+        given = [f"--run={name}", *(f"--case={case}" for case in cases), *(f"--tag={tag}" for tag in tags)]
+        given += ["--agent", self._options.agent] if self._options.agent else []
+        return _bounded([f"run {name}", await self._command("run", str(self._options.suite), *given)])
 
     async def explain_evaluator(self, name: str) -> str:
         """Explain an evaluator: what it measures, its options, and a suite as an example."""
-        return _bounded(explained(evaluator_class(name)))
+        return _bounded([await self._command("evaluators", "--", name)])
 
     async def accept_changes(self, run: str, cases: Sequence[str] = (), dry_run: bool = True) -> str:
         """Let the suite expect what the agent did in a run, where expectations failed. Shows the change of the file.
@@ -160,45 +154,35 @@ class Tools:
         """
         if self._options.suite is None:
             raise ConfigError("no suite: start the server with --suite FILE")
-        file, plugins = Path(self._options.suite), self._options.allow_plugins
-        chosen = Selection(cases)
-        found = await proposed(self._options.store, run, file, chosen, allow_plugins=plugins)
-        stays = [f"stays: {sentence}" for sentence in found.left_out]
-        if not found.proposals:
-            return _bounded(["nothing to change", *stays])
-        text = read_text(file)
-        lines = difference(text, changed_text(text, found.proposals, file))
-        if not dry_run:
-            accept(file, found.proposals, allow_plugins=plugins)
-        return _bounded([f"{file} {'would change' if dry_run else 'has changed'}:", *lines, *stays])
+        given = [f"--run={run}", "--dry-run" if dry_run else "--yes", *(f"--case={case}" for case in cases)]
+        return _bounded([await self._command("accept", self._options.suite, *given)])
 
     def _suite(self) -> Suite | None:
         if self._options.suite is None:
             return None
         return load_suite(Path(self._options.suite), allow_plugins=self._options.allow_plugins)
 
+    async def _command(self, name: str, *given: str) -> str:
+        """What a command says, in a process of its own, which ends with its caller.
 
-async def _run(options: McpOptions, name: str, cases: Sequence[str], tags: Sequence[str]) -> str:
-    """The output of `run` with these cases, or all, in a process of its own, which ends with its caller.
-
-    Raises ConfigError with the message of the program where the run did not take place.
-    """
-    given = [str(options.suite), f"--run={name}", *(f"--case={case}" for case in cases)]
-    given += [*(f"--tag={tag}" for tag in tags), *(["--agent", options.agent] if options.agent else [])]
-    given += ["--allow-plugins"] if options.allow_plugins else []
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "a2a_eval_proxy", "run", *given,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "A2A_EVAL_PROXY_STORE": options.store},
-    )  # fmt: skip  # in the arguments, others would see the password of a store
-    try:
-        out, err = await program.communicate()
-    finally:
-        if program.returncode is None:
-            program.terminate()
-    if program.returncode not in (0, 1):
-        raise ConfigError(err.decode(errors="replace").strip()[-_MAX_MESSAGE:])
-    return out.decode(errors="replace")
+        Raises ConfigError with its message where it could not do what it was asked to.
+        """
+        plugins = ["--allow-plugins"] if self._options.allow_plugins and name != "evaluators" else []
+        settings = {"A2A_EVAL_PROXY_STORE": self._options.store}  # others would see a password in the arguments
+        if self._options.audit_log:
+            settings["A2A_EVAL_PROXY_AUDIT_LOG"] = self._options.audit_log
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "a2a_eval_proxy", name, *plugins, *given, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ | settings,
+        )  # fmt: skip
+        try:
+            out, err = (data.decode(errors="replace") for data in await program.communicate())
+        finally:
+            if program.returncode is None:
+                program.terminate()
+        if program.returncode not in (PASSED, GATE_FAILED):
+            raise ConfigError(err.strip()[-_MAX_MESSAGE:])
+        return out + (err if name == "accept" else "")
 
 
 def _answering(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
@@ -207,10 +191,9 @@ def _answering(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[s
 
     @functools.wraps(tool)
     async def answering(*args: Any, **given: Any) -> str:
-        audit.enter_tool(tool.__name__)
         try:
             return await tool(*args, **given)
-        except (ConfigError, OptionError, StoreError, SuiteError, SuiteFileError) as error:
+        except (ConfigError, StoreError, SuiteError) as error:
             raise ToolError(str(error)) from None
 
     return answering
