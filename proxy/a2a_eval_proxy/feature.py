@@ -8,20 +8,33 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from click import Command
     from starlette.routing import Route
+    from tool_call_evaluators.suite import AgentDefaults, Suite
 
     from .admin.control import Control
     from .admin.guard import AdminTokens, Pages
+    from .features.pages.screen import Screen
     from .net.file_watcher import FileWatch
+    from .privacy.policy import Privacy
     from .relay.webhooks import WebhookPort
+    from .runs.served_agents import ServedAgent
     from .scoring.evidence import TurnTrees
+    from .scoring.scorer import ScoringExecutor
     from .settings.options import Options
     from .settings.settings import Settings
     from .store import Store
+
+    AgentServer = Callable[
+        [str, AgentDefaults, Mapping[str, str], SSLContext | None, float],
+        AbstractAsyncContextManager[ServedAgent],
+    ]
+    """Serves an agent for the time of a block; its arguments are those of `runs.served_agents.connected`."""
 
 T = TypeVar("T")
 
@@ -42,13 +55,12 @@ class Feature:
     """Operations of the admin API."""
     pages: Callable[[Control, AdminTokens | None], Pages] | None = None
     """What the admin port shows in a browser; without tokens, to everybody."""
-    screens: Callable[[], Sequence[Any]] | None = None
-    """Pages of it: of the feature `pages`, which asks for them and says what a `Screen` is."""
-    agents: Mapping[str, Callable[..., AbstractAsyncContextManager[Any]]] = field(default_factory=dict)
-    """By the scheme of their URL, servers of agents that do not speak A2A; see `runs.served_agents.connected`."""
-    engines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """By name, what makes the `scoring.scorer.ScoringExecutor` of a suite, the location of a store and the privacy:
-    where `evaluate` has evaluators run."""
+    screens: Callable[[], Sequence[Screen]] | None = None
+    """Pages of it: of the feature `pages`, which asks for them."""
+    agents: Mapping[str, AgentServer] = field(default_factory=dict)
+    """By the scheme of their URL, servers of agents that do not speak A2A."""
+    engines: Mapping[str, Callable[[Suite, str, Privacy], ScoringExecutor]] = field(default_factory=dict)
+    """By name, where `evaluate` has evaluators run: for a suite, the location of a store and the privacy."""
 
 
 @cache

@@ -188,9 +188,9 @@ class DrivenAgentOptions(AgentClientOptions):
         """How the agent is reached; `suite`: its `agent` block. Raises ConfigError."""
         from tool_call_evaluators.suite import AgentDefaults
 
-        from ..runs.drive import AgentOptions
+        from ..runs.drive import merged_options
 
-        return AgentOptions.merged(suite or AgentDefaults(), self.agent_defaults(), self.dialects, self.tls())
+        return merged_options(suite or AgentDefaults(), self.agent_defaults(), self.dialects, self.tls())
 
 
 _TRACE_WAIT_S = 16.0

@@ -81,47 +81,47 @@ class AgentOptions:
     chat: AgentDefaults = field(default_factory=AgentDefaults)
     agent_name: str | None = None
 
-    @classmethod
-    def merged(
-        cls,
-        suite: AgentDefaults,
-        given: AgentDefaults,
-        dialects: tuple[str, ...] = (),
-        tls: ssl.SSLContext | None = None,
-    ) -> AgentOptions:
-        """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
-        url = given.url or suite.url
-        if url is None:
-            raise ConfigError(
-                "the URL of the agent is missing: give --agent URL, or write `agent: {url: ...}` in the suite"
-            )
-        streaming = given.streaming if given.streaming is not None else suite.streaming
-        return cls(
-            url,
-            {**suite.headers, **given.headers},
-            given.binding or suite.binding,
-            streaming,
-            given.timeout or suite.timeout or TIMEOUT_S,
-            given.concurrency or suite.concurrency or CONCURRENCY,
-            dialects,
-            tls,
-            AgentDefaults(
-                model=given.model or suite.model,
-                system=given.system or suite.system,
-                tools=given.tools or suite.tools,
-                body={**suite.body, **given.body},
-            ),
-        )
 
-    def behind(self, name: str | None) -> AgentOptions:
-        """That of several agents behind the proxy at `url`; None: the one at `url`. Raises ConfigError."""
-        if name is None:
-            return self
-        if not self.url.startswith(("http:", "https:")):
-            raise ConfigError(
-                f"the suite names the agent {name}, which needs the URL of a proxy with `agents`; got {self.url}"
-            )
-        return replace(self, url=f"{self.url}/agents/{name}")
+def merged_options(
+    suite: AgentDefaults,
+    given: AgentDefaults,
+    dialects: tuple[str, ...] = (),
+    tls: ssl.SSLContext | None = None,
+) -> AgentOptions:
+    """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
+    url = given.url or suite.url
+    if url is None:
+        raise ConfigError(
+            "the URL of the agent is missing: give --agent URL, or write `agent: {url: ...}` in the suite"
+        )
+    streaming = given.streaming if given.streaming is not None else suite.streaming
+    return AgentOptions(
+        url,
+        {**suite.headers, **given.headers},
+        given.binding or suite.binding,
+        streaming,
+        given.timeout or suite.timeout or TIMEOUT_S,
+        given.concurrency or suite.concurrency or CONCURRENCY,
+        dialects,
+        tls,
+        AgentDefaults(
+            model=given.model or suite.model,
+            system=given.system or suite.system,
+            tools=given.tools or suite.tools,
+            body={**suite.body, **given.body},
+        ),
+    )
+
+
+def _behind(agent: AgentOptions, name: str | None) -> AgentOptions:
+    """That of several agents behind the proxy at the agent's URL; None: the one there. Raises ConfigError."""
+    if name is None:
+        return agent
+    if not agent.url.startswith(("http:", "https:")):
+        raise ConfigError(
+            f"the suite names the agent {name}, which needs the URL of a proxy with `agents`; got {agent.url}"
+        )
+    return replace(agent, url=f"{agent.url}/agents/{name}")
 
 
 async def run_suite(
@@ -262,7 +262,7 @@ async def agent_client(
 
     Raises what `connected` and CaptureClient do, and ConfigError for an agent that the proxy does not have.
     """
-    agent = options.behind(name)
+    agent = _behind(options, name)
     async with (
         connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
         AsyncExitStack() as stack,

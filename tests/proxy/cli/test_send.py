@@ -1,4 +1,4 @@
-"""`send`: its exit code says whether the agent's task failed; an error has a line of its own."""
+"""`send`: its exit code says whether the agent's task failed."""
 
 from __future__ import annotations
 
@@ -29,29 +29,6 @@ def test_the_exit_code_is_that_of_the_task(
     assert f"\n{ends_with}, " in capsys.readouterr().out
 
 
-def test_an_error_after_a_part_of_the_response_has_a_line_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    part = {"artifactId": "a", "parts": [{"text": "Order ORD-1 is"}]}
-    told = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "result": {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": part}},
-    }
-    broken = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "the database is down"}}
-    events = "".join(f"data: {json.dumps(event)}\n\n" for event in (told, broken)).encode()
-    with ReplayAgent() as agent:
-        agent.card = _card(agent.url)
-        agent.prepare(_answer("text/event-stream", events))
-        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "send", "Where is it?", "--agent", agent.url])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    assert ended.value.code == 3
-    printed = capsys.readouterr()
-    assert printed.out == "Order ORD-1 is\n"
-    assert "the database is down" in printed.err
-
-
 def _card(url: str) -> Answer:
     interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
@@ -71,7 +48,7 @@ async def test_files_go_with_the_message(tmp_path: Path) -> None:
         agent.prepare(_answer("text/event-stream", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'))
         with suppress(AgentError):
             files = files_of([str(bill)])
-            await send_message(AgentOptions(agent.url), "Read this.", files=files, observe=lambda _: None)
+            await send_message(AgentOptions(agent.url), "Read this.", files=files)
         (sent,) = agent.received
     text, file = json.loads(sent.body)["params"]["message"]["parts"]
     assert text == {"text": "Read this."}

@@ -157,18 +157,6 @@ def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str
     assert found[0].page == page
 
 
-@pytest.mark.parametrize(
-    ("headers", "page"),
-    [({"X-Powered-By": "Express"}, "javascript"), ({"server": "Kestrel"}, "by-hand"), ({"server": "uvicorn"}, "")],
-)
-def test_a_header_of_the_server_is_the_last_evidence(headers: dict[str, str], page: str) -> None:
-    found = recognised({}, [], [], headers)
-    assert (found[0].page if found else "") == page
-    named = recognised({"description": "An ADK Agent"}, [], [], headers)
-    assert named is not None
-    assert named[0].page == "google-adk"
-
-
 def test_an_agent_in_javascript_gets_lines_of_javascript(capsys: pytest.CaptureFixture[str]) -> None:
     with scenario_agent(AgentOptions(declared=False)) as agent:
         _, said, _ = doctor(

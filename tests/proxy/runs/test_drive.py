@@ -19,7 +19,7 @@ from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
+from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, merged_options, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunWatch
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
@@ -534,20 +534,18 @@ def test_what_is_given_comes_before_what_the_suite_says() -> None:
     says = AgentDefaults(
         url="http://suite", headers={"a": "1", "b": "2"}, binding="JSONRPC", streaming=True, timeout=5, concurrency=7
     )
-    assert AgentOptions.merged(says, AgentDefaults()) == AgentOptions(
+    assert merged_options(says, AgentDefaults()) == AgentOptions(
         "http://suite", {"a": "1", "b": "2"}, "JSONRPC", True, 5, 7
     )
     given = AgentDefaults(
         url="http://flag", headers={"b": "3"}, binding="HTTP+JSON", streaming=False, timeout=1, concurrency=1
     )
-    assert AgentOptions.merged(says, given) == AgentOptions(
-        "http://flag", {"a": "1", "b": "3"}, "HTTP+JSON", False, 1, 1
-    )
+    assert merged_options(says, given) == AgentOptions("http://flag", {"a": "1", "b": "3"}, "HTTP+JSON", False, 1, 1)
     says = AgentDefaults(url="openai:http://suite", model="m", system="s", tools="t.py", body={"seed": 7})
     given = AgentDefaults(model="n", tools="u.py")
-    assert AgentOptions.merged(says, given).chat == AgentDefaults(model="n", system="s", tools="u.py", body={"seed": 7})
+    assert merged_options(says, given).chat == AgentDefaults(model="n", system="s", tools="u.py", body={"seed": 7})
     with pytest.raises(ConfigError, match="--agent"):
-        AgentOptions.merged(AgentDefaults(), AgentDefaults())
+        merged_options(AgentDefaults(), AgentDefaults())
 
 
 async def test_a_run_whose_name_is_redacted(agent: AgentOptions, location: str) -> None:

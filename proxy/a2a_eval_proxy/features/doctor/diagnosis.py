@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,11 @@ def diagnose(
     scopes: Sequence[str],
     traces: str,
     framework: Framework | None = None,
-    headers: Mapping[str, str] | None = None,
     again: str = "",
 ) -> Diagnosis:
     """What `message` showed: its `turn` as JSON, the scope of each of its spans, and the variables for its `traces`.
 
-    `framework` is what the user names; None: the one that is recognised, at last by the `headers` of its server.
+    `framework` is what the user names; None: the one that is recognised.
     `again` are the options of the command that the user repeats.
     """
     seen, calls = visibility_in(turn), turn["tool_calls"]
@@ -44,7 +43,7 @@ def diagnose(
     ]
     lines = [f"sent {message!r}: {counted(len(calls), 'tool call')}", *(f"  {call_text(call)}" for call in calls)]
     lines += _ways(turn, scopes)
-    found = (framework, "") if framework else recognised(card, scopes, marks, headers)
+    found = (framework, "") if framework else recognised(card, scopes, marks)
     if found:
         lines.append(f"framework  {found[0].name}" + (f", by {found[1]}" if found[1] else ""))
     elif seen.calls is not Calls.SEEN or bare:

@@ -16,7 +16,6 @@ from ...settings.options import option
 from .frameworks import CAN_BE_NAMED
 
 if TYPE_CHECKING:
-    from ...runs.drive import AgentOptions
     from .diagnosis import Diagnosis
 
 
@@ -27,9 +26,6 @@ class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
         types.one_of(*(framework.page for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
     )
     otlp: str | None = agent_option(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
-
-
-_HEADERS_TIMEOUT_S = 5.0
 
 
 @command(DoctorOptions)
@@ -67,22 +63,7 @@ async def _diagnose(options: DoctorOptions) -> Diagnosis:
         scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []
     given = {"--message": options.message, "--framework": options.framework}
     again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
-    traces, headers = variables(f"http://{options.otlp}"), await _server_headers(agent)
-    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, headers, again)
-
-
-async def _server_headers(agent: AgentOptions) -> dict[str, str]:
-    """The headers of a response of the agent's server; {} without HTTP."""
-    import httpx
-    from a2a_tool_capture.environment_proxies import EnvironmentTransport
-
-    try:
-        async with httpx.AsyncClient(
-            transport=EnvironmentTransport(agent.tls or True), timeout=_HEADERS_TIMEOUT_S
-        ) as http:
-            return dict((await http.get(f"{agent.url}/.well-known/agent-card.json")).headers)
-    except (httpx.HTTPError, httpx.UnsupportedProtocol):
-        return {}
+    return diagnose(agent.url, first.card, first.text, turn, scopes, variables(f"http://{options.otlp}"), named, again)
 
 
 FEATURE = Feature(commands=[doctor])

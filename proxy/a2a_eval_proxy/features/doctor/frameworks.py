@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,6 @@ class Framework:
     mark: str = ""
     """Key of the metadata with which it marks tool calls in messages, which --dialects reads; then its dialects."""
     dialects: str = ""
-    headers: str = ""
-    """Pattern of a header of its server, `name: value` in lower case."""
     install: str = ""
     """The command that installs what the extension needs, next to the framework."""
     extension: tuple[str, ...] = _SDK_LINES
@@ -240,7 +238,6 @@ FRAMEWORKS = (
         name="@a2a-js/sdk",
         page="javascript",
         scopes=r"^@opentelemetry/",
-        headers=r"x-powered-by: express",
         install="npm install ./extension/js",
         extension=(
             'import { ToolCallRecorder, capturing } from "a2a-tool-capture";',
@@ -255,7 +252,6 @@ FRAMEWORKS = (
     Framework(
         name="an agent without one of the libraries",
         page="by-hand",
-        headers=r"server: kestrel",
         extension=(),
     ),
 )
@@ -263,29 +259,22 @@ FRAMEWORKS = (
 
 CAN_BE_NAMED = (A2A_SDK, *FRAMEWORKS)
 
-_HEADER = "the header of its server ({seen})"
 
-
-def recognised(
-    card: Any, scopes: Iterable[str], marks: Iterable[str], headers: Mapping[str, str] | None = None
-) -> tuple[Framework, str] | None:
+def recognised(card: Any, scopes: Sequence[str], marks: Iterable[str]) -> tuple[Framework, str] | None:
     """The framework of an agent, and by what it is recognised; None if by nothing.
 
-    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages, `headers` those of its
-    server. Spans are the best evidence, since a card may have any words; a header names the language at best.
+    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages. Spans are better evidence
+    than the card, which may have any words.
     """
     for framework in FRAMEWORKS:
         if framework.mark and framework.mark in marks:
             return framework, f"its messages ({framework.mark})"
-    evidence = (
-        ("scopes", list(scopes), "its traces ({seen})"),
-        ("card", [json.dumps(card, ensure_ascii=False)], "its agent card ({found!r})"),
-        ("headers", [f"{name}: {value}".lower() for name, value in (headers or {}).items()], _HEADER),
-    )
-    for field, texts, said in evidence:
-        for framework in FRAMEWORKS:
-            pattern = getattr(framework, field)
-            for seen in texts:
-                if pattern and (found := re.search(pattern, seen, re.IGNORECASE)):
-                    return framework, said.format(seen=seen, found=found[0])
+    for framework in FRAMEWORKS:
+        for seen in scopes:
+            if framework.scopes and re.search(framework.scopes, seen, re.IGNORECASE):
+                return framework, f"its traces ({seen})"
+    words = json.dumps(card, ensure_ascii=False)
+    for framework in FRAMEWORKS:
+        if framework.card and (found := re.search(framework.card, words, re.IGNORECASE)):
+            return framework, f"its agent card ({found[0]!r})"
     return None

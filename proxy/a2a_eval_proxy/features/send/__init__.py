@@ -1,1 +1,1 @@
-"""`send`: one message to an agent, and what it does, as it comes."""
+"""`send`: one message to an agent, and what it does."""

@@ -3,7 +3,8 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import click
 
 from ...cli.command import command, run_async
 from ...cli.options import DrivenAgentOptions, agent_option, output_option
@@ -11,9 +12,6 @@ from ...cli.output import echo_json
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
-
-if TYPE_CHECKING:
-    from a2a_tool_capture import TaskMerger
 
 
 class SendOptions(DrivenAgentOptions):
@@ -31,7 +29,7 @@ class SendOptions(DrivenAgentOptions):
 def send(options: SendOptions) -> bool:
     """Send one message to an agent.
 
-    Shows the agent's tool calls and its response as they come. The agent is asked for its tool calls. Nothing is stored
+    Shows the agent's tool calls and its response. The agent is asked for its tool calls. Nothing is stored
     or scored; to do both, send through `serve`, or use `run`. The exit code is 1 if the agent's task failed.
 
     \b
@@ -39,39 +37,23 @@ def send(options: SendOptions) -> bool:
     """
     from a2a_tool_capture.wire import FAILED_STATES
 
-    from .transcript import MessageTranscript, files_of, send_message, turn_json
+    from .transcript import files_of, send_message, turn_json, turn_text
 
-    transcript, files = MessageTranscript(), files_of(options.file)
-    out = sys.stdout
-    as_text = options.output == "text"
-
-    def show(text: str) -> None:
-        out.write(text)
-        out.flush()
-
-    def observe(so_far: TaskMerger) -> None:
-        if as_text:
-            show(transcript.update(so_far.turn_tool_calls, so_far.response_text))
-
+    files = files_of(options.file)
     with redirect_stdout(sys.stderr):  # a Python agent may print
-        try:
-            turn = run_async(
-                send_message(
-                    options.agent_options(),
-                    options.text,
-                    conversation_id=options.conversation,
-                    task_id=options.task,
-                    files=files,
-                    observe=observe,
-                )
+        turn = run_async(
+            send_message(
+                options.agent_options(),
+                options.text,
+                conversation_id=options.conversation,
+                task_id=options.task,
+                files=files,
             )
-        except BaseException:
-            show(transcript.line_end())  # the error has a line of its own
-            raise
-    if as_text:
-        show(transcript.end(turn))
-    else:
+        )
+    if options.output == "json":
         echo_json(turn_json(turn))
+    else:
+        click.echo(turn_text(turn))
     return turn.state not in FAILED_STATES
 
 

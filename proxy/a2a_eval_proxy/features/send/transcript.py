@@ -1,15 +1,13 @@
-"""`send`: one message to an agent, and what it does, as it comes."""
+"""`send`: one message to an agent, and what it does."""
 
 from __future__ import annotations
 
 import mimetypes
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from a2a_tool_capture import TaskMerger, ToolCall
 from a2a_tool_capture.client import MessageFile
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
@@ -20,8 +18,6 @@ from ...errors import ConfigError
 from ...runs.drive import AgentOptions, agent_client
 
 _RESULT = 300  # characters of a result or error; `--output json` has all
-
-
 MAX_FILE_BYTES = 10_000_000
 """Of all files of a message: it is sent as JSON, in memory."""
 _ANY_TYPE = "application/octet-stream"
@@ -50,64 +46,32 @@ async def send_message(
     conversation_id: str | None = None,
     task_id: str | None = None,
     files: Sequence[MessageFile] = (),
-    observe: Callable[[TaskMerger], object],
 ) -> CapturedTurn:
-    """The turn that a message led to. `observe` is called after each event.
+    """The turn that a message led to.
 
     Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
     """
     async with agent_client(agent) as (client, _):
-        return await client.send(text, context_id=conversation_id, task_id=task_id, files=files, observe=observe)
+        return await client.send(text, context_id=conversation_id, task_id=task_id, files=files)
 
 
-@dataclass(slots=True)
-class MessageTranscript:
-    """The lines of a turn, each once: tool calls as they are reported, with results, and the response as it grows.
-
-    Pure: `update` and `end` return the text to print.
-    """
-
-    _shown: dict[str, str] = field(default_factory=dict)
-    _text: str = ""
-
-    def update(self, calls: list[ToolCall], text: str) -> str:
-        """What is new: of the calls so far and the text so far."""
-        return "".join([*self._new_calls(calls), self._more_text(text)])
-
-    def end(self, turn: CapturedTurn) -> str:
-        """What is still missing, and a line about the turn as a whole."""
-        rest = self.update(list(turn.tool_calls), turn.text) + self.line_end()
-        seconds = (turn.ended_at - turn.started_at).total_seconds()
-        state = state_text(turn.state) or "answered"
-        lines = [f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
-        if not turn.tool_calls and not turn.declared:
-            lines.append("no tool calls can be seen: the agent's card does not declare the tool-call-capture extension")
-        lines += [f"{finding.severity}: {finding.code}: {printable(finding.message)}" for finding in turn.findings]
-        if turn.context_id:
-            lines.append("continue with: " + _continuation(turn))
-        return f"{rest}\n" + "".join(f"{line}\n" for line in lines)
-
-    def line_end(self) -> str:
-        """What ends the line of the response so far, if it has not ended."""
-        return "\n" if self._text and not self._text.endswith("\n") else ""
-
-    def _new_calls(self, calls: list[ToolCall]) -> list[str]:
-        lines: list[str] = []
-        for number, call in enumerate(calls):
-            made = call_text({"name": call.name, "arguments": call.arguments})
-            line = f"→ {printable(made)}\n" + _outcome(call)
-            key = call.id or str(number)
-            if self._shown.get(key) != line:
-                lines.append(("" if lines else self.line_end()) + line)
-                self._shown[key] = line
-        return lines
-
-    def _more_text(self, text: str) -> str:
-        if text == self._text:
-            return ""
-        new = text.removeprefix(self._text) if text.startswith(self._text) else f"\n{text}"
-        self._text = text
-        return printable(new)
+def turn_text(turn: CapturedTurn) -> str:
+    """The tool calls, the response, and a line about the turn as a whole; nothing in it can steer a terminal."""
+    lines = []
+    for call in turn.tool_calls:
+        lines.append("→ " + call_text({"name": call.name, "arguments": call.arguments}))
+        if (outcome := call.error or call.result) is not None:
+            lines.append(f"  {'error: ' if call.error else ''}{excerpt(outcome, _RESULT)}")
+    seconds = (turn.ended_at - turn.started_at).total_seconds()
+    state = state_text(turn.state) or "answered"
+    lines += [turn.text, "", f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
+    if not turn.tool_calls and not turn.declared:
+        lines.append("no tool calls can be seen: the agent's card does not declare the tool-call-capture extension")
+    lines += [f"{finding.severity}: {finding.code}: {finding.message}" for finding in turn.findings]
+    if turn.context_id:
+        task = ["--task", turn.task_id] if turn.interrupted else []
+        lines.append("continue with: " + shlex.join(["--conversation", turn.context_id, *task]))  # ids of the agent
+    return printable("\n".join(lines))
 
 
 def turn_json(turn: CapturedTurn) -> dict[str, Any]:
@@ -127,15 +91,3 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         **visibility_of(turn.state, len(turn.tool_calls), turn.findings, "extension" if is_shown else "").to_dict(),
         "findings": [finding.to_dict() for finding in turn.findings],
     }
-
-
-def _outcome(call: ToolCall) -> str:
-    if call.error:
-        return f"  error: {excerpt(printable(call.error), _RESULT)}\n"
-    return "" if call.result is None else f"  {excerpt(printable(call.result), _RESULT)}\n"
-
-
-def _continuation(turn: CapturedTurn) -> str:
-    """For a shell: the ids are the agent's."""
-    task = ["--task", turn.task_id] if turn.interrupted else []
-    return printable(shlex.join(["--conversation", turn.context_id, *task]))
