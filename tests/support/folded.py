@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from a2a_eval_proxy.capture.observations import Observation, decoded, encoded, fold_task
-from a2a_eval_proxy.capture.task_fold import FoldRules, TaskHistory
+from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.turn import Turn
 
@@ -53,7 +53,7 @@ class Folded:
         for task_id, observations in self.log.items():
             sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
             turns = [one for one in self._kept.values() if one.task_id == task_id and one.turn_id not in sent]
-            history = TaskHistory(turns) if turns or self.stored else None
+            history = turns if turns or self.stored else None
             in_order = sorted(observations, key=lambda one: one["at"])
             fold, _ = fold_task(in_order, history, self.rules, self.now, awaited=self.awaited, gone=self.gone)
             if self.stopped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.capture.exchange import Exchange, ReadRequest, RequestFacts
+from a2a_eval_proxy.capture.exchange import Exchange, ReadRequest
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.answers import ReadAnswer, read_answer
 from a2a_eval_proxy.protocol.operations import A2ARequest, parsed_request
@@ -11,9 +11,9 @@ from a2a_tool_capture import Finding
 
 
 class ReadExchange:
-    def __init__(self, book: TurnBook, facts: RequestFacts, turn_id: str) -> None:
-        self._exchange = Exchange(book, facts._replace(turn_id=turn_id))
-        self._by_header = facts.requested_by_header
+    def __init__(self, book: TurnBook, turn: Turn, *, asked_by_header: bool = False) -> None:
+        self._exchange = Exchange(book, turn, asked_by_header=asked_by_header)
+        self._by_header = asked_by_header
         self._request: A2ARequest | None = None
         self.task_ids: list[str] = []
 

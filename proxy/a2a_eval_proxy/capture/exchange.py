@@ -51,27 +51,6 @@ CLIENT_GONE = "client_gone"
 _FOLLOWS_TASKS = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
 
-class RequestFacts(NamedTuple):
-    """What the headers of a request contain. `version` is `A2A-Version` as sent ("" where it was not)."""
-
-    run: str
-    agent: str
-    version: str
-    case_id: str | None
-    trace_id: str
-    parent_span_id: str
-    declared: bool
-    requested_by_header: bool
-    started_at: float
-    agent_name: str | None = None
-    agent_card: dict[str, str] | None = None
-    client_span_id: str = ""
-    """See `TurnLinks`, as `parent_turn_id`."""
-    parent_turn_id: str = ""
-    turn_id: str = ""
-    """Of the turn that the request opens, if it opens one."""
-
-
 class ReadRequest(NamedTuple):
     """A request, as it was read."""
 
@@ -91,10 +70,13 @@ class Exchange:
     """Follows one exchange, of which it gets what was read: `request`, then `event` or `answer`, then `end`. It says
     nothing to whoever relays the exchange."""
 
-    def __init__(self, book: TurnBook, facts: RequestFacts) -> None:
+    def __init__(self, book: TurnBook, turn: Turn, *, asked_by_header: bool) -> None:
+        """`turn`: what the request opens, if it opens one, as far as its header shows it. `asked_by_header`: whether
+        that asks for the extension."""
         self._book = book
-        self._facts = facts
-        self._sent = ReadRequest(None, facts.requested_by_header)
+        self._turn = turn
+        self._asked_by_header = asked_by_header
+        self._sent = ReadRequest(None, asked_by_header)
         self._reported: ReportedExchange | None = None
         self._understood = self._final = self._message_came = False
         self._conditional: dict[str, Any] | None = None
@@ -126,34 +108,22 @@ class Exchange:
             self._reported = self._book.follow()
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
-        facts = self._facts
-        metadata = message.get("metadata")
+        turn, metadata = self._turn, message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
         context_id, task_id = message.get("contextId"), message.get("taskId")
-        links = facts.client_span_id or not _NAMES_OTHERS.isdisjoint(message)
-        turn = Turn(
-            turn_id=facts.turn_id,
-            run=facts.run,
-            agent=facts.agent,
-            agent_name=facts.agent_name,
-            agent_card=facts.agent_card,
-            binding=str(request.binding),
-            protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
-            started_at=facts.started_at,
-            case_id=facts.case_id or (case if isinstance(case, str) and case else None),
-            conversation_id=context_id if isinstance(context_id, str) else "",
-            task_id=task_id if isinstance(task_id, str) else "",
-            trace_id=facts.trace_id,
-            parent_span_id=facts.parent_span_id,
-            user_text=parts_text(message),
-            links=_links(facts, message) if links else STARTS_TRACE,
-        )
-        turn.capture.declared = facts.declared
+        turn.binding = str(request.binding)
+        if request.legacy:
+            turn.protocol_version = "0.3"
+        turn.case_id = turn.case_id or (case if isinstance(case, str) and case else None)
+        turn.conversation_id = context_id if isinstance(context_id, str) else ""
+        turn.task_id = task_id if isinstance(task_id, str) else ""
+        turn.user_text = parts_text(message)
+        turn.links = _with_names(turn.links or STARTS_TRACE, message)
         turn.capture.requested_by_client = self._sent.requested
         self._reported = self._book.open(
             turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
         )
-        if request.has_webhook and facts.declared and not facts.requested_by_header:
+        if request.has_webhook and turn.capture.declared and not self._asked_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
             self.report(NOT_ASKED, why)
 
@@ -308,9 +278,6 @@ class Exchange:
             self._reported.findings.append(Finding(code, message, severity, "response"))
 
 
-_NAMES_OTHERS = frozenset({"referenceTaskIds", "metadata"})
-"""Members of a message in which other turns may be named."""
-
 _PARENT_KEYS: Mapping[str, NamedIn] = {
     "parent_task_id": NamedIn.PARENT_TASK,
     "parentTaskId": NamedIn.PARENT_TASK,
@@ -327,15 +294,14 @@ _LONGEST_NAME = 256
 """Characters of an id that is kept as a name: an index limits the size of an entry."""
 
 
-def _links(facts: RequestFacts, message: dict[str, Any]) -> TurnLinks:
+def _with_names(links: TurnLinks, message: dict[str, Any]) -> TurnLinks:
+    """The links with what a message names."""
     references, metadata = message.get("referenceTaskIds"), message.get("metadata")
     names = [(NamedIn.PARENT_TASK, task) for task in references] if isinstance(references, list) else []
     if isinstance(metadata, dict):
         names += [(kind, metadata[key]) for key, kind in _PARENT_KEYS.items() if key in metadata]
-    if not names and not facts.client_span_id:
-        return STARTS_TRACE
     valid = [name for name in names if isinstance(name[1], str) and 0 < len(name[1]) <= _LONGEST_NAME]
-    return TurnLinks(facts.client_span_id, facts.parent_turn_id, tuple(dict.fromkeys(valid))[:MOST_NAMES])
+    return links._replace(names=tuple(dict.fromkeys(valid))[:MOST_NAMES]) if valid else links
 
 
 def _values(value: Any, key: str, depth: int) -> Iterator[str]:

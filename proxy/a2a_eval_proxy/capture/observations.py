@@ -13,7 +13,7 @@ An observation is a JSON object with `kind`, `exchange` (its id, which begins wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from a2a_tool_capture import Finding, Severity
 from ..protocol.operations import decode_json
 from ..turn import Turn, TurnLinks
 from .failures import CAPTURE_FAILED, log_failure
-from .task_fold import FoldRules, TaskFold, TaskHistory
+from .task_fold import FoldRules, TaskFold
 
 Observation = dict[str, Any]
 
@@ -45,7 +45,7 @@ class FoldedTask(NamedTuple):
 
 def fold_task(
     observations: Iterable[Observation],
-    history: TaskHistory | None,
+    history: Sequence[Turn] | None,
     rules: FoldRules,
     now: float,
     *,

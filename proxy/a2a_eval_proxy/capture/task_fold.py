@@ -92,17 +92,6 @@ class FoldRules:
         return TaskMerger(require_artifact_uri=self.require_artifact_uri, dialects=self.dialects)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskHistory:
-    """The turns of the task of which no observations are left, oldest first: as they are stored.
-
-    `known` is False where the store could not be read.
-    """
-
-    turns: Sequence[Turn] = ()
-    known: bool = True
-
-
 @dataclass(slots=True, eq=False)
 class OpenTurn:
     """A turn with its phase."""
@@ -156,9 +145,12 @@ class TaskFold:
     with the calls that it may lack.
     """
 
-    def __init__(self, rules: FoldRules, history: TaskHistory | None = None, killed_at: Collection[float] = ()) -> None:
-        """`history` None: whatever is known of the task is observed. `killed_at`: when proxies were there last that
-        were killed, up to `BEAT_S` later: they may have received notifications."""
+    def __init__(
+        self, rules: FoldRules, history: Sequence[Turn] | None = None, killed_at: Collection[float] = ()
+    ) -> None:
+        """`history`: the turns of the task of which no observations are left, oldest first, as they are stored; None:
+        whatever is known of the task is observed. `killed_at`: when proxies were there last that were killed, up to
+        `BEAT_S` later: they may have received notifications."""
         self._rules = rules
         self._killed_at = killed_at
         self._history = history
@@ -168,7 +160,7 @@ class TaskFold:
         self._unclaimed: list[Callable[[], object]] = []
         """What webhooks were notified of before the first turn of the task was known."""
         self._begin()
-        if history is not None and history.turns:
+        if history:
             self._learn(history)
 
     def _begin(self) -> None:
@@ -203,16 +195,16 @@ class TaskFold:
         self._earlier_unknown = False
         """Whether calls of earlier turns are not known: a Task may show them in the next turn, or in a later one."""
 
-    def _learn(self, history: TaskHistory) -> None:
+    def _learn(self, history: Sequence[Turn]) -> None:
         """Take over what is stored of the task."""
-        last = history.turns[-1]
+        last = history[-1]
         self.task_id, self.touched_at = last.task_id, last.ended_at or last.started_at
-        calls = [call for turn in history.turns for call in turn.tool_calls]
-        self.merger.know_earlier(calls, [turn.response_text for turn in history.turns])
-        self._turns = len(history.turns)
+        calls = [call for turn in history for call in turn.tool_calls]
+        self.merger.know_earlier(calls, [turn.response_text for turn in history])
+        self._turns = len(history)
         if last.state in TERMINAL_STATES:
             self._rested = last.state or "", 0
-        for turn in history.turns:
+        for turn in history:
             self._earlier_unknown = _leaves_unknown(turn, self._earlier_unknown)
         self._foreign_messages = 0  # the store may lack a turn
 

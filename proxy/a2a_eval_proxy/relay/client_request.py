@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
-from ..capture.exchange import RequestFacts
+from ..capture.exchange import major_minor
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
@@ -22,6 +22,7 @@ from ..protocol.operations import Binding, rest_request
 from ..protocol.trace_state import KEY, naming_turn, turn_named
 from ..settings.parts import TrafficSettings
 from ..telemetry.counters import Metrics
+from ..turn import CaptureFacts, Turn, TurnLinks
 from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks
@@ -66,24 +67,24 @@ class RelayContext:
         """
         turn_id = new_turn_id()
         trace_id, span_id = head.trace_context or trace_of(turn_id)
-        facts = RequestFacts(
+        turn = Turn(
+            turn_id=turn_id,
             run=head.run or self.settings.run,
             agent=self.settings.upstream,
-            version=head.version,
+            binding="",
+            protocol_version=major_minor(head.version) if head.version else "0.3",
+            started_at=CLOCK.now(),
             case_id=head.case_id,
             trace_id=trace_id,
             parent_span_id=span_id,
-            declared=self.negotiation.declared,
-            requested_by_header=head.requested,
-            started_at=CLOCK.now(),
+            capture=CaptureFacts(declared=self.negotiation.declared),
             agent_name=self.agent_name,
             agent_card=self.negotiation.identity,
-            client_span_id=head.client_span_id,
-            parent_turn_id=turn_named(head.trace_state) if head.client_span_id else "",
-            turn_id=turn_id,
         )
+        if head.client_span_id:
+            turn.links = TurnLinks(head.client_span_id, turn_named(head.trace_state))
         limit = self.settings.limits.body_bytes
-        exchange = RelayedExchange(facts, self.book, self.wire_log, self.opted_in, caller, limit)
+        exchange = RelayedExchange(turn, head.requested, self.book, self.wire_log, self.opted_in, caller, limit)
         if head.trace_context is None:
             exchange.traceparent = f"00-{trace_id}-{span_id}-01"
         known = head.trace_state

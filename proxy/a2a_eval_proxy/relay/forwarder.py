@@ -63,36 +63,15 @@ class Forwarder:
         self._telemetry = telemetry
 
     def __call__(self, scope: Scope, receive: object, send: object) -> Awaitable[None]:
-        if scope["type"] != "http":
-            raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
-        if spans is None:
-            return HttpRelay(self._context, ClientRequest(self._context, scope, head)).run()
-        if spans.traceparent:
+        if spans is not None and spans.traceparent:
             head = head.with_parent(spans.traceparent)
-        return _traced(self._context, ClientRequest(self._context, scope, head), spans)
-
-
-async def _traced(context: RelayContext, client: ClientRequest, spans: RequestSpans) -> None:
-    relay, problem = HttpRelay(context, client), ""
-    try:
-        await relay.run()
-    except BaseException as error:
-        problem = type(error).__qualname__
-        raise
-    finally:
-        gone = "" if client.exchange.complete else "client_gone"
-        spans.end(client.status, relay.agent_status, relay.agent_problem or problem or gone)
+        return HttpRelay(self._context, ClientRequest(self._context, scope, head), spans).run()
 
 
 class _UnreadRequestError(Exception):
     """The request may set a webhook, and cannot be read: it does not reach the agent."""
-
-    def __init__(self, *, is_too_large: bool) -> None:
-        super().__init__()
-        self.is_too_large = is_too_large
-        """Whether it exceeds the limit; else there is no memory for it."""
 
 
 class HttpRelay:
@@ -102,13 +81,14 @@ class HttpRelay:
     _response: HttpExchange
     """The agent's, once its header has arrived."""
 
-    def __init__(self, context: RelayContext, client: ClientRequest) -> None:
+    def __init__(self, context: RelayContext, client: ClientRequest, spans: RequestSpans | None) -> None:
         self._context = context
         self._client = client
+        self._spans = spans
         self.held = client.held
-        self.agent_status: int | None = None
+        self._agent_status: int | None = None
         """Of its response; None as long as there is none."""
-        self.agent_problem = ""
+        self._problem = ""
         """Why the agent did not answer, or broke off, in a word."""
         self._client_gone = False
         self._webhooks: WebhookExchange | None = None
@@ -143,8 +123,14 @@ class HttpRelay:
             await self._relay(body, is_read=is_read)
         except ClientLeftError:
             pass
+        except BaseException as error:
+            self._problem = self._problem or type(error).__qualname__
+            raise
         finally:
             client.close()
+            if self._spans is not None:
+                gone = "" if client.exchange.complete else "client_gone"
+                self._spans.end(client.status, self._agent_status, self._problem or gone)
 
     async def _relay_card(self) -> None:
         """Send the agent's card, its interfaces rewritten to the proxy."""
@@ -158,12 +144,12 @@ class HttpRelay:
             return
         except UpstreamError as error:
             status, reason, message = _failure(error, context.settings.upstream)
-            self.agent_problem = reason.lower()
+            self._problem = reason.lower()
             await client.refuse(status, reason, message)
             return
         finally:
             client.exchange.cancels = False
-        self.agent_status = card.status
+        self._agent_status = card.status
         await client.send_whole(card.status, card.headers, card.body)
 
     async def _relay(self, beginning: bytes, *, is_read: bool) -> None:
@@ -176,7 +162,7 @@ class HttpRelay:
             if client.exchange.ended:
                 body = await self._read_request(beginning)
             elif is_read and self._context.webhooks is not None:
-                raise _UnreadRequestError(is_too_large=len(beginning) > exchange.max_bytes)
+                raise self._unread(is_too_large=len(beginning) > exchange.max_bytes)
             else:
                 body = self._unread_request(beginning, is_read=is_read)
             self._head = head = request_head(
@@ -203,7 +189,7 @@ class HttpRelay:
         except RefusedWebhookError as error:
             await client.refuse_as_agent(error.problem, str(error))
         except _UnreadRequestError as error:
-            await self._refuse_unread(is_too_large=error.is_too_large)
+            await client.refuse(*error.args)
         finally:
             client.exchange.cancels = False
             if self._client_gone:
@@ -236,7 +222,7 @@ class HttpRelay:
         if client.head.content_encoding:
             content = await exchange.decoded(body, client.head.content_encoding, client.held)
             if content is None and context.webhooks is not None:
-                raise _UnreadRequestError(is_too_large=not exchange.lacks_memory)
+                raise self._unread(is_too_large=not exchange.lacks_memory)
         found, places, unclear = await client.held.parse(len(content or b""), self._read, content)
         if client.held.size > len(body):
             client.held.give_back(client.held.size - len(body))
@@ -282,15 +268,13 @@ class HttpRelay:
                 unclear = str(error)
         return parsed_request(client.rest, content), places, unclear
 
-    async def _refuse_unread(self, *, is_too_large: bool) -> None:
-        """Refuse a request that may set a webhook, and is too large to be read, or for the memory that is left."""
+    def _unread(self, *, is_too_large: bool) -> _UnreadRequestError:
+        """With what the request is refused: it is too large to be read, or else for the memory that is left."""
+        what = "the request may set a webhook, and"
         if is_too_large:
-            limit = self._exchange.max_bytes
-            message = f"the request may set a webhook, and exceeds {limit} bytes (limits.body_bytes)"
-            await self._client.refuse(413, "REQUEST_TOO_LARGE", message)
-        else:
-            message = "the request may set a webhook, and there is no memory to read it; try again later"
-            await self._client.refuse(503, "NO_MEMORY", message)
+            message = f"{what} exceeds {self._exchange.max_bytes} bytes (limits.body_bytes)"
+            return _UnreadRequestError(413, "REQUEST_TOO_LARGE", message)
+        return _UnreadRequestError(503, "NO_MEMORY", f"{what} there is no memory to read it; try again later")
 
     def _upstream_headers(self) -> RawHeaders:
         client, exchange = self._client, self._exchange
@@ -328,7 +312,7 @@ class HttpRelay:
         context.metrics.upstream_errors += 1
         if isinstance(error, UpstreamUnreachableError):
             context.upstream.reached(message)
-        self.agent_problem = reason.lower()
+        self._problem = reason.lower()
         if client.status is not None:
             # Without an end of the response the server closes the connection: the client sees it aborted, too.
             code, what = "upstream_cut", "the agent broke off its response"
@@ -345,7 +329,7 @@ class HttpRelay:
     async def _answer(self) -> None:
         """Relay the response. Raises UpstreamError, before or after its header is sent."""
         client, exchange, response, webhooks = self._client, self._exchange, self._response, self._context.webhooks
-        self.agent_status = response.status
+        self._agent_status = response.status
         if not exchange.is_reported:
             self._report_request()
         if self._webhooks is None and len(client.body) > KEPT_REQUEST:

@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..body_memory import HeldBody
-from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest, RequestFacts
+from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest
 from ..capture.failures import log_failure
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
@@ -19,6 +19,7 @@ from ..net.http_client import RawHeaders
 from ..protocol.answers import ReadAnswer, state_of
 from ..protocol.content_coding import DecodedTooLargeError, Decoder, NoRoomError, codings, decoding
 from ..protocol.operations import CARRIES_TASKS, SENDS_MESSAGE, A2ARequest, Operation, ParsedRequest, rpc_method
+from ..turn import Turn
 from .opted_in_tasks import OptedInTasks
 from .wire_log import WireLog, WireRecord
 
@@ -43,18 +44,19 @@ class RelayedExchange:
 
     def __init__(
         self,
-        facts: RequestFacts,
+        turn: Turn,
+        asked_by_header: bool,
         book: TurnBook,
         log: WireLog | None,
         opted_in: OptedInTasks,
         caller: Callable[[], bytes | None],
         max_bytes: int,
     ) -> None:
-        """`caller` returns the key of the caller (`Callers.key`). `max_bytes`: of a body that is read. All times are in
-        seconds since the epoch."""
-        self._facts = facts
+        """`turn` and `asked_by_header`: see `Exchange`. `caller` returns the key of the caller (`Callers.key`).
+        `max_bytes`: of a body that is read. All times are in seconds since the epoch."""
+        self._turn = turn
         self.max_bytes = max_bytes
-        self._capture = Exchange(book, facts)
+        self._capture = Exchange(book, turn, asked_by_header=asked_by_header)
         self._log = log
         self._wire: WireRecord | None = None
         """Set once the request is known to concern turns, if the log keeps it."""
@@ -62,7 +64,7 @@ class RelayedExchange:
         """Whether capture, or the log, has."""
         self._opted_in = opted_in
         self._key_of_caller = caller
-        self._requested = facts.requested_by_header
+        self._requested = asked_by_header
         self.asked = False
         """Whether the proxy asks the agent for the extension."""
         self.traceparent = ""
@@ -154,14 +156,14 @@ class RelayedExchange:
             self.remember_tasks()
 
     def _report_request(self, head: bytes | None, body: bytes, now: float, is_cut: bool) -> None:
-        request, facts = self.request, self._facts
+        request = self.request
         sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
         self._capture.request(sent, now)
         if request is None or self._log is None or not self.shows_tasks:
             return
-        self._wire = wire = self._log.begin(facts.started_at, head, body, is_cut=is_cut)
+        self._wire = wire = self._log.begin(self._turn.started_at, head, body, is_cut=is_cut)
         if wire is not None:
-            wire.turn_id = facts.turn_id if request.operation in SENDS_MESSAGE else ""
+            wire.turn_id = self._turn.turn_id if request.operation in SENDS_MESSAGE else ""
             wire.named_task, wire.task_ids = self.named_task, self.task_ids
 
     @property

@@ -60,7 +60,7 @@ class AgentCapture:
     ) -> None:
         """`awaits`: see `TaskLog`. `keeps_open_turns`: a later process may continue them.
         `parts`: into how many the memory is divided."""
-        settings, source = agent.settings, secrets.token_hex(8)
+        settings = agent.settings
         rules = FoldRules(settings.turn_timeout, settings.require_artifact_uri, settings.dialects)
         self._pipeline = pipeline
         self._listeners = listeners
@@ -72,6 +72,15 @@ class AgentCapture:
         self._waiting: dict[asyncio.Task[None], Turn | None] = {}
         """Turns that wait for what was observed of their conversation before; None: the log closes it."""
         self._running: asyncio.Task[None] | None = None
+        self.book = TurnBook(
+            rules,
+            secrets.token_hex(8),
+            self._observed,
+            self._closed_in_order,
+            on_opened=listeners.opened,
+            on_evicted=self._evicted,
+            max_bytes=MAX_HELD_BYTES // parts,
+        )
         self._log = TaskLog(
             observations_in_memory(agent.key) if privacy.changes_turns else store.observations(agent.key),
             store,
@@ -79,20 +88,11 @@ class AgentCapture:
             agent,
             rules,
             privacy,
-            source,
-            self,
+            self.book,
+            self._pass_on,
             awaits=awaits,
             keeps_open=keeps_open_turns and not privacy.changes_turns,
             max_unsent_bytes=MAX_UNSENT_BYTES // parts,
-        )
-        self.book = TurnBook(
-            rules,
-            source,
-            self._observed,
-            self._closed_in_order,
-            on_opened=listeners.opened,
-            on_evicted=self._evicted,
-            max_bytes=MAX_HELD_BYTES // parts,
         )
 
     @property
@@ -119,7 +119,6 @@ class AgentCapture:
     def report_changes(self, live: bool) -> None:
         """Start or stop to report what changes in open turns."""
         self.book.live = ChangeTracker(self._schedule) if live else None
-        self._log.live = live
 
     def start(self) -> None:
         """Requests may come."""
@@ -148,23 +147,14 @@ class AgentCapture:
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def closed(self, turn: Turn, *, again: bool = False) -> None:
-        """A turn has ended: it is passed on. `again`: it was before, and shows more now."""
+    def _pass_on(self, turn: Turn, again: bool = False) -> None:
+        """A turn has ended. `again`: it was passed on before, and shows more now."""
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
             self._changed(new)
         if not again:
             self._listeners.ended(turn)
         self._visibility.judge(turn)
         self._pipeline.take(turn, again=again)
-
-    def changed(self, turn: Turn) -> None:
-        """An open turn was folded: this is a copy."""
-        if self.book.live is not None:
-            self.book.live.changed(turn.turn_id, lambda: [turn])
-
-    def over(self, task_id: str) -> None:
-        """A task has ended: its id may be used again."""
-        self.book.over(task_id)
 
     def _closed_in_order(self, turn: Turn) -> None:
         """Turns of a conversation are passed on in their order, unless what was observed before takes long to fold."""
@@ -173,7 +163,7 @@ class AgentCapture:
             self._waiting[waits] = turn
             waits.add_done_callback(self._waited)
         else:
-            self.closed(turn)
+            self._pass_on(turn)
 
     async def _wait_for_earlier(self, turn: Turn) -> None:
         try:
@@ -184,7 +174,7 @@ class AgentCapture:
 
     def _waited(self, waits: asyncio.Task[None]) -> None:
         if (turn := self._waiting.pop(waits)) is not None:
-            self.closed(turn)
+            self._pass_on(turn)
 
     def _observed(self, task_id: str, observation: Observation) -> None:
         """A turn that is observed itself while it waits is the log's, which closes it in its order."""

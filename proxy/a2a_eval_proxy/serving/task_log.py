@@ -11,8 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.recent import Recent, RecentKeys
@@ -20,7 +21,8 @@ from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
 
 from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task, turn_from_json
-from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules, TaskHistory
+from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules
+from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..memory import share
 from ..privacy.policy import Privacy
@@ -72,19 +74,6 @@ EVENTS_LEFT_OUT = Finding(
 )
 
 
-class ClosedTurns(Protocol):
-    """Who receives what is folded. No method waits or raises."""
-
-    def closed(self, turn: Turn, *, again: bool = False) -> None:
-        """A turn has ended. `again`: it was stored as closed before, and shows more now."""
-
-    def changed(self, turn: Turn) -> None:
-        """An open turn was folded: this is a copy."""
-
-    def over(self, task_id: str) -> None:
-        """A task has ended."""
-
-
 class OpenTask(NamedTuple):
     """A task that is not over, as it was folded last."""
 
@@ -104,15 +93,16 @@ class TaskLog:
         agent: Agent,
         rules: FoldRules,
         privacy: Privacy,
-        source: str,
-        turns: ClosedTurns,
+        book: TurnBook,
+        closed: Callable[[Turn, bool], None],
         *,
         awaits: Callable[[str], Awaitable[bool]] | None,
         keeps_open: bool,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
-        """`source` begins the ids of the exchanges of this proxy. `awaits` says whether notifications of a task, whose
-        id is as in the store, may come; None: never. `keeps_open`: copies of open turns are stored.
+        """`closed` receives turns that have ended, and whether they are stored as closed already, and show more now;
+        `book` what changes in open ones. `awaits` says whether notifications of a task, whose id is as in the store,
+        may come; None: never. `keeps_open`: copies of open turns are stored.
         """
         self._log = log
         self._keeps_open = keeps_open
@@ -122,8 +112,9 @@ class TaskLog:
         self._agent = agent
         self._rules = rules
         self._privacy = privacy
-        self._source = source
-        self._turns = turns
+        self._source = book.source
+        self._book = book
+        self._closed = closed
         self._awaits = awaits
         self._numbers = count(1)
         self._unsent: dict[str, list[Observation]] = {}
@@ -150,8 +141,6 @@ class TaskLog:
         self._at_work, self._sending = asyncio.Lock(), asyncio.Lock()
         self._came, self._sent = asyncio.Event(), asyncio.Event()
         self._trouble = ProblemLog(logger, "the store could not be asked about tasks {count} time(s)")
-        self.live = False
-        """Whether somebody looks at open turns."""
 
     # ── what is observed ────────────────────────────────────────────────────────────────────────────────
 
@@ -328,7 +317,8 @@ class TaskLog:
 
     def _is_news(self, observation: Observation) -> bool:
         """Whether an observation may change a turn otherwise than by making its open one longer."""
-        if observation["kind"] == "event" and observation["live"] and not (observation["notified"] or self.live):
+        is_watched = self._book.live is not None
+        if observation["kind"] == "event" and observation["live"] and not (observation["notified"] or is_watched):
             event: dict[str, Any] = observation["event"]
             return "message" in event or state_of(event) in SETTLED_STATES
         return bool(observation["kind"] != "alive")
@@ -363,7 +353,7 @@ class TaskLog:
             return False
         stored = await self._stored(task_id)
         sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
-        history = TaskHistory([self._seen(item) for item in stored.values() if item["turn_id"] not in sent])
+        history = [self._seen(item) for item in stored.values() if item["turn_id"] not in sent]
         awaited = self._awaits is not None and await self._awaits(self._privacy.identifier(task_id))
         now = CLOCK.now()
         folded: FoldedTask = await asyncio.to_thread(
@@ -375,11 +365,9 @@ class TaskLog:
         news = [turn for turn in fold.closed if self._is_new(turn, stored)]
         for turn in news:
             before = stored.get(turn.turn_id)
-            if before is None or before["status"] == "open":
-                self._turns.closed(turn)
-                continue
-            self._turns.closed(turn, again=True)
-            if Turn.from_dict(before).visibility != turn.visibility:
+            again = before is not None and before["status"] != "open"
+            self._closed(turn, again)
+            if before is not None and again and Turn.from_dict(before).visibility != turn.visibility:
                 await self._withdraw_verdict(turn.run)
         late = await self._add_late(fold.late, stored, history) if fold.late else True
         if fold.open is None:
@@ -388,8 +376,8 @@ class TaskLog:
             seen_at = max((one["at"] for one in observations), default=now)
             if late or now - seen_at > _PATIENCE_S:
                 if not waits:
-                    self._turns.over(task_id)
-                if fold.closed or history.turns or now - seen_at > _PATIENCE_S:
+                    self._book.over(task_id)
+                if fold.closed or history or now - seen_at > _PATIENCE_S:
                     await self._log.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
                 else:
                     self._due.setdefault(key, now + _PATIENCE_S)
@@ -399,7 +387,8 @@ class TaskLog:
         closes_soon = folded.due_at is not None and folded.due_at <= now + LINGER_S
         self._open[task_id] = OpenTask(fold.open_turns(), bool(fold.answered and closes_soon))
         for turn in self._open[task_id].turns:
-            self._turns.changed(turn)
+            if self._book.live is not None:
+                self._book.live.changed(turn.turn_id, partial(list, (turn,)))
             if self._keeps_open and self._is_new(turn, stored):
                 self._pipeline.keep_open(turn)
         if folded.due_at is not None:
@@ -432,13 +421,16 @@ class TaskLog:
         return not _shows(item, turn.to_dict())
 
     async def _add_late(
-        self, late: Sequence[tuple[Finding, Sequence[ToolCall]]], stored: Mapping[str, TurnJson], history: TaskHistory
+        self,
+        late: Sequence[tuple[Finding, Sequence[ToolCall]]],
+        stored: Mapping[str, TurnJson],
+        history: Sequence[Turn],
     ) -> bool:
         """Add what the last turn of the history gets; returns whether that is done."""
-        if not history.turns:
+        if not history:
             return False
-        last = history.turns[-1]
-        known = [call for turn in history.turns for call in turn.tool_calls]
+        last = history[-1]
+        known = [call for turn in history for call in turn.tool_calls]
         news = dict.fromkeys(finding for finding, calls in late if not calls or new_calls(calls, known))
         findings = [finding for finding in news if finding not in last.findings]
         item = stored[last.turn_id]

@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, RequestFacts
+from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, major_minor
 from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter
-from a2a_eval_proxy.turn import NamedIn, Turn, TurnLinks
+from a2a_eval_proxy.turn import CaptureFacts, NamedIn, Turn, TurnLinks
 from a2a_tool_capture import METADATA_KEY, URI, Finding, TaskMerger
 from a2a_tool_capture.wire import received_event
 from golden.recorded import expected_turn, recordings
@@ -34,21 +34,22 @@ class Proxied(Folded):
         self._numbers = itertools.count(1)
 
     def request(
-        self, body: Any = None, *, line: str = "POST /", beginning: bytes | None = None, **facts: Any
+        self,
+        body: Any = None,
+        *,
+        line: str = "POST /",
+        beginning: bytes | None = None,
+        version: str = "1.0",
+        declared: bool = True,
+        asked_by_header: bool = False,
+        **known: Any,
     ) -> ReadExchange:
         """A request arrives. `body` is JSON, or bytes; with `beginning`, it was too large to keep."""
-        defaults: dict[str, Any] = {
-            "run": "nightly",
-            "agent": "http://agent",
-            "version": "1.0",
-            "case_id": None,
-            "trace_id": "0af7",
-            "parent_span_id": "",
-            "declared": True,
-            "requested_by_header": False,
-            "started_at": self.tick(),
-        }
-        exchange = ReadExchange(self.book, RequestFacts(**{**defaults, **facts}), f"turn-{next(self._numbers)}")
+        version = major_minor(version) if version else "0.3"
+        turn_id, capture = f"turn-{next(self._numbers)}", CaptureFacts(declared=declared)
+        known = {"trace_id": "0af7", "capture": capture, **known}
+        turn = Turn(turn_id, "nightly", "http://agent", "", version, self.tick(), **known)
+        exchange = ReadExchange(self.book, turn, asked_by_header=asked_by_header)
         method, target = line.split(" ")[:2]
         path, _, query = target.partition("?")
         rest = rest_request(method, path, query.encode())
@@ -241,7 +242,7 @@ def test_an_agent_of_1_0_may_be_mounted_at_v1(proxied: Proxied) -> None:
 def test_whether_the_client_asked_for_the_extension(
     header: bool, extensions: Any, asked: bool, proxied: Proxied
 ) -> None:
-    exchange = proxied.request(send(extensions=extensions), requested_by_header=header)
+    exchange = proxied.request(send(extensions=extensions), asked_by_header=header)
     assert exchange.turn is not None
     assert exchange.turn.capture.requested_by_client is asked
 
@@ -655,7 +656,7 @@ def test_a_hint_is_given_once_however_often_a_task_is_polled(proxied: Proxied) -
 
 
 @pytest.mark.parametrize(
-    ("facts", "codes"), [({}, ["not_asked"]), ({"requested_by_header": True}, []), ({"declared": False}, [])]
+    ("facts", "codes"), [({}, ["not_asked"]), ({"asked_by_header": True}, []), ({"declared": False}, [])]
 )
 def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(facts: dict[str, Any], codes: list[str]) -> None:
     """As that of a request which was not read: it may have one."""
@@ -686,7 +687,7 @@ def test_a_client_may_leave_once_it_has_the_message(proxied: Proxied) -> None:
 def test_what_a_message_says_of_the_turn_that_caused_it(proxied: Proxied) -> None:
     metadata = {"parent_task_id": "t2", "parentContextId": "c2", "parentTaskId": 3}
     message = send(referenceTaskIds=["t1", "t1", 7, "", "x" * 300], metadata=metadata)
-    exchange = proxied.request(message, client_span_id="5" * 16, parent_turn_id="6" * 32)
+    exchange = proxied.request(message, links=TurnLinks("5" * 16, "6" * 32))
     assert exchange.turn is not None
     names = (NamedIn.PARENT_TASK, "t1"), (NamedIn.PARENT_TASK, "t2"), (NamedIn.PARENT_CONVERSATION, "c2")
     assert exchange.turn.links == TurnLinks("5" * 16, "6" * 32, names)

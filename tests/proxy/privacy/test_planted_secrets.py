@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from a2a_eval_proxy.capture.exchange import RequestFacts
+from a2a_eval_proxy.capture.exchange import major_minor
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content
@@ -33,7 +33,7 @@ from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
 from a2a_eval_proxy.telemetry.provider import EvaluationTelemetry
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
-from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.turn import CaptureFacts, Turn
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from a2a_tool_capture.wire import normalize_state
 from agents.serving import ServerThread
@@ -101,18 +101,18 @@ class Exchanged:
         return self.planted if place == self.place else otherwise
 
     @property
-    def facts(self) -> RequestFacts:
-        case = self.at("case", None)
-        return RequestFacts(
+    def turn(self) -> Turn:
+        return Turn(
+            new_turn_id(),
             self.at("run", "nightly"),
             "http://agent",
-            self.at("version", "1.0"),
-            case,
-            "1" * 32,
-            "2" * 16,
-            declared=True,
-            requested_by_header=False,
+            "",
+            major_minor(self.at("version", "1.0")),
             started_at=1.0,
+            case_id=self.at("case", None),
+            trace_id="1" * 32,
+            parent_span_id="2" * 16,
+            capture=CaptureFacts(declared=True),
         )
 
     @property
@@ -153,12 +153,12 @@ class Exchanged:
         return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
 
     def through(self, pipeline: Pipeline) -> None:
-        pass_on(self.facts, self.request, self.answer, pipeline)
+        pass_on(self.turn, self.request, self.answer, pipeline)
 
 
-def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
+def pass_on(turn: Turn, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
     folded = Folded()
-    exchange = ReadExchange(folded.book, facts, new_turn_id())
+    exchange = ReadExchange(folded.book, turn)
     exchange.request(None, request, 1.0)
     exchange.answer(200, answer, 2.0)
     exchange.end(3.0)
@@ -329,7 +329,7 @@ def test_no_secret_gets_out_where_none_is_expected(
     async def play() -> str:
         async with running(None, privacy(EVERY)) as it:
             with it.bus.listen() as events:
-                pass_on(base.facts, request, answer, it.pipeline)
+                pass_on(base.turn, request, answer, it.pipeline)
                 it.pipeline.take(paid("somebody"))  # lest nothing be there to look at
                 await it.pipeline.drained()
                 return await it.told(events)

@@ -11,7 +11,6 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple, Self
 
 from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
-from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.net.http_client import UpstreamError
 from a2a_eval_proxy.protocol.operations import parsed_request, rest_request
 from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules, reader_of
@@ -19,7 +18,7 @@ from a2a_eval_proxy.relay.negotiation import Negotiation
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
 from a2a_eval_proxy.relay.webhooks import Webhooks
-from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.turn import CaptureFacts, Turn
 from support.folded import Folded
 
 
@@ -123,9 +122,10 @@ class Playbook:
         self._folded = Folded()
         self.held = Held(BodyMemory(room))
         self._own_urls = own_urls
-        facts = RequestFacts("run", "agent", "1.0", None, "0af7", "", True, requested, 0.0, turn_id="turn")
+        turn = Turn("turn", "run", "agent", "", "1.0", 0.0, trace_id="0af7", capture=CaptureFacts(declared=True))
         self.opted_in = OptedInTasks() if opted_in is None else opted_in
-        self.exchange = RelayedExchange(facts, self._folded.book, None, self.opted_in, lambda: caller, limit)
+        book = self._folded.book
+        self.exchange = RelayedExchange(turn, requested, book, None, self.opted_in, lambda: caller, limit)
         self._negotiation = Negotiation(negotiate, self._no_card)
         self._reader: AnswerReader | None = None
         self._out: list[Any] = []

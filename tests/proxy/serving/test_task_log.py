@@ -22,6 +22,7 @@ from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from a2a_eval_proxy.store.observations import Observed
 from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
+from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
@@ -271,9 +272,11 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         assert told(await proxy.turns()) == THREE_TURNS[:2]
 
 
+@pytest.mark.parametrize("id_is_used_again", [False, True])
 async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
-    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch, id_is_used_again: bool
 ) -> None:
+    """Also where it is not its task that goes on, but others of the same id: these are the log's, it is not."""
     ended: list[str] = []
     monkeypatch.setattr(TurnListeners, "ended", lambda self, turn: ended.append(turn.user_text))
     async with run_proxy(settings(agent, store)) as proxy:
@@ -289,16 +292,27 @@ async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
         await say(proxy, "done", first)
         second = await say(proxy, "other", {"contextId": first["contextId"]})
         assert "other" not in ended
-        message = {"messageId": "late", "role": "ROLE_USER", "parts": [{"text": "late"}], "taskId": second["id"]}
-        async with httpx.AsyncClient(trust_env=False) as client:  # the agent refuses it: the task is over
-            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-            refused = await client.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"})
-        assert "error" in refused.json()
+        if id_is_used_again:
+            book = book_of(proxy)
+            for text, state in (("again", "TASK_STATE_COMPLETED"), ("late", "TASK_STATE_INPUT_REQUIRED")):
+                now = CLOCK.now()
+                turn = Turn(text, "default", agent, "JSONRPC", "1.0", now, user_text=text)
+                exchange, task = book.open(turn, now), {**second, "status": {"state": state}}
+                book.feed(exchange, {"task": task}, now, live=False, size=0)
+                book.end(exchange, now)
+        else:
+            message = {"messageId": "late", "role": "ROLE_USER", "parts": [{"text": "late"}], "taskId": second["id"]}
+            async with httpx.AsyncClient(trust_env=False) as client:  # the agent refuses it: the task is over
+                body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+                refused = await client.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"})
+            assert "error" in refused.json()
         go_on.set()
         await proxy.flush(PATIENCE_S)
         turns = await proxy.turns()
-    assert sorted(ended) == ["ask", "done", "late", "other"]
-    assert [turn["user_text"] for turn in turns] == ["ask", "done", "other", "late"]
+    again = ["again"] if id_is_used_again else []
+    assert sorted(ended) == [*again, "ask", "done", "late", "other"]
+    stored = [turn["user_text"] for turn in turns if turn["user_text"] not in again]
+    assert sorted(stored) == ["ask", "done", "late", "other"] if again else stored == ["ask", "done", "other", "late"]
 
 
 # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
