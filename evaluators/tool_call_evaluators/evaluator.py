@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
 from .model import EXPECT_KEYS, CallsUnseenError, EvalCase, EvalResult
@@ -83,8 +82,7 @@ class EvaluatorBase(ABC):
     results of other evaluators, and so runs after them; `reads_calls`, whether it reads the actual tool calls, and so
     is skipped if they are unknown; `needs_judge`, whether it cannot score without a judge; `spellings`, alternative
     names of options, which `get_evaluator` and suites accept besides those of the bases; `criterion`, the option with
-    what is expected of cases that do not say it, also accepted in `default_evaluation_criteria`; `example`, the options
-    that it needs in an example.
+    what is expected of cases that do not say it; `example`, the options that it needs in an example.
     """
 
     name: ClassVar[str]
@@ -236,9 +234,6 @@ def is_built_in(evaluator: type[EvaluatorBase]) -> bool:
     return f"{evaluator.__module__}".partition(".")[0] == __name__.partition(".")[0]
 
 
-_reads_results = attrgetter("reads_results")
-
-
 async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[EvalResult]:
     """One result for each evaluator, in their order. Asynchronous evaluators run concurrently.
 
@@ -248,27 +243,18 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
     evaluators = list(evaluators)
     results: dict[int, EvalResult] = {}
     for positions in filter(None, _in_order(evaluators)):
-        informed = _informed(case, results) if results else case
-        waiting: dict[int, Awaitable[EvalResult]] = {}
-        for position in positions:
-            begun = _begin(informed, evaluators[position])
-            if isinstance(begun, EvalResult):
-                results[position] = begun
-            else:
-                waiting[position] = _finish(begun, evaluators[position])
-        if waiting:
-            results |= zip(waiting, await asyncio.gather(*waiting.values()), strict=True)
+        informed = _informed(case, results)
+        found = await asyncio.gather(*(_result(informed, evaluators[position]) for position in positions))
+        results |= zip(positions, found, strict=True)
     return [results[position] for position in range(len(evaluators))]
 
 
 def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[EvalResult]:
     """`evaluate` without an event loop, for synchronous evaluators; the result of an asynchronous one is errored."""
-    if not any(map(_reads_results, evaluators)):
-        return [_compute(case, evaluator) for evaluator in evaluators]
     results: dict[int, EvalResult] = {}
     for positions in filter(None, _in_order(evaluators)):
-        informed = _informed(case, results) if results else case
-        results |= {position: _compute(informed, evaluators[position]) for position in positions}
+        informed = _informed(case, results)
+        results |= {position: _computed(informed, evaluators[position]) for position in positions}
     return [results[position] for position in range(len(evaluators))]
 
 
@@ -282,28 +268,29 @@ def _in_order(evaluators: Sequence[Evaluator]) -> tuple[list[int], list[int]]:
 
 
 def _informed(case: EvalCase, results: Mapping[int, EvalResult]) -> EvalCase:
+    if not results:
+        return case
     return replace(case, results=(*case.results, *(results[position] for position in sorted(results))))
 
 
-def _begin(case: EvalCase, evaluator: Evaluator) -> EvalResult | Awaitable[EvalResult]:
+async def _result(case: EvalCase, evaluator: Evaluator) -> EvalResult:
     try:
-        return evaluator.evaluate(case)
+        begun = evaluator.evaluate(case)
+        return begun if isinstance(begun, EvalResult) else await begun
     except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
-async def _finish(begun: Awaitable[EvalResult], evaluator: Evaluator) -> EvalResult:
+def _computed(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
     try:
-        return await begun
+        if evaluator.is_async:
+            raise TypeError("it is asynchronous: use `evaluate`")
+        result = evaluator.evaluate(case)
+        if not isinstance(result, EvalResult):
+            raise TypeError("it returned no result")
+        return result
     except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)
-
-
-def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
-    if evaluator.is_async:
-        return EvalResult.errored(evaluator.metric, "it is asynchronous: use `evaluate`", version=evaluator.version)
-    result = _begin(case, evaluator)
-    return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))
 
 
 def _errored(evaluator: Evaluator, error: BaseException) -> EvalResult:

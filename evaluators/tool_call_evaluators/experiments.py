@@ -63,34 +63,16 @@ class ExperimentResult:
         return follow(self.turns, self.suite, self.whole)
 
     @property
-    def total_count(self) -> int:
-        return len(self.conversations)
-
-    @property
-    def pass_count(self) -> int:
-        """The number of conversations that were executed whole, have a score, and no failed or errored result."""
-        return sum(map(_passed, self.conversations))
-
-    @property
-    def fail_count(self) -> int:
-        return self.total_count - self.pass_count
-
-    @property
     def pass_rate(self) -> float:
-        """`pass_count` / `total_count`."""
-        return self.pass_count / self.total_count
-
-    @property
-    def evaluator_names(self) -> list[str]:
-        """The metrics, sorted."""
-        return sorted(summary.metric for summary in self.verdict.metrics)
+        """The share of conversations that were executed whole, have a score, and no failed or errored result."""
+        return sum(map(_passed, self.conversations)) / len(self.conversations)
 
     def average_score(self, metric: str) -> float | None:
         """The mean score; None if nothing was measured. Raises LookupError for an unknown metric."""
-        for summary in self.verdict.metrics:
-            if summary.metric == metric:
-                return summary.mean
-        raise LookupError(f"no results of {metric!r}{or_known(metric, self.evaluator_names)}")
+        means = {summary.metric: summary.mean for summary in self.verdict.metrics}
+        if metric not in means:
+            raise LookupError(f"no results of {metric!r}{or_known(metric, means)}")
+        return means[metric]
 
     @cached_property
     def report(self) -> Report:

@@ -21,7 +21,6 @@ from .evaluator import EvaluatorBase
 from .grouping import grouped
 from .model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, UNREAD_EXPECTATION, VACUOUS, EvalResult, Status
 from .suite_fields import (
-    TEXTS,
     FieldError,
     Number,
     Schema,
@@ -32,8 +31,6 @@ from .suite_fields import (
     at,
     checked_object,
     choice,
-    number,
-    texts,
     whole_number,
 )
 
@@ -416,46 +413,3 @@ class RunGates(SuiteFields):
 
 RUN_GATES = RunGates.keys()
 """Names in a suite's `gates` that limit the run, not a metric."""
-
-
-# ── arksim's gates ──────────────────────────────────────────────────────────────────────────────────────────────
-
-ARKSIM_GATES: Mapping[str, Schema] = {
-    "numeric_thresholds": {
-        "description": "The lowest mean of a conversation, by metric (ArkSim's key).",
-        "type": "object",
-        "additionalProperties": {"type": ["number", "null"]},
-    },
-    "qualitative_failure_labels": {
-        "description": "Labels that fail the run, by metric (ArkSim's key).",
-        "type": "object",
-        "additionalProperties": {"anyOf": [TEXTS, {"type": "null"}]},
-    },
-}
-"""The two keys in a suite's `gates` that hold limits of several metrics, as in arksim's configuration."""
-
-ARKSIM_METRICS = {"overall_score": "overall_agent_score"}
-"""arksim's names in these for metrics that have another name here."""
-
-
-def by_metric(gates: Mapping[str, Any]) -> dict[str, Any]:
-    """The `gates` of a suite with arksim's keys as limits of each metric. Null sets no limit. Raises FieldError."""
-    found = {name: gate for name, gate in gates.items() if name not in ARKSIM_GATES}
-    for key, limit, read in (
-        ("numeric_thresholds", "conversation_mean", number),
-        ("qualitative_failure_labels", "forbid", texts),
-    ):
-        given = {} if gates.get(key) is None else at(key, checked_object, gates[key])
-        for name, value in given.items():
-            if value is None:
-                continue
-            at(key, partial(at, name, read), value)
-            if name in ARKSIM_GATES:
-                raise FieldError(f"{name} is a key of gates; expected the name of a metric", key, name)
-            metric = ARKSIM_METRICS.get(name, name)
-            own = found.get(metric, {})
-            entries = own if isinstance(own, dict) else {"mean": own}
-            if limit in entries:
-                raise FieldError(f"{metric} has the gate {limit} already; give one of them", key, name)
-            found[metric] = {**entries, limit: value}
-    return found

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from html import escape
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
@@ -25,8 +24,6 @@ class ToolDefinition:
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
-    tags: tuple[str, ...] = ()
-    """Words for classes of tools. Of an MCP tool, its hints that are true, such as `readOnlyHint`."""
 
     @classmethod
     def of(cls, name: str, description: str, parameters: Mapping[str, Any]) -> ToolDefinition:
@@ -34,44 +31,19 @@ class ToolDefinition:
         return cls(required_name(name), description, parameters)
 
     @classmethod
-    def from_json_schema(cls, schema: Mapping[str, Any], name: str = "", *, strict: bool = False) -> ToolDefinition:
-        """From a bare JSON Schema of the arguments. Without `name`, its `title` is the name."""
-        return cls(required_name(name or schema.get("title")), schema.get("description") or "", schema, strict=strict)
-
-    @classmethod
-    def from_openai(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an OpenAI function tool: nested under `function` (chat completions) or flat (responses)."""
-        function = tool.get("function", tool)
-        return cls._of(function, function.get("parameters"), strict=bool(function.get("strict")))
-
-    @classmethod
-    def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
-        hints = tool.get("annotations")
-        hinted = [name for name, value in hints.items() if value is True] if isinstance(hints, Mapping) else []
-        return cls._of({**tool, "tags": [*_tags(tool), *hinted]}, tool.get("inputSchema") or tool.get("input_schema"))
-
-    @classmethod
-    def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an A2E tool descriptor: its `input_parameters`, a list or a map by name, become a JSON Schema."""
-        return cls._of(tool, _a2e_schema(tool.get("input_parameters"), "input_parameters"))
-
-    @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """From the form of `to_dict`, or an OpenAI, MCP, Anthropic or A2E tool, detected by their keys.
+        """From the form of `to_dict`, or a tool of OpenAI (nested under `function` or flat), MCP (`inputSchema`),
+        Anthropic (`input_schema`) or A2E (`input_parameters`, a list or a map by name).
 
         Raises ValueError if the name is missing.
         """
-        if "inputSchema" in data or "input_schema" in data:
-            return cls.from_mcp(data)
-        return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
-
-    @classmethod
-    def _of(
-        cls, tool: Mapping[str, Any], parameters: Mapping[str, Any] | None, *, strict: bool = False
-    ) -> ToolDefinition:
-        name, description = required_name(tool.get("name")), tool.get("description") or ""
-        return cls(name, description, parameters or {}, strict=strict, tags=_tags(tool))
+        tool = data.get("function", data)
+        parameters = tool.get("parameters") or tool.get("inputSchema") or tool.get("input_schema") or {}
+        if "input_parameters" in tool:
+            parameters = _a2e_schema(tool["input_parameters"], "input_parameters")
+        return replace(
+            cls.of(tool.get("name"), tool.get("description") or "", parameters), strict=bool(tool.get("strict"))
+        )
 
     def to_openai(self) -> dict[str, Any]:
         """A function tool for OpenAI's chat completions; `from_openai` is the inverse.
@@ -80,22 +52,13 @@ class ToolDefinition:
         """
         function = self.to_dict()
         function["parameters"] = {"type": "object", "properties": {}, **self.parameters}
-        function.pop("tags", None)
         if not function.pop("strict"):
             return {"type": "function", "function": function}
         return {"type": "function", "function": {**function, "strict": True}}
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form; `tags` only if there are some."""
-        whole = {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}
-        return {**whole, "tags": list(self.tags)} if self.tags else {k: v for k, v in whole.items() if k != "tags"}
-
-
-def _tags(tool: Mapping[str, Any]) -> tuple[str, ...]:
-    tags = tool.get("tags") or ()
-    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-        raise ValueError(f"tags must be a list of strings, got {tags!r}")
-    return tuple(tags)
+        """JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}
 
 
 def required_name(name: Any) -> str:
@@ -258,11 +221,6 @@ class EvalResult:
     ) -> EvalResult:
         """An errored result with the reason."""
         return cls(evaluator, reason=reason, status=Status.ERRORED, version=version, details=details or {})
-
-    def _repr_html_(self) -> str:
-        """A line for a notebook: metric, status, score, label and reason."""
-        parts = (self.status, "" if self.score is None else f"{self.score:g}", self.label or "", self.reason)
-        return f"<b>{escape(self.evaluator)}</b> {escape(' '.join(filter(None, parts)))}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""

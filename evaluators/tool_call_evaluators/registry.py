@@ -14,7 +14,6 @@ from .evaluator import FAILURES, EvaluatorBase, is_built_in
 from .options import OptionError, canonical_options, or_known, snake_case
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
-CRITERIA = "default_evaluation_criteria"
 
 E = TypeVar("E", bound=type[EvaluatorBase])
 
@@ -92,31 +91,11 @@ def get_evaluator(name: str, /, **options: Any) -> EvaluatorBase:
 
 
 def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the evaluator `name` under its own names, from any spelling (`canonical_options`). Raises OptionError.
-
-    `default_evaluation_criteria` is an object with the evaluator's criterion, as UiPath's configurations have it.
-    """
-    cls = evaluator_class(name)
-    criteria = [option for option in given if snake_case(option) == CRITERIA] if cls.criterion else []
-    options = {option: value for option, value in given.items() if option not in criteria}
+    """Options of the evaluator `name` under its own names (see `canonical_options`). Raises OptionError."""
     try:
-        for option in criteria:
-            if given[option] is not None:
-                options |= _criterion(cls, given[option], options)
-        return canonical_options(cls, options)
+        return canonical_options(evaluator_class(name), given)
     except OptionError as error:
         raise OptionError(f"{name}: {error}", error.option) from None
-
-
-def _criterion(cls: type[EvaluatorBase], criteria: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The option in `default_evaluation_criteria`. Raises OptionError if it is another, or also among `options`."""
-    names = [name for name, option in cls.spellings.items() if option == cls.criterion] or [cls.criterion]
-    if not isinstance(criteria, Mapping) or canonical_options(cls, criteria).keys() != {cls.criterion}:
-        raise OptionError(f"option {CRITERIA} must be {{{names[0]}: ...}}; got {criteria!r}", CRITERIA)
-    for option in options:
-        if snake_case(option) in {*names, cls.criterion}:
-            raise OptionError(f"options {CRITERIA} and {option} are the same; give one of them", option)
-    return criteria
 
 
 def option_names(name: str) -> list[str]:

@@ -156,7 +156,7 @@ def test_without_an_event_loop():
 def test_what_waits_cannot_be_computed():
     results = evaluate_sync(CASE, [Awaited(), ToolError()])
     assert [(item.status, item.reason) for item in results[:1]] == [
-        (Status.ERRORED, "it is asynchronous: use `evaluate`")
+        (Status.ERRORED, "TypeError: it is asynchronous: use `evaluate`")
     ]
     assert results[1].status is Status.PASSED
 

@@ -1,10 +1,9 @@
-"""Tool classes: by name, pattern and tag; the evaluators that ignore a class."""
+"""Tool classes: by name and pattern; the evaluators that ignore a class."""
 
 from __future__ import annotations
 
 import json
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from support.turn_samples import call, turn
 from tool_call_evaluators import (
     EvalCase,
     SuiteError,
-    ToolDefinition,
-    evaluate_sync,
     get_evaluator,
-    load_suite,
     parse_suite,
 )
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
@@ -142,71 +138,25 @@ def test_a_class_in_a_suite_without_classes_is_skipped() -> None:
     assert (result.status, result.reason) == ("skipped", "reads is a class of tools, and the suite has no tool_classes")
 
 
-TAGGED = """\
-suite: seats
-tool_classes: {reads: [get_*, {tag: readOnlyHint}, {tag: lookup}], writes: [book], card: card.json}
-tools:
-  - {name: list_seats, inputSchema: {type: object}, annotations: {readOnlyHint: true, destructiveHint: false}}
-  - {name: book}
-evaluators: [{tool_trajectory: {ignored_tools: [reads]}}]
-cases:
-  - {id: a, turns: [{user: hi, expect: {tool_calls: [{name: book}]}}]}
-"""
-CARD = {
-    "name": "x",
-    "skills": [{"id": "agent-find", "name": "find", "tags": ["llm", "lookup"]}, {"id": "pay", "tags": []}],
-}
-
-
-def test_tags_of_tools_and_of_the_card(tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text(json.dumps(CARD))
-    (tmp_path / "suite.yaml").write_text(TAGGED)
-    suite = load_suite(tmp_path / "suite.yaml")
-    classes = {"reads": ("get_*", "list_seats", "agent-find", "find"), "writes": ("book",)}
+def test_classes_of_a_suite_are_those_of_its_cases() -> None:
+    suite = parse_suite(
+        "suite: seats\ntool_classes: {reads: [get_*, find], writes: [book]}\ncases: [{id: a, turns: [{user: hi}]}]\n"
+    )
+    classes = {"reads": ("get_*", "find"), "writes": ("book",)}
     assert suite.cases[0].tool_classes == classes
-    calls = [{"name": name} for name in ("find", "list_seats", "book", "get_x")]
-    case = suite.cases[0].eval_case(0, tool_calls=calls)
-    assert [result.score for result in evaluate_sync(case, suite.build_evaluators())] == [1.0]
-    again = parse_suite(suite_text(suite))
-    assert again.cases[0].tool_classes == classes
-    assert again.tools == suite.tools
+    assert parse_suite(suite_text(suite)).cases[0].tool_classes == classes
 
 
 @pytest.mark.parametrize(
     ("classes", "problem"),
     [
         ("{reads: [a], writes: [b, a]}", "tool_classes.writes: a is in reads and in writes"),
-        ("{reads: [{tag: gone}]}", "no tool of `tools`, and no skill of `card`, has the tag 'gone'"),
-        ("{reads: [{tag: x, name: y}]}", "unknown key"),
         ("{reads: [7]}", "expected a string"),
         ("{read: [a]}", "did you mean reads?"),
-        ("{card: nowhere.json}", "no such file"),
         ("[a]", "expected an object"),
     ],
 )
-def test_wrong_classes_are_refused(classes: str, problem: str, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text(f"suite: x\ntool_classes: {classes}\n")
+def test_wrong_classes_are_refused(classes: str, problem: str) -> None:
     with pytest.raises(SuiteError) as error:
-        load_suite(tmp_path / "suite.yaml")
+        parse_suite(f"suite: x\ntool_classes: {classes}\n")
     assert problem in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "card", ["[]", "{}", '{"skills": 3}', '{"skills": [3]}', '{"skills": [{"id": "a", "tags": 3}]}']
-)
-def test_a_card_that_is_none_is_refused(card: str, tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text(card)
-    (tmp_path / "suite.yaml").write_text("suite: x\ntool_classes: {card: card.json}\n")
-    with pytest.raises(SuiteError):
-        load_suite(tmp_path / "suite.yaml")
-
-
-def test_tags_come_back_from_json() -> None:
-    tool = ToolDefinition.from_dict(
-        {"name": "a", "inputSchema": {}, "tags": ["x"], "annotations": {"readOnlyHint": True}}
-    )
-    assert tool.tags == ("x", "readOnlyHint")
-    assert ToolDefinition.from_dict(tool.to_dict()) == tool
-    assert "tags" not in tool.to_openai()["function"]
-    with pytest.raises(ValueError, match="tags"):
-        ToolDefinition.from_dict({"name": "a", "tags": "x"})

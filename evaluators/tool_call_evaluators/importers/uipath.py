@@ -28,7 +28,7 @@ from ..matching.placeholders import equal_values
 from ..metrics.tool_call_args import explained
 from ..model import EvalResult, count_criterion, expected_output
 from ..options import snake_case
-from ..registry import CRITERIA, evaluator_class, get_evaluator
+from ..registry import evaluator_class, get_evaluator
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.writing import printable_id
 from ..suite.yaml_document import Node, read_source
@@ -455,7 +455,7 @@ class _ToolCallEvaluator:
         self.id = id
         self.name = str(given.pop("name", None) or type(self).__name__)
         given.pop("description", None)
-        self._default = given.pop(CRITERIA, None)
+        self._default = given.pop("default_evaluation_criteria", None)
         self._options = {"threshold": None, **given, "id": id}
         self._evaluator(self._default, ())
 
@@ -485,8 +485,8 @@ class _ToolCallEvaluator:
         return replace(result, details=_Justification(result.details))
 
     def _evaluator(self, criteria: Any, ids: Sequence[str]) -> SyncEvaluator:
-        given = criteria and {key: _by_id(value, ids) for key, value in _plain(criteria).items()}
-        return cast(SyncEvaluator, get_evaluator(self.kind, **{**self._options, CRITERIA: given}))
+        given = {key: _by_id(value, ids) for key, value in _plain(criteria or {}).items()}
+        return cast(SyncEvaluator, get_evaluator(self.kind, **{**self._options, **given}))
 
 
 class ToolCallArgsEvaluator(_ToolCallEvaluator):

@@ -22,7 +22,7 @@ from a2a_tool_capture.wire import BINDINGS, SETTLED_STATES
 
 from ..agent_tree import AgentTurn, calls_of_all
 from ..evaluator import EvaluatorBase, Scope
-from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
+from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
 from ..judged.base import check_judges, with_judge
@@ -61,7 +61,6 @@ from ..suite_fields import (
     Texts,
     Value,
     at,
-    checked_list,
     checked_object,
     choice,
     each,
@@ -72,7 +71,7 @@ from ..suite_fields import (
     text_or_texts,
     whole_number,
 )
-from ..tool_classes import CLASSES, ToolClasses
+from ..tool_classes import ToolClasses
 from ..visibility import state_name
 from .yaml_document import Node, read_source
 
@@ -156,83 +155,23 @@ PriceTable = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class CardTags:
-    """The tags of the skills in the agent card `file`, by the ids and names of the skills."""
-
-    file: str
-    tags: Mapping[str, tuple[str, ...]]
-
-
-def _read_card(value: Any, context: ReadContext) -> CardTags:
-    tags: dict[str, tuple[str, ...]] = {}
-    for skill in _named_file(text(value), context).convert(_skills):
-        own = tuple(tag for tag in checked_list(skill.get("tags", [])) if isinstance(tag, str))
-        tags |= {name: own for key in ("id", "name") if isinstance(name := skill.get(key), str)}
-    return CardTags(str((context.folder or Path()) / value), tags)
-
-
-def _skills(card: Any) -> list[dict[str, Any]]:
-    return [checked_object(skill) for skill in checked_list(checked_object(card, required=["skills"])["skills"])]
-
-
-def _selector(value: Any) -> str | Mapping[str, str]:
-    return (
-        text(value) if not isinstance(value, dict) else {"tag": text(checked_object(value, ("tag",), ("tag",))["tag"])}
-    )
-
-
-_SELECTOR = Value(
-    _selector,
-    {
-        "anyOf": [
-            TEXT,
-            {
-                "type": "object",
-                "properties": {"tag": {**TEXT, "description": "A tag in `tools`, or in the card."}},
-                "required": ["tag"],
-                "additionalProperties": False,
-            },
-        ]
-    },
-    write=lambda selector: selector,
-)
-Selectors = tuple[Annotated[str | Mapping[str, str], _SELECTOR], ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes(SuiteFields):
-    """Which tools only read, and which write. An entry is a name, a pattern such as `get_*`, or `{tag: NAME}`."""
+    """Which tools only read, and which write. An entry is a name, or a pattern such as `get_*`."""
 
-    reads: Selectors = ()
+    reads: Texts = ()
     """Tools that change nothing."""
-    writes: Selectors = ()
+    writes: Texts = ()
     """Tools that change something. A pattern here goes before one of `reads`."""
-    card: Annotated[CardTags, Value(_read_card, TEXT, lambda card: card.file, in_context=True)] | None = None
-    """A file with the agent's card, whose skills have tags. Their ids or names are the names of the tools."""
 
-    def resolved(self, tools: Sequence[ToolDefinition] | None) -> ToolClasses:
-        """The names and patterns of each class. Raises FieldError for a tag that no tool has, and for a name that is in
-        both classes."""
-        tagged = {tool.name: tool.tags for tool in tools or ()} | dict(self.card.tags if self.card else {})
-        found: dict[str, tuple[str, ...]] = {}
-        for name in CLASSES:
-            patterns: list[str] = []
-            for index, selector in enumerate(getattr(self, name)):
-                patterns += (
-                    [selector] if isinstance(selector, str) else at(name, partial(_tagged, tagged, index), selector)
-                )
-            found[name] = tuple(patterns)
-        if twice := [tool for tool in found["reads"] if tool in found["writes"]]:
-            raise FieldError(f"{twice[0]} is in reads and in writes", "writes")
-        return found
+    @property
+    def by_name(self) -> ToolClasses:
+        return {"reads": self.reads, "writes": self.writes}
 
 
-def _tagged(tags: Mapping[str, Sequence[str]], index: int, selector: Mapping[str, str]) -> list[str]:
-    found = [tool for tool, own in tags.items() if selector["tag"] in own]
-    if not found:
-        raise FieldError(f"no tool of `tools`, and no skill of `card`, has the tag {selector['tag']!r}", index)
-    return found
+def _in_one_class(classes: Classes) -> None:
+    if twice := [tool for tool in classes.reads if tool in classes.writes]:
+        raise FieldError(f"{twice[0]} is in reads and in writes", "writes")
 
 
 _LIST = {"type": "array", "items": {"type": "object", "description": "In our form, OpenAI's, MCP's or A2E's."}}
@@ -818,7 +757,7 @@ class Case(SuiteFields):
             tools=suite.tools if self.tools is None else self.tools,
             depth=self.depth or suite.depth,
             repeat=self.repeat if own else suite.repeat,
-            tool_classes=suite.tool_classes.resolved(suite.tools) if suite.tool_classes else None,
+            tool_classes=suite.tool_classes.by_name if suite.tool_classes else None,
             prices=suite.prices,
         )
 
@@ -965,7 +904,7 @@ class Suite(SuiteFields):
     """The model that plays the users of cases with `simulate`. What is not given is that of the judge."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
-    tool_classes: Classes | None = None
+    tool_classes: Annotated[Classes, Check(_in_one_class)] | None = None
     """Which tools only read, and which write: evaluators may ignore the calls of a class."""
     depth: Annotated[str, one_of("own", "all")] | None = None
     """Whose tool calls count: those of the agent (own, the default), or also those of the agents that it asks (all)."""
@@ -974,8 +913,7 @@ class Suite(SuiteFields):
     repeat: Annotated[Repeat, Check(_possible)] | None = None
     """The attempts at each case."""
     gates: Mapping[str, Gate] = field(default_factory=dict)
-    """Limits that metrics and the run must reach; also `numeric_thresholds` and `qualitative_failure_labels`, as in
-    arksim's configuration."""
+    """Limits that metrics and the run must reach."""
     run_gates: RunGates = field(default_factory=RunGates, metadata={"key": ""})
     tolerate: Annotated[frozenset[str], _TOLERATED] = frozenset()
     """Reasons that do not fail the run."""
@@ -990,7 +928,6 @@ class Suite(SuiteFields):
         entries = cls.entries(value)
         if not isinstance(gates := entries.get("gates"), dict):
             return entries
-        gates = at("gates", by_metric, gates)
         on_run = {name: gate for name, gate in gates.items() if name in RUN_GATES}
         on_metrics = {name: gate for name, gate in gates.items() if name not in RUN_GATES}
         return entries | {"gates": on_metrics, "run_gates": on_run}

@@ -81,8 +81,6 @@ def _check(suite: Suite) -> None:
                 + ("; and the simulated user needs a model, as in simulated_user: {model: NAME}" if modelless else ""),
                 *("cases", index, "expect"),
             )
-    if suite.tool_classes is not None:
-        at("tool_classes", lambda classes: classes.resolved(suite.tools), suite.tool_classes)
     ids = [case.id for case in suite.cases]
     for case_id in suite.quarantine:
         at("quarantine", lambda known: choice(known, ids), case_id)

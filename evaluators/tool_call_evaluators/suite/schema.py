@@ -18,10 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
 
 from ..evaluator import EvaluatorBase, is_built_in
-from ..gates import ARKSIM_GATES
 from ..judge.settings import JudgeSettings
 from ..options import spellings_of
-from ..registry import CRITERIA, evaluator_class, evaluator_names
+from ..registry import evaluator_class, evaluator_names
 from ..simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
 from ..suite_fields import Schema
 from .model import Suite
@@ -55,7 +54,7 @@ def suite_schema() -> Schema:
     suite = options.pop("suite")
     properties = suite["properties"]
     del properties["run_gates"]
-    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"] | ARKSIM_GATES
+    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"]
     judge = options.pop("judge")
     properties["judge"] |= judge
     properties["simulated_user"] |= _simulated_user(options.pop("simulated_user"), judge["properties"])
@@ -136,20 +135,8 @@ def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
     for base in cls.__mro__[1:]:
         for name, text in _described(base).items():
             properties.get(name, {}).setdefault("description", text)
-    spellings = spellings_of(cls)
-    for spelling, option in spellings.items():
+    for spelling, option in spellings_of(cls).items():
         properties[spelling] = properties[option]
-    if cls.criterion:
-        names = {cls.criterion: cls.criterion, **spellings}
-        same = {name: properties[name] for name, option in names.items() if option == cls.criterion}
-        properties[CRITERIA] = {
-            "type": ["object", "null"],
-            "description": f"`{cls.criterion}`, as UiPath writes it.",
-            "properties": same,
-            "additionalProperties": False,
-            "minProperties": 1,
-            "maxProperties": 1,
-        }
     if cls.__doc__:
         schema["description"] = inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
     return schema

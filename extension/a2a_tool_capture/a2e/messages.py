@@ -195,7 +195,7 @@ class ToolParameter(JsonObject):
 class ToolDefinition(JsonObject):
     """A tool of the host. `defer_loading`: only search returns it, not the default list.
 
-    `tool_call_evaluators.ToolDefinition.from_a2e(tool.to_dict())` converts it to JSON Schema.
+    `tool_call_evaluators.ToolDefinition.from_dict(tool.to_dict())` converts it to JSON Schema.
     """
 
     name: str = read_by(read_name)

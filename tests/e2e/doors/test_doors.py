@@ -276,7 +276,6 @@ def test_experiment_and_from_spans(conversations: list[behaviours.Conversation],
     done = experiment(suite, task)
     alone = judge_turns(suite, *of_cases(driven.report, suite), "it")
     same(alone, judge_turns(suite, done.turns, done.whole, "it"), ids=False)
-    assert done.pass_count == alone.report.counts["passed"]
     assert done.report.counts == alone.report.counts
 
 

@@ -329,6 +329,7 @@ def test_a_metric_that_no_scenario_can_have_fails_only_its_own_limit(
     assert verdict.passed is passes, verdict.reasons
 
 
+@pytest.mark.statement(80, 81, 82, 85)
 def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:
     limited = configured(tmp_path, numeric_thresholds={"overall_score": 0.7, "helpfulness": 3})
     assert names(limited) == ["helpfulness", "relevance", "agent_behavior_failure", *CONVERSATION]

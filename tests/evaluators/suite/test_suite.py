@@ -543,52 +543,6 @@ def test_gates_that_could_never_speak_or_never_be_silent(gates, message):
         parse_suite(f"suite: x\ngates: {gates}\nevaluators: {evaluators}\ncases: [{case}]")
 
 
-ARKSIM_GATES = """
-suite: x
-evaluators: [helpfulness, goal_completion, overall_agent_score, agent_behavior_failure]
-gates:
-  helpfulness: 3.2
-  numeric_thresholds: {overall_score: 0.7, goal_completion: 0.8, helpfulness: 3.0}
-  qualitative_failure_labels: {agent_behavior_failure: [false information], goal_completion: null}
-"""
-
-
-@pytest.mark.statement(80, 81, 82, 83)
-def test_gates_under_their_names_in_arksim():
-    suite = parse_suite(ARKSIM_GATES)
-    assert suite.gates == {
-        "overall_agent_score": Gate(conversation_mean=0.7),
-        "goal_completion": Gate(conversation_mean=0.8),
-        "helpfulness": Gate(mean=3.2, conversation_mean=3.0),
-        "agent_behavior_failure": Gate(forbid=("false information",)),
-    }
-    assert parse_suite(suite_text(suite)).gates == suite.gates
-
-
-@pytest.mark.statement(85)
-@pytest.mark.parametrize("gates", ["{}", "{numeric_thresholds: null, qualitative_failure_labels: {x: null}}"])
-def test_without_limits_there_are_no_gates(gates):
-    assert parse_suite(f"suite: x\ngates: {gates}").gates == {}
-
-
-@pytest.mark.parametrize(
-    ("gates", "message"),
-    [
-        ("{numeric_thresholds: [1]}", "gates.numeric_thresholds: expected an object"),
-        ("{numeric_thresholds: {helpfulness: good}}", 'numeric_thresholds.helpfulness: expected a number, got "good"'),
-        ("{numeric_thresholds: {helpfulness: 9}}", "gates: must lie between 1 and 5, the scale of helpfulness; got 9"),
-        ("{qualitative_failure_labels: {x: bad}}", "gates.qualitative_failure_labels.x: expected a list"),
-        (
-            "{helpfulness: {conversation_mean: 3}, numeric_thresholds: {helpfulness: 4}}",
-            "gates.numeric_thresholds.helpfulness: helpfulness has the gate conversation_mean already",
-        ),
-    ],
-)
-def test_gates_under_their_names_in_arksim_that_cannot_be(gates, message):
-    with pytest.raises(SuiteError, match=re.escape(message)):
-        parse_suite(f"suite: x\nevaluators: [helpfulness]\ngates: {gates}")
-
-
 def test_gates_on_the_run():
     suite = parse_suite(
         "suite: x\ngates: {tool_error: 0.9, findings: {error: 0, warning: 5}, captured: 1, pass_rate: 0.95}"

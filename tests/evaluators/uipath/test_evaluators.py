@@ -160,14 +160,8 @@ MADE = EvalCase(tool_calls=[{"name": "f", "args": {"x": 1}}], response_text='{"x
     ],
 )
 def test_default_criteria_are_those_of_cases_without_their_own(name, fits, does_not):
-    assert get_evaluator(name, default_evaluation_criteria=fits).evaluate(MADE).score == 1.0
-    assert get_evaluator(name, default_evaluation_criteria=does_not).evaluate(MADE).score == 0.0
-    assert get_evaluator(name, default_evaluation_criteria=None) == get_evaluator(name)
-    (word,) = fits
-    with pytest.raises(OptionError, match=f"default_evaluation_criteria must be {{{word}: ...}}"):
-        get_evaluator(name, default_evaluation_criteria={**fits, "id": "x"})
-    with pytest.raises(OptionError, match=f"default_evaluation_criteria and {word} are the same"):
-        get_evaluator(name, default_evaluation_criteria=fits, **fits)
+    assert get_evaluator(name, **fits).evaluate(MADE).score == 1.0
+    assert get_evaluator(name, **does_not).evaluate(MADE).score == 0.0
 
 
 @pytest.mark.statement(12)

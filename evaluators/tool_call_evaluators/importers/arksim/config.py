@@ -11,16 +11,16 @@ same name here, `unordered` is `any_order` with a score of 1, `contains` is `sup
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...behavior_failures import AGENT_BEHAVIOR_LABELS, FAILURE_METRICS
 from ...evaluator import EvaluatorBase
 from ...foreign import Notes, expected_call, unique_ids
-from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
+from ...gates import Gate, RunGates
 from ...judge.settings import JudgeSettings
 from ...model import ExpectedCall
 from ...simulation.settings import SimulatedUserSettings
@@ -29,9 +29,11 @@ from ...suite import AgentDefaults, Case, EvaluatorSpec, Expectation, Simulation
 from ...suite.model import ReadContext, code_path, run_plugin
 from ...suite.writing import printable_id
 from ...suite.yaml_document import Node, read_source
-from ...suite_fields import FieldError, boolean, text, texts, whole_number
+from ...suite_fields import FieldError, boolean, number, text, texts, whole_number
 from .run_files import ArksimFiles
 from .simulation import Scenarios
+
+T = TypeVar("T")
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}
 _ARGUMENTS = ("exact", "ignore", "partial")
@@ -249,16 +251,22 @@ def _evaluators(node: Node, custom: Sequence[str], limited: Container[str]) -> t
     return tuple(specs)
 
 
+_RENAMED = {"overall_score": "overall_agent_score"}
+"""Metrics that have another name here."""
+
+
 def _gates(node: Node) -> dict[str, Gate]:
-    """The limits of the configuration, by metric."""
-    given = {key: node.object().get(key) for key in ARKSIM_GATES}
-    if (old := node.get("score_threshold")) is not None:  # the former key of one of them
-        given["numeric_thresholds"] = {"overall_score": old.value, **node.at("numeric_thresholds").object()}
-    limits = node.convert(lambda _: by_metric(given))
+    """The limits of the configuration, by metric. Null sets no limit."""
+    former = {"overall_score": old} if (old := node.get("score_threshold")) is not None else {}
+    means = _limits(former | node.at("numeric_thresholds").entries(), number)
+    labels = _limits(node.at("qualitative_failure_labels").entries(), texts)
     return {
-        metric: Gate(conversation_mean=limit.get("conversation_mean"), forbid=tuple(limit.get("forbid", ())))
-        for metric, limit in limits.items()
+        metric: Gate(conversation_mean=means.get(metric), forbid=labels.get(metric, ())) for metric in means | labels
     }
+
+
+def _limits(given: Mapping[str, Node], read: Callable[[Any], T]) -> dict[str, T]:
+    return {_RENAMED.get(name, name): item.convert(read) for name, item in given.items() if item.value is not None}
 
 
 def _checked(node: Node, gates: Mapping[str, Gate], specs: Sequence[EvaluatorSpec]) -> Mapping[str, Gate]:
