@@ -194,27 +194,22 @@ def _agent(value: Any, context: ReadContext) -> str:
     """A URL, or an agent that does not speak A2A."""
     name = text(value)
     if name.startswith(_PYTHON):
-        return _PYTHON + _code(name.removeprefix(_PYTHON), context)
-    _url(name.removeprefix(_CHAT))
+        module = name.removeprefix(_PYTHON)
+        file, suffix, behind = module.partition(".py")
+        if suffix:
+            return f"{_PYTHON}{code_path(file + suffix, context)}{behind}"
+        if not context.allow_plugins:
+            raise FieldError(f"module {module}: if you trust the suite, allow running it with --allow-plugins")
+    else:
+        _url(name.removeprefix(_CHAT))
     return name
 
 
-def _code(value: Any, context: ReadContext) -> str:
-    """A Python file, relative to the suite, or a module; for an agent, with `:CLASS`."""
-    file, suffix, behind = text(value).partition(".py")
-    if suffix:
-        return f"{code_path(file + suffix, context)}{behind}"
-    if not context.allow_plugins:
-        raise FieldError(f"module {value}: if you trust the suite, allow running it with --allow-plugins")
-    return file
-
-
-def _absolute(code: str) -> str:
-    """The inverse of `_agent` and `_code` for suites that are written elsewhere."""
-    scheme = _PYTHON if code.startswith(_PYTHON) else ""
-    file, suffix, behind = code.removeprefix(scheme).partition(".py")
-    is_file = bool(suffix) and not code.startswith(("http:", "https:", _CHAT))
-    return f"{scheme}{Path(file).resolve()}{suffix}{behind}" if is_file else code
+def _absolute(agent: str) -> str:
+    """The inverse of `_agent` for suites that are written elsewhere."""
+    file, suffix, behind = agent.removeprefix(_PYTHON).partition(".py")
+    is_file = agent.startswith(_PYTHON) and bool(suffix)
+    return f"{_PYTHON}{Path(file).resolve()}{suffix}{behind}" if is_file else agent
 
 
 def _url(value: Any) -> str:
@@ -259,8 +254,6 @@ class AgentDefaults(SuiteFields):
     """The model of an `openai:` agent."""
     system: Text | None = None
     """Its system prompt."""
-    tools: Annotated[str, Value(_code, TEXT, _absolute, in_context=True)] | None = None
-    """Its tools: a Python file or module, whose public functions the model may call."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """Other members of its requests. Their `messages` begin every conversation."""
 

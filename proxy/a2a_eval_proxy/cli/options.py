@@ -157,9 +157,6 @@ class DrivenAgentOptions(AgentClientOptions):
     )
     agent_model: str | None = agent_option(types.NAME, "Model of an openai: agent.")
     agent_system: str | None = agent_option(types.TEXT, "System prompt of an openai: agent.")
-    agent_tools: str | None = agent_option(
-        types.FILE, "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run."
-    )
     binding: str | None = agent_option(
         types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card."
     )
@@ -181,7 +178,6 @@ class DrivenAgentOptions(AgentClientOptions):
             timeout=self.timeout,
             model=self.agent_model,
             system=self.agent_system,
-            tools=self.agent_tools,
         )
 
     def agent_options(self, suite: AgentDefaults | None = None) -> AgentOptions:

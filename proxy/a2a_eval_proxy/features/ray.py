@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..feature import Feature
@@ -19,24 +18,15 @@ if TYPE_CHECKING:
     from tool_call_evaluators.suite import Suite
 
     from ..privacy.policy import Privacy
-    from ..scoring.scorer import Call, ExecutorLostError, Scorer
-
-T = TypeVar("T")
+    from ..scoring.scorer import Call, Scorer
 
 _CALLS_PER_TASK = 50
-_TASKS_PER_CPU = 2
-"""While one is being scored, the next is on its way."""
-
-_CONNECT_S = 10.0
-
-_MAX_ERROR = 500
-"""Characters of an error of Ray's: some hold the traceback of another process."""
-
-_ENVIRONMENT = {
+_TASKS_PER_CPU = 2  # while one is being scored, the next is on its way
+_MAX_ERROR = 500  # characters of an error of Ray's: some hold the traceback of another process
+_ENVIRONMENT = {  # of a Ray that we start
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on whatever system: it listens on loopback alone
     "RAY_USAGE_STATS_ENABLED": "0",  # else each start is reported to its makers
 }
-"""Of a Ray that we start."""
 
 
 class RayExecutor:
@@ -54,59 +44,44 @@ class RayExecutor:
         if find_spec("ray") is None:
             raise ConfigError("the engine ray is not installed: pip install 'a2a-eval-proxy[ray]'")
         address = os.environ.get("RAY_ADDRESS") or "local"
-        _check_reachable(address)
         os.environ |= _ENVIRONMENT if address == "local" else {}
         import ray
         from ray.exceptions import RayError
 
+        from ..scoring.scorer import ExecutorLostError
         from ..settings.store_url import file_path, is_postgres
 
         self._privacy = privacy
-        self._lost: type[Exception] = RayError
+        self._ray_error: type[Exception] = RayError
+        self._lost_error = ExecutorLostError
         location = location if is_postgres(location) else str(Path(file_path(location)).resolve())
+        host, _, port = address.rpartition("/")[2].rpartition(":")
         try:
+            if port.isdecimal():  # where nothing listens, Ray would try for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             ray.init(address, logging_level="error", **({"include_dashboard": False} if address == "local" else {}))
             self._evaluators = [ray.put((suite, location))]  # in a list, so that a task gets the reference
             cpus = int(ray.cluster_resources().get("CPU", 1))
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            raise _lost(f"Ray cannot be used ({address}): {_one_line(error)}") from error
+            raise ExecutorLostError(f"Ray cannot be used ({address}): {_one_line(error)}") from error
         self._tasks = _TASKS_PER_CPU * max(1, cpus)
-        self.batch: int = _CALLS_PER_TASK * self._tasks
-        """Turns to be given at a time, so that no CPU waits for work."""
+        self.batch: int = _CALLS_PER_TASK * self._tasks  # turns to be given at a time, so that no CPU waits for work
         self._asked = ray.remote(_asked)
 
-    async def ask(self, calls: Sequence[Call[T]]) -> list[T]:
+    async def ask(self, calls: Sequence[Call[Any]]) -> list[Any]:
         size = max(1, min(_CALLS_PER_TASK, len(calls) // self._tasks))
         parts = [calls[start : start + size] for start in range(0, len(calls), size)]
         try:
             done = await asyncio.gather(*(self._asked.remote(self._evaluators, part) for part in parts))
-        except self._lost as error:
-            reason = _one_line(error)
-            raise _lost(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
-        stored = self._privacy.stored_results
-        results: list[Any] = [result and stored(result) for part in done for result in part]
-        return results
+        except self._ray_error as error:
+            left = "turns that are not scored yet stay as they were"
+            raise self._lost_error(f"Ray failed: {_one_line(error)}; {left}") from error
+        return [result and self._privacy.stored_results(result) for part in done for result in part]
 
     def close(self) -> None:
         import ray
 
         ray.shutdown()
-
-
-def _lost(message: str) -> ExecutorLostError:
-    from ..scoring.scorer import ExecutorLostError
-
-    return ExecutorLostError(message)
-
-
-def _check_reachable(address: str) -> None:
-    """Raises ExecutorLostError where nothing listens at HOST:PORT: Ray would try for minutes."""
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    try:
-        if parts.hostname and parts.port:
-            socket.create_connection((parts.hostname, parts.port), _CONNECT_S).close()
-    except (OSError, ValueError) as error:
-        raise _lost(f"no Ray cluster at {address!r}, of the variable RAY_ADDRESS: {error}") from error
 
 
 def _one_line(error: Exception) -> str:

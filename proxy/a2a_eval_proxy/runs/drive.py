@@ -107,7 +107,6 @@ def merged_options(
         AgentDefaults(
             model=given.model or suite.model,
             system=given.system or suite.system,
-            tools=given.tools or suite.tools,
             body={**suite.body, **given.body},
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -25,7 +26,6 @@ from ..runs.run_plan import publish_report
 from ..runs.run_result import RunResult, judge_turns
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings.options import load
-from ..settings.parsing import parse_agent_url
 from ..settings.settings import Settings
 from ..store.base import TurnJson
 from ..telemetry.turn_listener import TurnListener
@@ -169,8 +169,7 @@ class ProxyPool:
         self._folder = TemporaryDirectory()
         self._loop = LoopThread("the proxy of the test session")
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
-        self._stopping: list[asyncio.Task[None]] = []
-        self._started = 0
+        self._numbers = itertools.count(1)
         self.exported: list[Export] = []
         """What the stopped proxies captured."""
         self._export = export
@@ -201,11 +200,11 @@ class ProxyPool:
     async def _acquire(self, key: Settings) -> EvalProxy:
         server = self._servers.get(key)
         if server is None:
-            self._started += 1
-            store = str(Path(self._folder.name, f"agent-{self._started}.db"))
+            store = str(Path(self._folder.name, f"agent-{next(self._numbers)}.db"))
             suite = None if self._suite is None else str(self._suite)
-            server = _Server(dataclasses.replace(key, store=store, suite=suite, run=self._run), self._case_id)
-            await server.start()
+            settings = dataclasses.replace(key, store=store, suite=suite, run=self._run)
+            server = _Server(store, self._case_id)
+            server.proxy = await server.stack.enter_async_context(run_proxy(settings, server, keeps_open_turns=False))
             self._servers[key] = server
         self._servers.move_to_end(key)
         view = EvalProxy(server.proxy, self._loop)
@@ -218,44 +217,30 @@ class ProxyPool:
                 server.views.remove(view)
         idle = [key for key, server in self._servers.items() if not server.views]
         for key in idle[: max(0, len(idle) - MAX_IDLE)]:
-            self._stop_soon(key)
+            await self._stop(self._servers.pop(key))
 
     async def _stop_all(self) -> None:
-        for key in list(self._servers):
-            self._stop_soon(key)
-        await asyncio.gather(*self._stopping)
-
-    def _stop_soon(self, key: Settings) -> None:
-        """Stop a proxy in the background: the next test does not wait for it."""
-        self._stopping.append(asyncio.create_task(self._stop(self._servers.pop(key))))
+        await asyncio.gather(*map(self._stop, self._servers.values()))
 
     async def _stop(self, server: _Server) -> None:
-        await server.stop()
+        await server.stack.aclose()
         if self._export:
-            self.exported.append(await server.export())
+            async with open_existing_store(server.store) as store:
+                turns = [turn async for turn in turns_of(store, None)]
+                results = await conversation_results(store, None)
+                self.exported.append({"turns": turns, "conversation_results": results})
 
 
 class _Server(TurnListener):
-    """A running proxy and its fixtures."""
+    """A running proxy, and what is told about its turns."""
 
     proxy: RunningProxy
 
-    def __init__(self, settings: Settings, case_id: Callable[[], str | None]) -> None:
-        self._settings = settings
-        self._case_id = case_id
-        self._stack = AsyncExitStack()
+    def __init__(self, store: str, case_id: Callable[[], str | None]) -> None:
+        self.store = store
+        self.stack = AsyncExitStack()
         self.views: list[EvalProxy] = []
-
-    async def start(self) -> None:
-        self.proxy = await self._stack.enter_async_context(run_proxy(self._settings, self, keeps_open_turns=False))
-
-    async def stop(self) -> None:
-        await self._stack.aclose()
-
-    async def export(self) -> Export:
-        async with open_existing_store(self._settings.store) as store:
-            turns = [turn async for turn in turns_of(store, None)]
-            return {"turns": turns, "conversation_results": await conversation_results(store, None)}
+        self._case_id = case_id
 
     def opened(self, turn: Turn) -> None:
         if turn.case_id is None:
@@ -267,14 +252,9 @@ class _Server(TurnListener):
 def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
     """What `run_proxy` needs, but for what the pool itself chooses. Raises ConfigError."""
     known = sorted(spec.name for spec in dataclasses.fields(Settings) if spec.name not in _OWN)
-    for name in given:
-        if name not in known:
-            raise ConfigError(f"a proxy of a test has no setting {name!r}; accepted are {', '.join(known)}")
-    try:
-        upstream = parse_agent_url(agent_url)
-    except ValueError as error:
-        raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
-    return load(Settings, {**_CHOSEN, **given, "upstream": upstream, "run": "tests"})
+    if unknown := [name for name in given if name not in known]:
+        raise ConfigError(f"a proxy of a test has no setting {unknown[0]!r}; accepted are {', '.join(known)}")
+    return load(Settings, {**_CHOSEN, **given, "upstream": agent_url, "run": "tests"})
 
 
 _SHOWN_REASONS, _LONGEST_REASON = 50, 500

@@ -6,7 +6,7 @@ Nothing but pytest is imported until a test asks for a proxy, or the command lin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,25 +139,16 @@ def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalP
 # ── tests and their cases ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    marker = item.get_closest_marker(MARKER)
-    named = marker is not None and len(marker.args) == 1 and isinstance(marker.args[0], str)
-    item.config.stash[_case] = marker.args[0] if marker is not None and named else None
-    try:
-        return (yield)
-    finally:
-        item.config.stash[_case] = None
-
-
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which may send messages
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker(MARKER)
+    stash, marker = item.config.stash, item.get_closest_marker(MARKER)
+    stash[_case] = None
     if marker is None:
         return
-    case_id = item.config.stash[_case]
-    if case_id is None or marker.kwargs:
+    if len(marker.args) != 1 or not isinstance(marker.args[0], str) or marker.kwargs:
         pytest.fail(f"{MARKER} takes the id of a case, as in @pytest.mark.{MARKER}('status')", pytrace=False)
-    suite = item.config.stash[_suite]
+    stash[_case] = case_id = marker.args[0]
+    suite = stash[_suite]
     if suite is not None and suite.case(case_id) is None:
         from tool_call_evaluators.options import did_you_mean
 

@@ -1,4 +1,4 @@
-"""`check` as its users run it: agents of both SDK generations, the proxy between, every form of report, exit codes."""
+"""`check` as its users run it: agents of both SDK generations, the proxy between, both forms of report, exit codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from a2a_eval_proxy.features.check.report import CheckReport
@@ -160,26 +159,6 @@ def test_json(wrong: str, tmp_path: Path) -> None:
     assert problem["excerpt"][0]["name"] == "search"
 
 
-def test_junit(wrong: str) -> None:
-    done = run(wrong, "--message", "Any cups?", "--format", "junit")
-    suite = ET.fromstring(done.stdout).find("testsuite")
-    assert suite is not None
-    failed = [case for case in suite.findall("testcase") if case.find("failure") is not None]
-    assert {(case.get("classname"), case.get("name")) for case in failed} == {
-        (f"check.{interface}", "stream-silent")
-        for interface in ("JSONRPC 1_0", "HTTP+JSON 1_0", "JSONRPC 0_3", "HTTP+JSON 0_3")
-    }
-    assert suite.get("failures") == "4"
-
-
-def test_junit_of_a_check_that_saw_nothing_fails(right: str) -> None:
-    done = run(right, "--message", "idle talk", "--format", "junit")
-    root = ET.fromstring(done.stdout)
-    assert [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None] == [
-        "tool-calls-seen"
-    ]
-
-
 def test_headers_go_with_every_request_and_are_never_shown() -> None:
     def guarded(url: str) -> Any:
         app = faulty_app(url, Fault(warns={"get-silent"}, believes=lambda operation, asked: [*asked, "x"]))
@@ -206,7 +185,7 @@ def test_headers_go_with_every_request_and_are_never_shown() -> None:
     assert "s3cret" not in done.stdout
 
 
-@pytest.mark.parametrize("form", ["text", "json", "junit"])
+@pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("secret", ["open-sesame", 'open"sesame', "open-sesame-" * 30])
 def test_agents_that_quote_credentials_are_not_quoted(secret: str, form: str) -> None:
     def quoting(url: str) -> Any:

@@ -158,4 +158,4 @@ def test_a_cluster_that_is_not_there(command: Command, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     (newest, problem) = done.stderr.splitlines()
     assert newest == "run nightly, the newest"
-    assert problem.startswith("a2a-eval-proxy: no Ray cluster at '127.0.0.1:1', of the variable RAY_ADDRESS: ")
+    assert problem.startswith("a2a-eval-proxy: Ray cannot be used (127.0.0.1:1): ConnectionRefusedError: ")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.connectors import chat_agent
 from a2a_eval_proxy.runs.drive import AgentOptions, agent_client
 from a2a_eval_proxy.runs.served_agents import connected
 from a2a_tool_capture.client import CaptureClient
@@ -24,41 +22,11 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from support.prefork import run
 from tool_call_evaluators.suite import AgentDefaults
 
-TOOLS = '''
-"""The tools of an agent."""
-
-from __future__ import annotations
-
-import json as _json
-
-
-def look_up(order_id: str, verbose: bool = False) -> dict[str, str]:
-    """Where an order is."""
-    if order_id == "ORD-0":
-        raise KeyError("no such order")
-    return {"order": order_id, "status": "shipped"}
-
-
-async def count(numbers: list[int]) -> str:
-    return str(len(numbers))
-
-
-def _private() -> None: ...
-'''
-
 
 @pytest.fixture(autouse=True)
 def without_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "A2A_EVAL_PROXY_AGENT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def tools(tmp_path: Path) -> Iterator[str]:
-    path = tmp_path / "tools.py"
-    path.write_text(TOOLS, "utf-8")
-    yield str(path)
-    sys.modules.pop(f"a2a_eval_agent:{path}", None)
 
 
 async def said(
@@ -132,89 +100,24 @@ async def test_the_url_may_refer_to_a_variable(monkeypatch: pytest.MonkeyPatch) 
     assert turn.text == "ok"
 
 
-# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.statement(320)
-async def test_calls_are_those_in_the_messages_and_the_module_runs_them(tools: str) -> None:
-    both = calls(("look_up", '{"order_id": "ORD-1"}'), ("count", '{"numbers": [1, 2]}'))
-    script = both, calls(("look_up", '{"order_id": "ORD-0"}'), first_id="call_2"), "Shipped.", "Yes."
-    with chat_server(*script) as api:
-        first, second = await said(api.url, "Where?", "Sure?", tools=tools)
-    assert (first.text, second.text, brief(second)) == ("Shipped.", "Yes.", [])
-    shipped = '{"order": "ORD-1", "status": "shipped"}'
-    assert brief(first) == [
-        ("call_0", "look_up", {"order_id": "ORD-1"}, shipped, None),
-        ("call_1", "count", {"numbers": [1.0, 2.0]}, "2", None),
-        ("call_2", "look_up", {"order_id": "ORD-0"}, None, "'no such order'"),
-    ]
-    results = [message for message in api.requests[2]["messages"] if message["role"] == "tool"]
-    assert [message["content"] for message in results] == [shipped, "2", "Error: 'no such order'"]
-    look_up, count = (tool["function"] for tool in api.requests[0]["tools"])
-    assert (look_up["name"], look_up["description"], count["name"]) == ("look_up", "Where an order is.", "count")
-    assert look_up["parameters"]["required"] == ["order_id"]
-    assert look_up["parameters"]["properties"]["verbose"]["type"] == "boolean"
-
-
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (("nothing", "{}"), "there is no tool nothing; the tools are look_up, count"),
-        (("look_up", '{"order": 1}'), "invalid arguments of look_up: order_id: Missing required argument; order: "),
-        (("look_up", "{order"), "the arguments of look_up are not JSON: "),
-        (("look_up", "[1]"), "the arguments of look_up are not an object"),
-        (("count", '{"numbers": ["x"]}'), "invalid arguments of count: numbers.0: Input should be a valid integer"),
-    ],
-)
-async def test_a_call_that_cannot_be_made_is_an_error_the_model_gets(
-    tools: str, call: tuple[str, str], error: str
-) -> None:
-    with chat_server(calls(call), "Sorry.") as api:
-        (turn,) = await said(api.url, "Where?", tools=tools)
-    assert turn.text == "Sorry."
-    assert (turn.tool_calls[0].error or "").startswith(error)
-    assert api.requests[1]["messages"][-1]["content"].startswith(f"Error: {error}")
-
-
-@pytest.mark.statement(320)
-async def test_without_a_module_calls_are_recorded_and_nothing_runs() -> None:
-    script = calls(("look_up", '{"order_id": "ORD-1"}'), content="One moment."), "Still waiting."
+async def test_calls_are_those_in_the_messages_and_nothing_runs() -> None:
+    both = ("look_up", '{"order_id": "ORD-1"}'), ("count", '{"numbers": [1, 2]}')
+    script = calls(*both, content="One moment."), "Still waiting."
     body = {"tools": [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]}
     with chat_server(*script) as api:
         first, second = await said(api.url, "Where?", "And?", body=body)
     assert (first.text, second.text) == ("One moment.", "Still waiting.")
-    assert brief(first) == [("call_0", "look_up", {"order_id": "ORD-1"}, None, None)]
+    assert brief(first) == [
+        ("call_0", "look_up", {"order_id": "ORD-1"}, None, None),
+        ("call_1", "count", {"numbers": [1.0, 2.0]}, None, None),
+    ]
     assert [request["tools"] for request in api.requests] == [body["tools"]] * 2
     assert api.requests[1]["messages"][2] == {
         "role": "tool",
         "tool_call_id": "call_0",
         "content": "The tool was not run.",
     }
-
-
-async def test_a_model_that_calls_tools_without_end_fails(tools: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_agent, "MAX_ROUNDS", 3)
-    again = [calls(("count", '{"numbers": []}'), first_id=f"call_{number}") for number in range(4)]
-    with chat_server(*again) as api:
-        (turn,) = await said(api.url, "Go", tools=tools)
-    assert (turn.state, len(api.requests), len(turn.tool_calls)) == ("TASK_STATE_FAILED", 3, 3)
-    assert turn.text.startswith("ChatApiError: the model calls tools without end: 3 requests for one message")
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("x = 1", "expected public functions in .*, found none"),
-        ("class A: ...\ndef f(a: A): ...", "the parameters of f have no JSON Schema"),
-        ("def f(*a: int): ...", "f has positional parameters; a model passes arguments by name"),
-        ("import nothing_there", "No module named 'nothing_there'"),
-    ],
-)
-async def test_wrong_tools_are_said_before_the_run(tools: str, text: str, problem: str) -> None:
-    Path(tools).write_text(text, "utf-8")
-    with pytest.raises(ConfigError, match=problem) as raised:
-        await said("http://127.0.0.1:9/v1", "Hi", tools=tools)
-    assert str(raised.value).startswith(f"--agent-tools {tools}: ")
 
 
 # ── keys and headers ────────────────────────────────────────────────────────────────────────────────────────
@@ -371,22 +274,19 @@ cases:
 """
 
 
-def test_the_command_runs_a_model_with_its_tools(tools: str, tmp_path: Path) -> None:
+def test_the_command_runs_a_model(tmp_path: Path) -> None:
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-    script = calls(("look_up", '{"order_id": "ORD-1"}')), "Shipped."
-    with chat_server(*script * 2) as api:
-        given = ["--agent", f"openai:{api.url}?version=1", "--agent-model", "m", "--agent-tools", "tools.py"]
+    with chat_server(*[calls(("look_up", '{"order_id": "ORD-1"}'))] * 2) as api:
+        given = ["--agent", f"openai:{api.url}?version=1", "--agent-model", "m"]
         variables = {"OPENAI_API_KEY": KEY, "API": api.url}
         given += ["--agent-system", "Be brief.", "--header", "X-Team: a", "--run", "flags"]
         done = run("run", "suite.yaml", *given, cwd=tmp_path, **variables)
         assert done.returncode == 0, done.stderr + done.stdout
-        agent = (
-            f'agent: {{url: "openai:{api.url}", model: m, system: Be brief., tools: tools.py, headers: {{X-Team: a}}}}'
-        )
+        agent = f'agent: {{url: "openai:{api.url}", model: m, system: Be brief., headers: {{X-Team: a}}}}'
         tmp_path.joinpath("suite.yaml").write_text(SUITE + agent, "utf-8")
         done = run("run", "suite.yaml", "--run", "suite", cwd=tmp_path, **variables)
         assert done.returncode == 0, done.stderr + done.stdout
-    assert api.requests[:2] == api.requests[2:]
+    assert api.requests[0] == api.requests[1]
     assert {headers["x-team"] for headers in api.headers} == {"a"}
     stored = run("export", cwd=tmp_path).stdout
     assert {json.loads(line)["agent"] for line in stored.splitlines()} == {f"openai:{api.url}"}

@@ -197,7 +197,7 @@ BEFORE = "def test_it(a2a_proxy_factory): a2a_proxy_factory("
     ("arguments", "test", "message"),
     [
         ((), "def test_it(a2a_proxy): pass", "which agent? Give --a2a-agent URL, set a2a_agent in*"),
-        (("--a2a-agent", "agent"), "def test_it(a2a_proxy): pass", "the agent's URL: expected a URL such as*"),
+        (("--a2a-agent", "agent"), "def test_it(a2a_proxy): pass", "*upstream: expected a URL such as*"),
         ((), f"{BEFORE}'http://a', store='x.db')", "*no setting 'store'; accepted*"),
         ((), f"{BEFORE}'http://a', negotiate='x')", "*expected one of declared, *"),
         ((), "@pytest.mark.a2a_case\ndef test_it(): pass", "a2a_case takes the id of a case, as in *"),

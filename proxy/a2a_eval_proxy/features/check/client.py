@@ -155,23 +155,19 @@ def _without_unreadable_times(data: bytes) -> bytes:
     """
     prefix = b"data:" if data.startswith(b"data:") else b""
     try:
-        payload = json.loads(data[len(prefix) :])
+        payload = json.loads(data[len(prefix) :], object_hook=_without_unreadable_time)
     except (ValueError, RecursionError):
         return data
-    content = payload.get("result", payload) if isinstance(payload, dict) else None
-    if not isinstance(content, dict):
-        return data
-    refused = False
-    tasks = content.get("tasks")
-    for holder in (content, *content.values(), *(tasks if isinstance(tasks, list) else ())):
-        status = holder.get("status") if isinstance(holder, dict) else None
-        if isinstance(status, dict) and status.get("timestamp") is not None:
-            try:
-                Timestamp().FromJsonString(status["timestamp"])
-            except ValueError:
-                del status["timestamp"]
-                refused = True
-    return prefix + json.dumps(payload).encode() + b"\n" if refused else data
+    return prefix + json.dumps(payload).encode() + b"\n"
+
+
+def _without_unreadable_time(value: dict[str, Any]) -> dict[str, Any]:
+    if "state" in value and isinstance(value.get("timestamp"), str):
+        try:
+            Timestamp().FromJsonString(value["timestamp"])
+        except ValueError:
+            del value["timestamp"]
+    return value
 
 
 class ProbeClient:

@@ -20,7 +20,7 @@ class CheckOptions(AgentClientOptions):
         repeatable=True,
     )
     timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
-    format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
+    format: str = option(types.one_of("text", "json"), "Output format.", "text")
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.")
 
 
@@ -47,7 +47,7 @@ async def _check(options: CheckOptions) -> bool:
     from ...runs.files import write_out
     from .client import ProbeClient
     from .dialogue import failed_throughout, probe_agent
-    from .report import apply_rules, report_json, report_junit, report_text
+    from .report import apply_rules, report_json, report_text
     from .rules import CheckVerdict
 
     url = options.url
@@ -65,7 +65,7 @@ async def _check(options: CheckOptions) -> bool:
     if options.format == "json":
         text = json.dumps(report_json(report, url), indent=2, ensure_ascii=False) + "\n"
     else:
-        text = (report_junit if options.format == "junit" else report_text)(report, url)
+        text = report_text(report, url)
     if options.out is not None:
         await asyncio.to_thread(write_out, options.out, text)
     elif failure is None or options.format != "text":

@@ -1,4 +1,4 @@
-"""The report of a check: all rules applied to a record; as text, JSON and JUnit XML. Pure."""
+"""The report of a check: all rules applied to a record; as text and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Any
 
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.report.junit import junit_document
 from tool_call_evaluators.texts import counted, excerpt, finite, one_line, printable
 
 from .record import ProbeRecord
@@ -167,7 +166,7 @@ def _unseen(report: CheckReport) -> list[str]:
     return [*texts, nothing] if without_calls else texts
 
 
-# ── JSON and JUnit ──────────────────────────────────────────────────────────────────────────────────────────
+# ── JSON ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_json(report: CheckReport, url: str) -> dict[str, Any]:
@@ -215,28 +214,3 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "where": problem.where or None,
         "excerpt": shown if len(text) <= MAX_EXCERPT_CHARS else excerpt(text, MAX_EXCERPT_CHARS),
     }
-
-
-def report_junit(report: CheckReport, url: str) -> str:
-    """Failed rules are failures, warnings pass with their text as output, and unseen rules are skipped.
-
-    An inconclusive check adds a failure: most rules had nothing to check.
-    """
-    cases: list[dict[str, Any]] = []
-    for result in report.results:
-        case: dict[str, Any] = {"classname": f"check.{result.place.replace('.', '_')}", "name": result.rule.id}
-        problems = "\n\n".join("\n".join(_problem_lines(problem)) for problem in result.problems)
-        text = f"{problems}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}"
-        if result.status is RuleStatus.FAILED:
-            of_rule = {"element": "failure", "message": result.problems[0].message, "type": result.rule.id}
-            case["problem"] = {**of_rule, "text": text}
-        elif result.status is RuleStatus.WARNING:
-            case["output"] = f"warning: {text}"
-        elif result.reason:
-            case["problem"] = {"element": "skipped", "message": result.reason, "text": ""}
-        cases.append(case)
-    if report.verdict is CheckVerdict.INCONCLUSIVE:
-        unseen = {"element": "failure", "message": report.verdict_sentence, "type": "inconclusive", "text": ""}
-        cases.append({"classname": "check", "name": "tool-calls-seen", "problem": unseen})
-    properties = (("agent", report.agent), ("verdict", report.verdict.value))
-    return junit_document({"name": f"a2a-eval-proxy check {url}", "properties": properties, "cases": cases})

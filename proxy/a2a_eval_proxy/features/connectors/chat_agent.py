@@ -1,13 +1,12 @@
-"""An agent that is a model behind an OpenAI-compatible chat-completions API, with the functions of a Python module."""
+"""An agent that is a model behind an OpenAI-compatible chat-completions API, whose tool calls are recorded."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import json
+import logging
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,72 +21,13 @@ from a2a_tool_capture.errors import (
     is_web_page,
     not_of_the_agent,
 )
-from a2a_tool_capture.json_values import describe, plain_text
 from a2a_tool_capture.secret_references import resolve_header
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import ArgsKwargs
-from tool_call_evaluators.evaluator import FAILURES
 from tool_call_evaluators.judge.answers import content_text, shortened
 from tool_call_evaluators.judge.transport import RefusedError, backoff
 
-from ...errors import ConfigError
-from .conversations import ModelUnreachableError, called
-from .loading import load_module
+from .conversations import ModelUnreachableError
 
-
-class ToolModule:
-    """Functions and coroutine functions that a model may call, by name."""
-
-    def __init__(self, source: str) -> None:
-        """Raises ConfigError if the module cannot be imported, has no function, or one without a JSON Schema."""
-        setting = f"--agent-tools {source}"
-        module = load_module(source, setting)
-        self._tools: dict[str, TypeAdapter[Any]] = {}
-        self.definitions: list[dict[str, Any]] = []
-        """As the `tools` of a request."""
-        for name, function in vars(module).items():
-            if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
-                continue
-            try:
-                self._tools[name] = TypeAdapter(function)
-                parameters = self._tools[name].json_schema()
-            except (PydanticUserError, NameError) as error:
-                raise ConfigError(f"{setting}: the parameters of {name} have no JSON Schema: {error}") from None
-            if parameters.get("type") != "object":
-                raise ConfigError(f"{setting}: {name} has positional parameters; a model passes arguments by name")
-            definition = {"name": name, "description": inspect.getdoc(function) or "", "parameters": parameters}
-            self.definitions.append({"type": "function", "function": definition})
-        if not self._tools:
-            raise ConfigError(f"{setting}: expected public functions in {source}, found none")
-
-    async def call(self, name: str, arguments: str, call_id: str) -> str:
-        """Run a tool with arguments in JSON text, and record the call. Returns the result, or the error, as text."""
-        try:
-            with recorder.call(name, arguments, id=call_id) as call:
-                call.result = await called(self._bound(name, arguments))
-                return plain_text(call.result)
-        except FAILURES as error:  # the model decides what to do next
-            return f"Error: {describe(error) or type(error).__name__}"
-
-    def _bound(self, name: str, arguments: str) -> Callable[[], Any]:
-        if name not in self._tools:
-            raise LookupError(f"there is no tool {name}; the tools are {', '.join(self._tools)}")
-        try:
-            given = json.loads(arguments or "{}")
-        except ValueError as error:
-            raise ValueError(f"the arguments of {name} are not JSON: {error}") from None
-        if not isinstance(given, dict):
-            raise TypeError(f"the arguments of {name} are not an object")
-
-        def bound() -> Any:
-            try:
-                return self._tools[name].validate_python(ArgsKwargs((), given))
-            except ValidationError as error:
-                problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
-                raise ValueError(f"invalid arguments of {name}: {'; '.join(problems)}") from None
-
-        return bound
-
+logging.getLogger("httpx").setLevel(logging.WARNING)  # below that, it logs URLs, whose query may hold a key
 
 KEY_VARIABLES = ("A2A_EVAL_PROXY_AGENT_API_KEY", "OPENAI_API_KEY")
 """Environment variables with the key, the first takes precedence; sent unless a header carries credentials."""
@@ -125,10 +65,7 @@ class ChatApi:
         if key and not _CREDENTIALS & {name.lower() for name in headers}:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
-        verify = self.tls or True
-        query = self.endpoint.partition("?")[2]
-        transport = _QueryTransport(query, verify) if query else EnvironmentTransport(verify)
-        return httpx.AsyncClient(headers=headers, timeout=timeout, transport=transport)
+        return httpx.AsyncClient(headers=headers, timeout=timeout, transport=EnvironmentTransport(self.tls or True))
 
     @property
     def _url(self) -> str:
@@ -139,7 +76,7 @@ class ChatApi:
         async with self.client() as client:
             try:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
-                    await client.head(self._url)
+                    await client.head(self.endpoint)
             except UnusableProxyError as error:
                 raise ConfigurationError(self._problem(client, str(error))) from error
             except (httpx.TransportError, TimeoutError) as error:
@@ -153,7 +90,7 @@ class ChatApi:
         wait: float | None
         while True:
             try:
-                response = await client.post(self._url, json=request)
+                response = await client.post(self.endpoint, json=request)
             except httpx.RequestError as error:
                 kind, problem, wait = ModelUnreachableError, connection_problem(error), backoff(attempt)
             else:
@@ -190,21 +127,6 @@ class ChatApi:
         return f"{self._url}: {problem}"
 
 
-class _QueryTransport(EnvironmentTransport):
-    """Adds a query, which may hold a key, to requests that have none: httpx logs the URL of what it is given."""
-
-    def __init__(self, query: str, verify: ssl.SSLContext | bool) -> None:
-        super().__init__(verify=verify)
-        self._query = query.encode()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url.copy_with(query=self._query)
-        sent = httpx.Request(
-            request.method, url, headers=request.headers, stream=request.stream, extensions=request.extensions
-        )
-        return await super().handle_async_request(sent)
-
-
 _CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})
 """Headers that make a key from the environment needless."""
 
@@ -212,73 +134,45 @@ _PLAIN = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 """Headers that every client sends."""
 
 
-MAX_ROUNDS = 20
-"""Requests for one user message: each is sent after the results of the tools that the last response called."""
-
 NOT_RUN = "The tool was not run."
-"""The result that the model gets for a call where no Python module has the tools."""
+"""The result that the model gets for a call."""
 
 
 class ChatAgent:
-    """A conversation with a model. The tool calls in its messages are recorded."""
+    """A conversation with a model. The tool calls in its messages are recorded, and end the turn: nothing is run."""
 
-    def __init__(
-        self, api: ChatApi, first: list[dict[str, Any]], tools: ToolModule | None, *, with_metadata: bool
-    ) -> None:
+    def __init__(self, api: ChatApi, first: list[dict[str, Any]], *, with_metadata: bool) -> None:
         """`with_metadata`: requests carry the conversation's `chat_id` and `turn_id`."""
         self._api = api
         self._with_metadata = with_metadata
         self._client = api.client()
         self._messages = first
-        self._tools = tools
 
     async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None, seed: int | None = None) -> str:
-        """The model's answer, drawn with `seed`.
-
-        Without a `ToolModule`, calls end the turn: they are recorded, and nothing is run. Raises ChatApiError.
-        """
+        """The model's answer, drawn with `seed`. Raises ChatApiError."""
         messages = [*self._messages, {"role": "user", "content": user_query}]
-        further: dict[str, Any] = {"tools": self._tools.definitions} if self._tools else {}
+        request: dict[str, Any] = {"messages": messages}
         if self._with_metadata:
-            further["metadata"] = metadata
+            request["metadata"] = metadata
         if seed is not None:
-            further["seed"] = seed
-        for _ in range(MAX_ROUNDS):
-            message = await self._api.complete(self._client, {"messages": messages, **further})
-            messages.append({"role": "assistant", **message})
-            calls = [_RequestedCall.read(call) for call in message.get("tool_calls") or ()]
-            messages += [await self._result(call) for call in calls]
-            if self._tools is None or not calls:
-                self._messages = messages
-                return content_text(message.get("content")) or str(message.get("refusal") or "")
-        raise ChatApiError(f"the model calls tools without end: {MAX_ROUNDS} requests for one message")
+            request["seed"] = seed
+        message = await self._api.complete(self._client, request)
+        results = list(map(_recorded, message.get("tool_calls") or ()))
+        self._messages = [*messages, {"role": "assistant", **message}, *results]
+        return content_text(message.get("content")) or str(message.get("refusal") or "")
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _result(self, call: _RequestedCall) -> dict[str, Any]:
-        if self._tools is None:
-            recorder.started(call.name, call.arguments, id=call.id)
-            result = NOT_RUN
-        else:
-            result = await self._tools.call(call.name, call.arguments, call.id)
-        return {"role": "tool", "tool_call_id": call.id, "content": result}
 
-
-@dataclass(frozen=True, slots=True)
-class _RequestedCall:
-    id: str
-    name: str
-    arguments: str
-
-    @classmethod
-    def read(cls, call: Any) -> _RequestedCall:
-        """One of a message's `tool_calls`. Raises ChatApiError."""
-        try:
-            function = call["function"]
-            read = cls(str(call.get("id") or ""), function["name"], function.get("arguments") or "{}")
-        except (TypeError, KeyError, AttributeError):
-            raise ChatApiError("the model's message has a tool call without a function") from None
-        if not isinstance(read.name, str) or not isinstance(read.arguments, str):
-            raise ChatApiError("the model's message has a tool call whose name or arguments are no text")
-        return read
+def _recorded(call: Any) -> dict[str, Any]:
+    """Record one of a message's `tool_calls`; returns the message with its result. Raises ChatApiError."""
+    try:
+        function, call_id = call["function"], str(call.get("id") or "")
+        name, arguments = function["name"], function.get("arguments") or "{}"
+    except (TypeError, KeyError, AttributeError):
+        raise ChatApiError("the model's message has a tool call without a function") from None
+    if not isinstance(name, str) or not isinstance(arguments, str):
+        raise ChatApiError("the model's message has a tool call whose name or arguments are no text")
+    recorder.started(name, arguments, id=call_id)
+    return {"role": "tool", "tool_call_id": call_id, "content": NOT_RUN}

@@ -33,7 +33,7 @@ from ...runs.served_agents import SEED
 from ...threads import LoopThread
 from ...turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
-from .chat_agent import ChatAgent, ChatApi, ToolModule, endpoint
+from .chat_agent import ChatAgent, ChatApi, endpoint
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
 from .loading import failure, python_agents
 
@@ -171,7 +171,7 @@ async def serving(
 ) -> AsyncIterator[LocalAgent]:
     """The server of a `python:` or `openai:` agent.
 
-    `chat`: how a chat-completions API is asked: `model`, `system`, `tools` and `body`, whose `enable_metadata`, as in
+    `chat`: how a chat-completions API is asked: `model`, `system` and `body`, whose `enable_metadata`, as in
     ArkSim, is not sent: it adds `metadata` with the conversation's `chat_id` and `turn_id`. `headers` and `tls` are
     those of requests to it. Raises ConfigError, ConfigurationError, and
     AgentUnreachableError if nothing answers at its URL.
@@ -192,9 +192,8 @@ async def _models(
     if chat.model:
         body["model"] = chat.model
     api = ChatApi(endpoint(resolve("--agent", url)), body, headers, tls)
-    tools = ToolModule(chat.tools) if chat.tools else None
     await api.reach()
-    return lambda: ChatAgent(api, first, tools, with_metadata=with_metadata)
+    return lambda: ChatAgent(api, first, with_metadata=with_metadata)
 
 
 @asynccontextmanager
