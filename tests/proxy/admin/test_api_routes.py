@@ -77,7 +77,6 @@ async def test_a_probe_may_have_a_parameter(proxy: Proxied, path: str) -> None:
         ("GET /api/turns?verdict", ["failed", "errored", "passed", "unscored"]),
         ("GET /api/turns?order", ["newest", "oldest"]),
         ("GET /api/turns?limit", ["integer"]),
-        ("GET /api/turns/x/tree?depth", ["integer"]),
         ("GET /api/events?types", ["turn.opened", "turn.done"]),
         ("GET /api/events?view", ["short", "summary", "whole", "count"]),
         ("POST /api/flush?timeout", ["number"]),

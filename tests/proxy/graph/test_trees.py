@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.features.graph.edges import Edge, edges_of
-from a2a_eval_proxy.features.graph.trees import MOST_TURNS, StoredTrees, family_of
+from a2a_eval_proxy.features.graph.trees import MOST_SHOWN, MOST_TURNS, StoredTrees, family_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
@@ -141,9 +141,8 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
     assert family is not None
     assert 400 <= len(family.turns) <= MOST_TURNS
     assert "turn-0000" in family.turns
-    tree = family.tree_below("turn-0000", turns=10)
-    assert (totals(tree).turns, totals(tree).left_out) == (10, len(family.turns) - 10)
-    assert totals(family.tree_below("turn-0000", depth=1)).turns == 1
+    tree = family.tree_below("turn-0000")
+    assert (totals(tree).turns, totals(tree).left_out) == (MOST_SHOWN, len(family.turns) - MOST_SHOWN)
     assert tree.is_cut, "it may have turns that were not read"
     assert "maybe others that were not read" in next(tree_lines(tree))
 
@@ -236,10 +235,6 @@ async def test_the_answers_of_the_api(shop: Proxied) -> None:
     assert {name: tree["totals"][name] for name in numbers} == numbers
     assert tree["totals"]["cost"] == 0.5
     assert tree["totals"]["partly_known"] == ["input_tokens", "output_tokens", "cost"]
-    small = await shop.get("/api/turns/turn-0002/tree", turns=2)
-    assert (len(small["root"]["children"]), small["root"]["left_out"]) == (1, 1)
-    for wrong in ({"turns": 0}, {"depth": "deep"}):
-        assert (await shop.admin.get("/api/turns/turn-0002/tree", params=wrong)).status_code == 400
     assert (await shop.admin.get("/api/turns/nothing/tree")).status_code == 404
 
 

@@ -75,7 +75,9 @@ def python_agents(reference: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting}: expected python:FILE.py:CLASS or python:MODULE:CLASS")
     agent_class = _find(source, class_name, setting)
     name = agent_class.__name__
-    arguments = _arguments(agent_class, AgentConfig(name, custom_config=CustomConfig(source, name)), setting)
+    parameters = inspect.signature(agent_class).parameters.values()
+    takes_config = any(each.name == "agent_config" or _is_required(each) for each in parameters)
+    arguments = (AgentConfig(name, custom_config=CustomConfig(source, name)),) if takes_config else ()
 
     def new() -> Any:
         try:
@@ -109,20 +111,6 @@ def _find(source: str, class_name: str | None, setting: str) -> type:
     return named
 
 
-def _arguments(agent_class: type, config: AgentConfig, setting: str) -> tuple[AgentConfig, ...]:
-    """What the constructor takes: an `AgentConfig`, or nothing."""
-    signature = inspect.signature(agent_class)
-    if "agent_config" in signature.parameters or not _accepts(signature):
-        if not _accepts(signature, config):
-            expected = f"no arguments, or one AgentConfig; it is {agent_class.__name__}{signature}"
-            raise ConfigError(f"{setting}: expected a constructor with {expected}")
-        return (config,)
-    return ()
-
-
-def _accepts(signature: inspect.Signature, *arguments: Any) -> bool:
-    try:
-        signature.bind(*arguments)
-    except TypeError:
-        return False
-    return True
+def _is_required(parameter: inspect.Parameter) -> bool:
+    collects = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not collects

@@ -55,12 +55,10 @@ class Family(NamedTuple):
             found.setdefault(edge.parent, []).append(edge)
         return found
 
-    def tree_below(
-        self, turn_id: str, *, turns: int = MOST_SHOWN, depth: int = MOST_DEPTH, around: str = ""
-    ) -> AgentTurn:
-        """The tree with this root, cut where it is deeper than `depth` or has more than `turns`, but for the way to the
-        turn `around`."""
-        built = _TreeBuilder(self, turn_id, turns, depth, around).built(turn_id)
+    def tree_below(self, turn_id: str, *, around: str = "") -> AgentTurn:
+        """The tree with this root, cut where it is deeper than `MOST_DEPTH` or has more turns than `MOST_SHOWN`, but
+        for the way to the turn `around`."""
+        built = _TreeBuilder(self, turn_id, around).built(turn_id)
         began = self.turns[turn_id]["started_at"]
         # What was read reaches back to before it: then what is further away is not below it.
         has_all = any(turn["ended_at"] and turn["ended_at"] < began for turn in self.turns.values())
@@ -221,12 +219,12 @@ def _is_answered(turn: TurnJson) -> bool:
 class _TreeBuilder:
     """Decides level by level what is shown: of a tree that is too large, the deepest turns are left out."""
 
-    def __init__(self, family: Family, root: str, most: int, depth: int, around: str) -> None:
+    def __init__(self, family: Family, root: str, around: str) -> None:
         self._family = family
         self._children = family.children()
         self._shown: dict[str, list[Edge]] = {}
-        room, level, way = most - 1, [root], {*family.above(around)} if around else set()
-        for _ in range(depth - 1):
+        room, level, way = MOST_SHOWN - 1, [root], {*family.above(around)} if around else set()
+        for _ in range(MOST_DEPTH - 1):
             for turn_id in level:
                 below = self._children.get(turn_id, ())
                 fitting = max(0, room)

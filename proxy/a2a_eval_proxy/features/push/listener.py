@@ -20,7 +20,6 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ...body_memory import HeldBody
-from ...capture.failures import log_failure
 from ...clock import CLOCK
 from ...net.file_watcher import FileWatch
 from ...net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUnreachableError, request_head
@@ -44,6 +43,7 @@ from .notifications import (
     digest_of,
     is_signed,
     read_notification,
+    safely,
     visible_to_others,
     without_body_fields,
 )
@@ -84,7 +84,7 @@ class WebhookSender:
 
     def __init__(self, targets: WebhookTargets) -> None:
         self._targets = targets
-        self._names = BoundedThreads("webhook names", 8, lambda: UpstreamError("too many names are being resolved"))
+        self._names = BoundedThreads("webhook names", 8, lambda: UnsentError(502, "too many names are being resolved"))
         """Clients choose the names, and how long their servers take to answer."""
 
     @cached_property
@@ -93,37 +93,33 @@ class WebhookSender:
 
     async def send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
         """Send a notification; `query` is added to that of `url`. Raises UnsentError."""
-        try:
-            return await self._send(url, method, query, headers, body)
-        except UpstreamError as error:
-            raise UnsentError(502, f"the webhook gave no answer: {error}") from None
-
-    async def _send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
         parts = urlsplit(url)
         host, secure = parts.hostname or "", parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         target = (parts.path or "/").encode()
         query = b"&".join(part for part in (parts.query.encode(), query) if part)
         head = [(b"host", parts.netloc.encode()), *headers]
-        problem: UpstreamError | None = None
+        problem = UpstreamError("its name has no address")
         for address in await self._addresses(host, port):
             client = HttpClient(
                 address, port, tls=self._tls if secure else None, tls_name=host, connect_timeout_s=TIMEOUT_S
             )
             try:
                 return await _answer_of(client, method, target + b"?" + query if query else target, head, body)
-            except UpstreamUnreachableError as error:
-                problem = error  # nothing was sent: the next address may be reachable
+            except UpstreamError as error:
+                problem = error
             finally:
                 client.close()
-        raise problem or UpstreamError("its name has no address")
+            if not isinstance(problem, UpstreamUnreachableError):  # else the next address may be reachable
+                break
+        raise UnsentError(502, f"the webhook gave no answer: {problem}")
 
     async def _addresses(self, host: str, port: int) -> Iterable[str]:
         """The addresses of a host to which the proxy may send: they are checked, and then used as they are."""
         try:
             found = await self._names.run(lambda _: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
-            raise UpstreamError(f"its name cannot be resolved: {error}") from None
+            raise UnsentError(502, f"the webhook gave no answer: its name cannot be resolved: {error}") from None
         addresses = dict.fromkeys(str(item[4][0]) for item in found)
         allowed = [one for one in addresses if self._targets.allows(host, ip_address(one.partition("%")[0]))]
         if addresses and not allowed:
@@ -223,7 +219,7 @@ class PushListener:
             original = await self._read(scope, body, held)
             notification = await self._restored(original)
             stream = self._captured(webhook, notification)
-            wire = self._recorded(original, stream.task_id, scope["method"])
+            wire = safely(self._recorded, original, stream.task_id, scope["method"])
             passing_on = asyncio.create_task(self._passed_on(webhook, notification, stream, scope, wire))
             try:
                 await asyncio.wait({passing_on}, timeout=TURN_S)
@@ -285,7 +281,7 @@ class PushListener:
             raise
         finally:
             if wire is not None:
-                _end(wire, answer, problem)
+                safely(_end, wire, answer, problem)
         return answer
 
     async def _sent(
@@ -307,20 +303,16 @@ class PushListener:
         return answer
 
     def _recorded(self, notification: Notification, task_id: str, method: str) -> WireRecord | None:
-        """The notification as its agent sent it, for the wire of its turn; never raises."""
+        """The notification as its agent sent it, for the wire of its turn."""
         if (log := self._webhooks.wire_log) is None or not task_id:
             return None
         headers, body = notification.headers, notification.body
-        try:
-            if self._webhooks.addresses.may_be_in(notification.decoded):
-                headers = headers if notification.decoded is body else without_body_fields(headers)
-                body = self._webhooks.addresses.masked(notification.decoded)
-            wire = log.begin(CLOCK.now(), request_head(method.encode(), self._path, headers), body)
-            if wire is not None:
-                wire.is_notification, wire.named_task = True, task_id
-        except Exception as error:  # noqa: BLE001  # capture's errors end here
-            log_failure(error)
-            return None
+        if self._webhooks.addresses.may_be_in(notification.decoded):
+            headers = headers if notification.decoded is body else without_body_fields(headers)
+            body = self._webhooks.addresses.masked(notification.decoded)
+        wire = log.begin(CLOCK.now(), request_head(method.encode(), self._path, headers), body)
+        if wire is not None:
+            wire.is_notification, wire.named_task = True, task_id
         return wire
 
     async def _restored(self, notification: Notification) -> Notification:
@@ -372,14 +364,11 @@ def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -
 
 
 def _end(wire: WireRecord, answer: WebhookAnswer | None, problem: str) -> None:
-    """A notification got this answer (None: none in time), with the code of a finding; never raises."""
-    try:
-        if answer is not None:
-            wire.status, wire.headers, wire.response_at = answer.status, answer.headers, CLOCK.now()
-            wire.part(answer.body, CLOCK.now())
-        wire.end(CLOCK.now(), problem, b"")
-    except Exception as error:  # noqa: BLE001  # capture's errors end here
-        log_failure(error)
+    """A notification got this answer (None: none in time), with the code of a finding."""
+    if answer is not None:
+        wire.status, wire.headers, wire.response_at = answer.status, answer.headers, CLOCK.now()
+        wire.part(answer.body, CLOCK.now())
+    wire.end(CLOCK.now(), problem, b"")
 
 
 async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answer: WebhookAnswer) -> None:

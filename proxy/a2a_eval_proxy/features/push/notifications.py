@@ -165,11 +165,11 @@ class NotificationCapture:
         many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            reported = _safely(self._book.follow, notified=webhook_id)
+            reported = safely(self._book.follow, notified=webhook_id)
             stream = self._streams[webhook_id] = NotificationStream(reported, webhook_id, ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
-                _safely(self._book.end, oldest.reported, self._now())
+                safely(self._book.end, oldest.reported, self._now())
         self._streams.move_to_end(webhook_id)
         return stream
 
@@ -194,19 +194,19 @@ class NotificationCapture:
         if final:
             stream.ended = True
             if "task" in event:  # it is the whole task: nothing else has to be waited for
-                _safely(self._book.end, stream.reported, self._now())
-                stream.reported = _safely(self._book.follow, notified=stream.webhook_id)
+                safely(self._book.end, stream.reported, self._now())
+                stream.reported = safely(self._book.follow, notified=stream.webhook_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:
         """Add a finding, once, to the last turn of the task."""
         if stream.task_id:
-            _safely(self._book.report, stream.task_id, finding, self._now())
+            safely(self._book.report, stream.task_id, finding, self._now())
         else:
             logger.warning("a notification that names no task: %s", finding.message)
 
 
-def _safely(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
+def safely(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
     """What a step of capture returns; None where it fails."""
     try:
         return step(*arguments, **named)

@@ -141,17 +141,12 @@ class WebhookRegistry(Webhooks):
         self._identifier = identifier
         self._urls: Recent[str, str] = Recent(_KEPT_URLS)
         """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
-        self._unanswered: Recent[str, RelayedExchange] = Recent(_MAX_UNANSWERED)
+        self.unanswered: Recent[str, RelayedExchange] = Recent(_MAX_UNANSWERED)
         """By webhook: the exchange that set it, where no response has named its task; the latest ones."""
         self._look_every_s = settings.turn_timeout / 4
         self._oldest_s = min(_LONGEST_S, math.inf if settings.retain_days is None else settings.retain_days * 86_400)
 
     # ── requests that set webhooks ──────────────────────────────────────────────────────────────────────
-
-    def check_targets(self, wanted: Iterable[NewWebhook]) -> None:
-        """Raises ValueError for a webhook to which the proxy does not send."""
-        for one in wanted:
-            self.targets.check(one.url)
 
     async def register(self, wanted: Iterable[NewWebhook], *, asked: bool, task_id: str) -> list[Webhook]:
         """Keep webhooks. `asked`: their client requested the extension. Ids are "" where they are not known."""
@@ -174,27 +169,14 @@ class WebhookRegistry(Webhooks):
                 self._urls[webhook.webhook_id] = one.url
         return webhooks
 
-    def set_by(self, webhooks: Iterable[Webhook], exchange: RelayedExchange) -> None:
-        """`exchange` set these webhooks; a notification that comes before its response names its task."""
-        for webhook in webhooks:
-            self._unanswered[webhook.webhook_id] = exchange
+    def belongs_to(self, webhook: Webhook, task_id: str) -> None:
+        """A response or a notification has named the task of a webhook."""
+        if not webhook.task_key:
+            self._learned.add(self._table.set_task, webhook.webhook_id, self._key(self._identifier(task_id)))
 
-    def answered(self, webhooks: Iterable[Webhook]) -> None:
-        """The request that set these webhooks is over: see `set_by`."""
-        for webhook in webhooks:
-            self._unanswered.pop(webhook.webhook_id, None)
-
-    def learn_tasks(self, webhooks: Iterable[Webhook], task_ids: Iterable[str]) -> None:
-        """The response to a request with webhooks has named its task."""
-        for task_id in list(task_ids)[:1]:
-            for webhook in webhooks:
-                if not webhook.task_key:
-                    self._belongs_to(webhook.webhook_id, task_id)
-
-    def not_expected(self, webhooks: Iterable[Webhook]) -> None:
-        """The agent has refused these webhooks, or their task has ended: no further notifications are expected."""
-        for webhook in webhooks:
-            self._learned.add(self._table.end, webhook.webhook_id, int(CLOCK.now()))
+    def not_expected(self, webhook: Webhook) -> None:
+        """The agent has refused a webhook, or its task has ended: no further notifications are expected."""
+        self._learned.add(self._table.end, webhook.webhook_id, int(CLOCK.now()))
 
     async def have_config_ids(self, config_ids: Mapping[str, str]) -> None:
         """The configurations of webhooks, by their ids, have these ids."""
@@ -259,10 +241,9 @@ class WebhookRegistry(Webhooks):
 
     def names(self, webhook: Webhook, task_id: str) -> None:
         """A notification names its task; its request may have no answer yet."""
-        if webhook.webhook_id in self._unanswered:
-            self._unanswered.pop(webhook.webhook_id).notified(task_id)
-        if not webhook.task_key:
-            self._belongs_to(webhook.webhook_id, task_id)
+        if webhook.webhook_id in self.unanswered:
+            self.unanswered.pop(webhook.webhook_id).notified(task_id)
+        self.belongs_to(webhook, task_id)
 
     def task_ended(self, task_id: str) -> None:
         self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(CLOCK.now()))
@@ -291,15 +272,12 @@ class WebhookRegistry(Webhooks):
         expires_at = loop.time() + _EXPIRE_EVERY_S
         while True:
             await asyncio.sleep(min(self._look_every_s, _EXPIRE_EVERY_S))
-            for webhook_id in [one for one, exchange in self._unanswered.items() if exchange.is_closed]:
-                del self._unanswered[webhook_id]
+            for webhook_id in [one for one, exchange in self.unanswered.items() if exchange.is_closed]:
+                del self.unanswered[webhook_id]
             with suppress(StoreError):  # it is tried again
                 if loop.time() >= expires_at:
                     await self.expire(CLOCK.now())
                     expires_at = loop.time() + _EXPIRE_EVERY_S
-
-    def _belongs_to(self, webhook_id: str, task_id: str) -> None:
-        self._learned.add(self._table.set_task, webhook_id, self._key(self._identifier(task_id)))
 
     def _key(self, text: str) -> str:
         return task_key(self._agent_key, text)
@@ -321,7 +299,8 @@ class RelayedRequest(WebhookExchange):
         """Find addresses of the proxy for the webhooks, or set `problem`. Raises RefusedWebhookError."""
         exchange, asked = self._exchange, self._asked
         try:
-            self._registry.check_targets(asked.wanted)
+            for one in asked.wanted:
+                self._registry.targets.check(one.url)
         except ValueError as error:
             raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
         why = asked.unchangeable
@@ -341,7 +320,8 @@ class RelayedRequest(WebhookExchange):
         if self._webhooks:
             self.addresses = [self._registry.addresses.address(webhook.webhook_id) for webhook in self._webhooks]
             exchange.is_notified = True
-            self._registry.set_by(self._webhooks, exchange)
+            for webhook in self._webhooks:
+                self._registry.unanswered[webhook.webhook_id] = exchange
         self._request.has_webhook = exchange.has_foreign_webhook()
 
     async def answered(self, response: bytes) -> bytes:
@@ -365,13 +345,15 @@ class RelayedRequest(WebhookExchange):
         return shown
 
     def finish(self, *, complete: bool) -> None:
-        exchange = self._exchange
-        if not exchange.awaits_notification:
-            self._registry.answered(self._webhooks)
-        self._registry.learn_tasks(self._webhooks, exchange.task_ids)
+        exchange, registry = self._exchange, self._registry
         if self._request.operation is Operation.PUSH_CONFIG:
             over = self.refused
         else:  # a response without a task is an error or a Message: nothing follows
             over = complete and exchange.unreadable is None and (exchange.task_over or not exchange.task_ids)
-        if over:
-            self._registry.not_expected(self._webhooks)
+        for webhook in self._webhooks:
+            if not exchange.awaits_notification:
+                registry.unanswered.pop(webhook.webhook_id, None)
+            for task_id in exchange.task_ids[:1]:
+                registry.belongs_to(webhook, task_id)
+            if over:
+                registry.not_expected(webhook)
