@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from tool_call_evaluators.matching.placeholders import is_placeholder, readable
+from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.report.html import environment as report_environment
 from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import one_line, score_text
@@ -124,6 +125,7 @@ def environment(trace_url: str | None = None) -> Environment:
     made.filters |= {
         "json": json_line,
         "parts": parts,
+        "percentile": percentile,
         "readable": readable,
         "score": score_text,
         "sentence": sentence,

@@ -43,24 +43,13 @@ class PageSessions:
     Times are seconds on any clock that never goes back.
     """
 
-    def __init__(
-        self,
-        *,
-        code_lasts_s: float = CODE_LASTS_S,
-        idle_s: float = IDLE_S,
-        max_sessions: int = MAX_SESSIONS,
-        max_codes: int = MAX_CODES,
-    ) -> None:
-        self._code_lasts_s = code_lasts_s
-        self._idle_s = idle_s
-        self._codes: Recent[bytes, float] = Recent(max_codes)
-        """The time at which each expires."""
-        self._sessions: Recent[bytes, float] = Recent(max_sessions)
-        """The time of the last use of each, the longest ago first."""
+    def __init__(self) -> None:
+        self._codes: Recent[bytes, float] = Recent(MAX_CODES)  # when each expires
+        self._sessions: Recent[bytes, float] = Recent(MAX_SESSIONS)  # when each was used last, the longest ago first
 
     def add_code(self, code: str, now: float) -> None:
         """From now on `redeem` accepts `code`, once, until it expires."""
-        self._codes[_digest(code)] = now + self._code_lasts_s
+        self._codes[_digest(code)] = now + CODE_LASTS_S
 
     def redeem(self, code: str, session: str, now: float) -> bool:
         """Open `session` for a code that is neither used nor expired. Returns whether it was opened."""
@@ -75,10 +64,10 @@ class PageSessions:
         self._sessions[_digest(session)] = now
 
     def use(self, session: str, now: float) -> bool:
-        """Returns whether a session is open; it stays open for `idle_s` from now."""
+        """Returns whether a session is open; it stays open for `IDLE_S` from now."""
         key = _digest(session)
         used = self._sessions.pop(key, None)
-        if used is None or now - used >= self._idle_s:
+        if used is None or now - used >= IDLE_S:
             return False
         self._sessions[key] = now
         return True

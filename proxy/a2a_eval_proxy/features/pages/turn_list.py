@@ -9,8 +9,6 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from tool_call_evaluators.report.figures import percentile
-from tool_call_evaluators.texts import duration_text
 
 from ...admin.agent_report import FAILS_NOW, failing_first
 from ...admin.api_route import validated
@@ -113,7 +111,8 @@ async def _values(view: View) -> Mapping[str, Any]:
         "overview": None if report else await overview(view.control),
         "proxy_url": report.address if report else _address(view),
         "is_live": cursor is None,
-        "counters": await _counters(view, run, name or None, open_turns),
+        "figures": await view.figures.of(run, name or None),
+        "open_turns": open_turns,
         "turns": list({turn["turn_id"]: turn for turn in reversed(found)}.values())[::-1],
         "filters": filters,
         "first_page": link(**filters),
@@ -144,23 +143,6 @@ def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJso
         and (not has_content or query.content.matches(json_text(turn), "[]"))
     ]
     return found[:_PAGE]
-
-
-async def _counters(view: View, run: str | None, agent: str | None, open_turns: int) -> list[tuple[str, str, str]]:
-    """Name, figure and class of each counter, of a run or of all, of one of several agents or of all."""
-    figures = await view.figures.of(run, agent)
-    counters = [
-        ("turns", f"{figures.turns:,}", ""),
-        ("open", f"{open_turns:,}", ""),
-        ("calls", f"{figures.calls:,}", ""),
-        ("failed", f"{figures.failed:,}", "bad" if figures.failed else ""),
-        ("errored", f"{figures.errored:,}", "bad" if figures.errored else ""),
-        ("p50", duration_text(percentile(figures.seconds, 0.5)), ""),
-        ("p95", duration_text(percentile(figures.seconds, 0.95)), ""),
-    ]
-    if figures.counted < figures.turns:
-        counters.append(("", f"calls to p95: the last {figures.counted:,} turns", "note-of"))
-    return counters
 
 
 async def _form(view: View, filters: Mapping[str, str], found: Sequence[TurnJson]) -> dict[str, Any]:

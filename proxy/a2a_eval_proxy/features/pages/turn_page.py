@@ -21,7 +21,7 @@ from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
 from tool_call_evaluators.suite.editing import case_text
-from tool_call_evaluators.texts import EXPECTATION_WORDS, counted
+from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 from ...admin.api_route import form_of
 from ...admin.turn_changes_api import (
@@ -117,7 +117,6 @@ async def _values(view: View) -> Mapping[str, Any]:
         "calls": call_rows(shown, is_open=row["verdict"] == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
-        "captured": _captured(turn["capture"]),
         "more_of": {
             "conversation": (conversation, named(link, "conversations", conversation or "", agent=agent)),
             "run": (turn["run"], named(link, "runs", turn["run"])),
@@ -193,19 +192,6 @@ async def _turn(view: View) -> TurnJson:
 
 
 _WORST_FIRST = {"failed": -2, "errored": -1}
-
-
-def _captured(capture: Mapping[str, Any]) -> list[str]:
-    facts = ["the agent's card declares the extension" if capture["declared"] else "the card declares no extension"]
-    if capture["requested_by_client"]:
-        facts.append("the client asked for tool calls")
-    counts = {
-        "matched_by_id": "in messages and traces, by id",
-        "matched_by_signature": "in messages and traces, by name and arguments",
-        "protocol_only": "in messages only",
-        "trace_only": "in traces only",
-    }
-    return facts + [f"{counted(capture[name], 'call')} {words}" for name, words in counts.items() if capture[name]]
 
 
 async def _neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:

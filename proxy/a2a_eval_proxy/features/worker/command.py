@@ -41,6 +41,7 @@ _LONGEST_WAIT_S = 300
 _RECONNECT_S = 2.0
 _SIGN_OF_LIFE_S = 10.0  # longest time between two: `WORKER_ALIVE_S` counts on it
 _GOODBYE_S = 5.0  # time to report to the database that this worker ends
+_AWAY = "the database cannot be reached"
 
 
 class Engine:
@@ -60,8 +61,7 @@ class Engine:
         self._sign_at = 0.0
         """When the next sign of life is due."""
         self.scored = 0  # turns so far
-        self._away = False  # whether the unreachable database was logged, so that it is logged once
-        self._connected = False
+        self._problem = "the worker is connecting"  # why it takes no jobs; "" while it does
 
     async def run(self) -> None:
         """Work until cancelled; then jobs that are under way may end."""
@@ -126,21 +126,17 @@ class Engine:
 
     def problems(self) -> list[str]:
         """Why it takes no jobs; [] while it does."""
-        if self._connected:
-            return []
-        return ["the database cannot be reached" if self._away else "the worker is connecting"]
+        return [self._problem] if self._problem else []
 
     def _lost(self, error: StoreError) -> None:
-        if not self._away:
-            logger.error("the database cannot be reached: %s; trying again", one_line(str(error), 300))
-            self._away = True
-        self._connected = False
+        if self._problem != _AWAY:
+            logger.error("%s: %s; trying again", _AWAY, one_line(str(error), 300))
+        self._problem = _AWAY
 
     def _found(self) -> None:
-        if self._away:
+        if self._problem == _AWAY:
             logger.info("the database can be reached again")
-            self._away = False
-        self._connected = True
+        self._problem = ""
 
 
 async def work_until_stopped(settings: WorkerOptions) -> None:
