@@ -171,7 +171,6 @@ class ProxyPool:
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
         self._numbers = itertools.count(1)
         self.exported: list[Export] = []
-        """What the stopped proxies captured."""
         self._export = export
 
     def acquire(self, agent_url: str, settings: Mapping[str, Any] | None = None) -> EvalProxy:

@@ -73,7 +73,6 @@ POLL_S = 0.25
 CLOSING_GRACE_S = 1.0
 """Seconds to read a stream after the task is settled: a last snapshot may follow."""
 LISTED_TASKS = 50
-"""Page size of a ListTasks request."""
 LEAST_LENGTH = 6
 """Minimum length of a credential; shorter words also occur in ordinary text."""
 GRPC_MISSING = "gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]'"
@@ -100,8 +99,6 @@ Listener = Callable[[Event], None]
 
 @dataclass(slots=True)
 class _Transferred:
-    """What went over the wire."""
-
     request: ProbeRequest
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)

@@ -31,7 +31,6 @@ _VARIANTS = (
     (Operation.SEND, Activation.UNKNOWN),
     (Operation.SEND, Activation.V1_WITH_UNKNOWN),
 )
-"""The ways to send a message to the agent."""
 
 
 async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], progress: Progress) -> ProbeRecord:
@@ -73,8 +72,6 @@ async def _message_that_calls_a_tool(probe: _Probe, card: AgentCard) -> str:
 
 
 class _Probe:
-    """Sends messages over one interface and keeps the turns."""
-
     def __init__(self, client: ProbeClient, interface: Interface, streams: bool, progress: Progress) -> None:
         self._client = client
         self._interface = interface
@@ -97,7 +94,6 @@ class _Probe:
                 return
 
     async def repeat_without_calls(self, with_calls: set[str]) -> None:
-        """Repeat messages that should show calls and did not."""
         for turn in list(self.turns):
             asks = turn.activation in (Activation.V1, Activation.V1_WITH_UNKNOWN) and turn.message in with_calls
             for _ in range(EXTRA_ATTEMPTS if asks and not turn.opening.problem else 0):
@@ -114,7 +110,6 @@ class _Probe:
                 self.turns.append(await self.turn(message, Operation.SEND, Activation.V1_IN_WRONG_PLACE))
 
     async def turn(self, message: str, operation: Operation, activation: Activation) -> ProbeTurn:
-        """Send `message` and read its task with every operation."""
         self._progress(f"{self._interface}: {operation}, asking for {activation.value}")
         opening, later = await self._open(message, operation, activation)
         resumed: list[ProbeExchange] = []

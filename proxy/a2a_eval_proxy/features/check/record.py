@@ -53,7 +53,6 @@ class Occurrence:
     name: str
     value: Any
     artifact: dict[str, Any] | None = None
-    """The artifact that carries it."""
 
     @property
     def entries(self) -> list[Any]:
@@ -99,8 +98,6 @@ def occurrences_in(
 
 
 class Activation(StrEnum):
-    """Which versions of the extension a request activates."""
-
     NOTHING = "nothing"
     V1 = "version 1"
     UNKNOWN = "unknown versions"
@@ -144,8 +141,6 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """An interface of the card that the check skipped, and the reason."""
-
     interface: str
     reason: str
 
@@ -206,7 +201,6 @@ class ProbeExchange:
 
     @property
     def entries(self) -> list[Any]:
-        """The entries of all call lists on artifacts, valid or not."""
         return [entry for occurrence in self.occurrences for entry in occurrence.entries]
 
     def read(self) -> list[TaskMerger]:
@@ -229,7 +223,6 @@ class ProbeExchange:
         return next(filter(None, (task_id_of(event) for event in self.events if "message" not in event)), "")
 
     def whole(self, task_id: str) -> Event | None:
-        """The Task with that id in the answer."""
         return next((event for event in self.events if "task" in event and task_id_of(event) == task_id), None)
 
 
@@ -263,8 +256,6 @@ class ProbeTurn:
 
 @dataclass(frozen=True, slots=True)
 class ProbeConversation:
-    """All turns over one interface."""
-
     interface: Interface
     turns: tuple[ProbeTurn, ...]
     streams: bool

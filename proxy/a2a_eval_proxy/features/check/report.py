@@ -38,11 +38,9 @@ class CheckReport:
     record: ProbeRecord
     results: tuple[RuleResult, ...]
     calls_seen: bool
-    """Whether any answer to a request that activates version 1 shows calls."""
 
     @property
     def by_rule(self) -> list[list[RuleResult]]:
-        """The results of each rule, in the order of the tables."""
         return [list(results) for _, results in groupby(self.results, key=lambda result: result.rule.id)]
 
     @property
@@ -79,7 +77,6 @@ def apply_rules(record: ProbeRecord) -> CheckReport:
 
 
 def place(problem: Problem) -> str:
-    """The status and the path of the problem in the answer."""
     status = "gRPC" if problem.request.method == "gRPC" else f"HTTP {problem.status}" if problem.status else "no answer"
     return f"{status}, {problem.where}" if problem.where else status
 

@@ -125,13 +125,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The result of one rule for the card (`interface` None) or for one interface."""
-
     rule: Rule
     interface: Interface | None
     status: RuleStatus
     reason: str = ""
-    """Why it is unseen or skipped."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -296,7 +293,6 @@ def _exchanges_asking(subject: Subject, *activation: Activation) -> Iterator[Pro
 
 
 def _occurrences(subject: Subject, kind: Kind) -> Iterator[tuple[ProbeExchange, Occurrence]]:
-    """Occurrences of this kind in answers to requests that activate version 1."""
     for exchange in _exchanges_asking(subject, *ASKING):
         yield from ((exchange, occurrence) for occurrence in exchange.occurrences if occurrence.kind is kind)
 

@@ -22,8 +22,6 @@ from opentelemetry.trace import get_tracer_provider
 
 
 class TurnSpans:
-    """The spans that began in a turn, and its log events."""
-
     def __init__(self) -> None:
         self.begun: list[Span] = []
         self.logs: list[LogEvent] = []
@@ -39,7 +37,6 @@ _current: ContextVar[TurnSpans | None] = ContextVar("spans of the turn", default
 
 @contextmanager
 def spans_of_turn() -> Iterator[TurnSpans]:
-    """Collects the spans that begin in this context."""
     turn = TurnSpans()
     token = _current.set(turn)
     try:

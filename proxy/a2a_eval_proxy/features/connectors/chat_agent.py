@@ -131,11 +131,9 @@ _CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})
 """Headers that make a key from the environment needless."""
 
 _PLAIN = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
-"""Headers that every client sends."""
 
 
 NOT_RUN = "The tool was not run."
-"""The result that the model gets for a call."""
 
 
 class ChatAgent:

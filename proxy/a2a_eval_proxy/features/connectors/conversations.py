@@ -38,8 +38,6 @@ class ModelUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """The text of a turn, and the tool calls that the agent returned with it."""
-
     text: str
     tool_calls: list[ToolCall]
 
@@ -50,7 +48,6 @@ class AgentConversation:
 
     agent: Any
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the agent answers."""
     chat_id: str = ""
     """That the agent has for the conversation; "" before its first turn."""
     turns: int = 0
@@ -93,7 +90,6 @@ class AgentConversations:
         return answer
 
     async def end(self, context_id: str) -> None:
-        """A conversation is over: close its agent."""
         if conversation := self._open.pop(context_id, None):
             await _close(conversation.agent)
 

@@ -40,7 +40,6 @@ class TurnFacts:
     agent: str
     started_at: float
     ended_at: float | None
-    """None while it is open."""
     is_answered: bool
     """Whether its agent was seen to be done: an agent that its client gave up may still ask others."""
     trace_id: str
@@ -53,8 +52,6 @@ class TurnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`parent` and `child` are ids of turns."""
-
     parent: str
     child: str
     asked: AskedBy
@@ -214,7 +211,6 @@ def _order(turn: TurnFacts) -> tuple[float, str]:
 def _grouped(
     turns: Iterable[TurnFacts], keys: Callable[[TurnFacts], Iterable[object]]
 ) -> Mapping[object, list[TurnFacts]]:
-    """The turns by each of their keys that is not empty."""
     groups: dict[object, list[TurnFacts]] = defaultdict(list)
     for turn in turns:
         for key in keys(turn):

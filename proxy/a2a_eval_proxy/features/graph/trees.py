@@ -103,8 +103,6 @@ def _family(found: Sequence[LinkedTurn], skew_s: float, is_partial: bool) -> Fam
 
 
 class StoredTrees(TurnTrees):
-    """Trees by what the store has now."""
-
     async def below(self, turn_id: str, privacy: Privacy | None = None) -> AgentTurn | None:
         family = await family_of(self._store, turn_id)
         if family is not None and privacy is not None:
@@ -167,7 +165,6 @@ class _Search:
 
     @staticmethod
     def _ids(linked: LinkedTurn) -> Iterator[tuple[LinkedBy, str]]:
-        """The ids by which its relatives are found."""
         yield "trace_id", linked.turn["trace_id"]
         for kind, identifier in linked.links.names:
             yield _COLUMNS[kind], identifier

@@ -1,5 +1,3 @@
-"""What a screen is: see the docstring of the room."""
-
 from __future__ import annotations
 
 import time

@@ -73,7 +73,6 @@ class PageSessions:
         return True
 
     def close(self, session: str) -> None:
-        """End a session; one that is not open stays so."""
         self._sessions.pop(_digest(session), None)
 
 

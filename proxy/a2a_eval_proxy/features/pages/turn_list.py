@@ -78,7 +78,6 @@ _NARROWING = (("case", "Case"), ("tag", "Tag"), ("tool", "Tool"), ("evaluator", 
 
 
 def given_filters(request: Request) -> dict[str, str]:
-    """The filters of the list in the URL of a page."""
     given = request.query_params
     return {name: given[name].strip() for name in TurnFilters.model_fields if given.get(name, "").strip()}
 

@@ -372,7 +372,6 @@ def _end(wire: WireRecord, answer: WebhookAnswer | None, problem: str) -> None:
 
 
 async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answer: WebhookAnswer) -> None:
-    """Send an agent the answer to its notification."""
     headers = answer.headers
     if scope["method"] != "HEAD":  # the answer to HEAD has the length of a body that it omits
         headers = [*headers, (b"content-length", b"%d" % len(answer.body))]
@@ -396,7 +395,6 @@ class PushPort(WebhookPort):
         """Raises ConfigError."""
         self._settings = settings
         self._relayed: dict[bytes, WebhookRegistry] = {}
-        """By the name of the agent."""
         self._listeners: dict[bytes, PushListener] = {}
         self._tls = server_tls(TlsFiles.of(*settings.tls_of("push")), files, "TLS for notifications")
 

@@ -123,8 +123,6 @@ _MAX_UNTAKEN = 100
 
 @dataclass(slots=True, eq=False)
 class NotificationStream:
-    """The notifications that one webhook received."""
-
     reported: Any  # what `TurnBook.follow` returned
     webhook_id: str
     withheld: set[str] = field(default_factory=set)

@@ -184,7 +184,6 @@ class WebhookRegistry(Webhooks):
             await _soon(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
 
     async def remove(self, task_id: str, config_id: str) -> None:
-        """Forget the webhook of a deleted configuration."""
         task_key = self._key(self._identifier(task_id))
         removed = self._learned.add(self._table.remove, task_key, self._key(config_id))
         if config_id == task_id:  # a2a-sdk's id for a configuration that its client gave none

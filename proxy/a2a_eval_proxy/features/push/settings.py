@@ -1,5 +1,3 @@
-"""The settings of webhooks."""
-
 from __future__ import annotations
 
 from functools import cached_property, partial
@@ -23,8 +21,6 @@ def _targets(value: Any) -> tuple[str, ...]:
 
 
 class PushSettings(TlsOptions):
-    """What happens to webhooks."""
-
     push: str | None = _agent(
         types.one_of("relay", "pass", "refuse"),
         "What to do with the webhooks that clients register: relay the agent's notifications, let them pass the proxy, "

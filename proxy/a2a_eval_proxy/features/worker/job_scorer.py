@@ -51,7 +51,6 @@ class WorkerAgents:
         self._agents = {name: self._made(name, settings) for name, settings in agents.items()}
 
     def of(self, agent_name: str | None) -> ScoredBy:
-        """By what the turns of an agent are scored."""
         return self._agents.get(agent_name or "", self._common)
 
     def known(self, agent_name: str | None) -> str | None:
@@ -106,7 +105,6 @@ class JobScorer:
         return finished
 
     async def _score_turns(self, placed: Sequence[tuple[_Placed, Claim]]) -> int:
-        """Score these turns, and store their results; returns how many are done."""
         results = await asyncio.gather(*(self._results(one) for one, _ in placed))
         scored = []
         for (one, claim), result in zip(placed, results, strict=True):

@@ -1,5 +1,3 @@
-"""The options of `worker`."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -14,8 +12,6 @@ from ...settings.store_url import is_postgres, masked_url
 
 
 class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOption):
-    """The options of `worker`, and what holds for the turns of each agent."""
-
     store: str = option(
         replace(types.TEXT, metavar="URL"), "PostgreSQL database with the pending turns.", required=True
     )
