@@ -1,3 +1,5 @@
+"""What a screen is: see the docstring of the room."""
+
 from __future__ import annotations
 
 import time

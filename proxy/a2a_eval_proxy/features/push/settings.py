@@ -1,3 +1,5 @@
+"""The settings of webhooks."""
+
 from __future__ import annotations
 
 from functools import cached_property, partial

@@ -1,3 +1,5 @@
+"""The options of `worker`."""
+
 from __future__ import annotations
 
 from dataclasses import replace
