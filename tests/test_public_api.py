@@ -1,7 +1,7 @@
 """The public API, name by name with its signatures: `public_api.txt`. A difference there is a change that users notice.
 
 `python tests/test_public_api.py` writes the file. What is new goes into CHANGELOG.md; what changes or goes needs a
-deprecation before it: proxy/docs/releases.md.
+deprecation before it: proxy/docs/promises.md.
 """
 
 from __future__ import annotations
