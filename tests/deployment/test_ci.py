@@ -194,21 +194,6 @@ def test_the_action_waits_for_an_agent_that_starts_later(runner: Runner) -> None
     assert "declares tool-call-capture" in waited.stdout
 
 
-@pytest.mark.slow
-def test_the_action_gives_up_on_an_agent_that_never_comes(runner: Runner, port: int) -> None:
-    done = runner.step("Wait for the agent", agent=f"http://127.0.0.1:{port}", wait="0")
-    assert done.returncode == 3
-    assert f"127.0.0.1:{port}" in done.stdout
-
-
-@pytest.mark.slow
-def test_the_action_does_not_wait_with_a_wrong_suite(runner: Runner, port: int) -> None:
-    (runner.workspace / "wrong.yaml").write_text("suite: x\nevaluators: [nope]\n")
-    done = runner.step("Wait for the agent", agent=f"http://127.0.0.1:{port}", suite="wrong.yaml")
-    assert done.returncode == 2
-    assert "wrong.yaml:2:" in done.stdout
-
-
 # ── the GitLab job ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -222,18 +207,6 @@ def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner, agent_url: s
     junit = ET.parse(runner.workspace / artifacts["reports"]["junit"])
     assert [case.get("name") for case in junit.findall("testsuite/testcase[failure]")] == ["partial-refund"]
     assert (runner.workspace / artifacts["paths"][0] / "report.html").is_file()
-
-
-@pytest.mark.slow
-def test_the_job_passes_a_good_agent(runner: Runner, agent_url: str) -> None:
-    assert runner.job("sh", A2A_EVAL_PROXY_AGENT=agent_url).returncode == 0
-
-
-@pytest.mark.slow
-def test_the_job_gives_up_on_an_agent_that_never_comes(runner: Runner, port: int) -> None:
-    done = runner.job("sh", A2A_EVAL_PROXY_AGENT=f"http://127.0.0.1:{port}", A2A_EVAL_WAIT="0")
-    assert done.returncode == 3
-    assert f"127.0.0.1:{port}" in done.stdout
 
 
 def test_the_job_says_which_variable_is_missing(tmp_path: Path) -> None:
@@ -272,13 +245,6 @@ def test_podman_compose_reads_the_file() -> None:
     assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in services.values())
     assert services["proxy"]["ports"] == ["127.0.0.1:8080:8080"]
     assert "/mine.yaml:/suite.yaml:ro,z" in services["report"]["volumes"]
-
-
-def test_docker_compose_reads_the_file() -> None:
-    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is not installed")
-    done = subprocess.run(["docker", "compose", "--file", COMPOSE, "config"], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_its_settings_are_settings_of_the_commands() -> None:

@@ -7,14 +7,12 @@ import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from email.message import Message
 from pathlib import Path
 
 import a2a_tool_capture
 import pytest
-import yaml
 from a2a_eval_proxy.features.check.rules import CheckVerdict
 from deployment.building import hatchling
 from deployment.containers import REPOSITORY
@@ -145,15 +143,6 @@ def test_the_links_of_a_description_lead_to_files_of_this_version(dist: Path, na
     assert written
 
 
-def test_both_distributions_and_the_site_name_one_repository(dist: Path) -> None:
-    urls = [metadata_of(wheel_of(dist, name)).get_all("Project-URL") for name in ("a2a_tool_capture", "a2a_eval_proxy")]
-    assert urls[0] == urls[1]
-    addresses = dict(url.split(", ", 1) for url in urls[0] or [])
-    site = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[0])
-    assert (site["repo_url"], site["site_url"]) == (addresses["Repository"], addresses["Documentation"])
-    assert f"({addresses['Security']})" in (REPOSITORY / "SECURITY.md").read_text("utf-8")
-
-
 def test_who_reads_the_sdist_learns_where_to_report_a_vulnerability(dist: Path) -> None:
     (sdist,) = dist.glob("a2a_eval_proxy-*.tar.gz")
     with tarfile.open(sdist) as content:
@@ -185,15 +174,6 @@ def test_every_bridge_is_an_extra_of_both(dist: Path) -> None:
     assert passed_on == {extra: f'extra == "{extra}"' for extra in extras}
 
 
-def test_a_wheel_built_from_the_sdist_is_the_same(dist: Path, tmp_path: Path) -> None:
-    """By pip, which names the folder of the extension in a checkout only."""
-    (sdist,) = dist.glob("a2a_eval_proxy-*.tar.gz")
-    with tarfile.open(sdist) as content:
-        content.extractall(tmp_path, filter="data")
-    built = build_by_pip(tmp_path / f"a2a_eval_proxy-{VERSION}", tmp_path)
-    assert requirements_of(built) == requirements_of(wheel_of(dist, "a2a_eval_proxy"))
-
-
 def test_pip_in_a_checkout_is_told_where_the_extension_is(tmp_path: Path) -> None:
     """Else `pip install .` would look for it on an index, which does not have it."""
     (requirement,) = (
@@ -208,11 +188,6 @@ def build_by_pip(source: Path, folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", str(hatchling()), "wheel", "--quiet", "--no-deps"]
     subprocess.run([*pip, "--no-build-isolation", "--wheel-dir", folder, source], check=True, capture_output=True)
     return wheel_of(folder, "a2a_eval_proxy")
-
-
-def test_uv_is_told_where_the_extension_is() -> None:
-    tool = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]
-    assert (REPOSITORY / tool["uv"]["sources"]["a2a-tool-capture"]["path"]).resolve() == EXTENSION
 
 
 def test_what_is_tested_is_the_checkout() -> None:
