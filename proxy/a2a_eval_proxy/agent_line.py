@@ -23,7 +23,7 @@ from .store import Store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.turn_events import TurnEvents
-from .telemetry.turn_listener import TurnListener, TurnListeners
+from .telemetry.turn_listener import TurnListener
 
 if TYPE_CHECKING:
     from .telemetry.provider import Telemetry
@@ -62,7 +62,7 @@ class AgentLine:
         scorer = scoring.scorer(store, budget) if settings.evaluate else None
         self.events = TurnEvents(bus, privacy, scoring.cases.case_of)
         evaluations = None if telemetry is None else telemetry.evaluations
-        heard = TurnListeners(*listeners, self.events, *filter(None, (tracing, evaluations)))
+        heard = TurnListener(*listeners, self.events, *filter(None, (tracing, evaluations)))
         if tracing is not None and name is not None:
             tracing.expect(name, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(

@@ -6,14 +6,10 @@ from ..cli.command import command, run_async
 from ..cli.options import StoredAgentOption
 from ..errors import ConfigError
 from ..feature import Feature
-from ..settings import parsing as types
-from ..settings.options import option
 from ..settings.parts import AuditOption, RetentionOptions, StoreOption
 
 
 class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):
-    dry_run: bool = option(types.FLAG, "Only say what would be deleted.")
-
     def __post_init__(self) -> None:
         if self.retain_days is None and self.retain_mb is None:
             raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")
@@ -28,12 +24,12 @@ def prune(options: PruneOptions) -> None:
     With --agent NAME, turns of that agent; --retain-mb is for what these take. Proxies may use the store meanwhile.
 
     \b
-    Example: a2a-eval-proxy prune --store turns.db --retain-days 30 --dry-run
+    Example: a2a-eval-proxy prune --store turns.db --retain-days 30
     """
     from ..runs.stored_turns import pruned
 
     limits = options.retain_days, options.retain_mb
-    click.echo(run_async(pruned(options.store, *limits, agent=options.agent_name, dry_run=options.dry_run)))
+    click.echo(run_async(pruned(options.store, *limits, agent=options.agent_name)))
 
 
 FEATURE = Feature(commands=[prune])

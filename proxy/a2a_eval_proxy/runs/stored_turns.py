@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tool_call_evaluators.model import READ_DETAILS
@@ -19,7 +18,7 @@ from tool_call_evaluators.texts import counted
 
 from ..settings.store_url import masked_url
 from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
-from ..store.base import Evaluations, Limits, Prunable, TurnJson
+from ..store.base import Evaluations, Limits, TurnJson
 from . import audit
 
 if TYPE_CHECKING:
@@ -198,33 +197,19 @@ async def unknown_run(store: Store, run: str) -> str:
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"
 
 
-async def pruned(
-    location: str, days: float | None, megabytes: int | None, *, agent: str | None = None, dry_run: bool = False
-) -> str:
+async def pruned(location: str, days: float | None, megabytes: int | None, *, agent: str | None = None) -> str:
     """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`; of one
     `agent` (`Turn.agent_key`), or (None) of all.
 
-    Returns what was deleted, or would be. Raises StoreError.
+    Returns what was deleted. Raises StoreError.
     """
-    limits = Limits.of(days, megabytes, time.time(), agent)
     async with open_existing_store(location) as store:
         if agent is not None and agent not in (known := await store.agents()):
             has = ", ".join(known) or "no agent that it knows"
             raise StoreError(
                 f"no turns of an agent {agent!r}{did_you_mean(agent, known)}; the store has turns of {has}"
             )
-        found = await store.prunable(limits)
-        if dry_run:
-            about = "" if megabytes is None or agent is not None else "about "
-            return f"would delete {about}{counted(found.turns, 'turn')} of {found.stored}{_began(found)}"
-        deleted = await store.pruned(limits)
+        deleted = await store.pruned(Limits.of(days, megabytes, time.time(), agent))
         audit.changed(store=masked_url(location), deleted=deleted)
-        left = (await store.prunable(Limits())).stored
-    return f"deleted {counted(deleted, 'turn')}{_began(found) if deleted else ''}; {left} are left"
-
-
-def _began(found: Prunable) -> str:
-    if found.first_at is None or found.last_at is None:
-        return ""
-    first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in (found.first_at, found.last_at))
-    return f", which began on {first} UTC" if first == last else f", which began from {first} to {last} UTC"
+        left = (await store.figures()).turns
+    return f"deleted {counted(deleted, 'turn')}; {left} are left"

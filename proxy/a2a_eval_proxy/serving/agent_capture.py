@@ -20,7 +20,7 @@ from ..settings.settings import Agent
 from ..store import Store, observations_in_memory
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
-from ..telemetry.turn_listener import TurnListeners
+from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 from .task_log import MAX_UNSENT_BYTES, TaskLog
 
@@ -49,7 +49,7 @@ class AgentCapture:
         agent: Agent,
         store: Store,
         pipeline: Pipeline,
-        listeners: TurnListeners,
+        listeners: TurnListener,
         visibility: CallVisibility,
         privacy: Privacy,
         metrics: Metrics,

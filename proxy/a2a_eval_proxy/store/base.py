@@ -176,15 +176,6 @@ class Limits(NamedTuple):
         return cls(before, None if megabytes is None else megabytes * 1_000_000, agent)
 
 
-class Prunable(NamedTuple):
-    """The turns that retention would delete of those `stored`, and when the first and the last of them began."""
-
-    turns: int
-    first_at: float | None
-    last_at: float | None
-    stored: int
-
-
 class ConversationKey(NamedTuple):
     """The turns of a conversation in a run that belong to one case, or (None) to none.
 

@@ -10,6 +10,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import starmap
@@ -256,7 +257,7 @@ class Prune(Item):
     """Done between groups of items: deletes what is beyond these limits."""
 
     limits: Sequence[Limits] = ()
-    reported: Callable[[int | Exception], object] | None = None
+    reported: Future[int] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
 
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeVar
 
-import orjson
 from tool_call_evaluators.agent_tree import MOST_TEXT, called_tools
 from tool_call_evaluators.evaluator import Scope
 from tool_call_evaluators.outcomes.calibration import calibration_name, standing
@@ -23,9 +22,7 @@ from .base import (
     STATUSES,
     ConversationKey,
     KeptVerdict,
-    Limits,
     Page,
-    Prunable,
     RunSummary,
     RunVerdict,
     ScoredConversation,
@@ -38,7 +35,6 @@ from .observations import ObservationTable
 from .schema import OUTCOMES
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
 from .webhooks import WebhookTable
-from .writes import prunable, used_bytes
 
 T = TypeVar("T")
 
@@ -253,12 +249,6 @@ class StoreReads(ABC):
         values = {**values, "bytes": MAX_PAGE_BYTES}
         return await self._read(statement, values, lambda rows: [LinkedTurn.of(*row) for row in rows])
 
-    async def prunable(self, limits: Limits) -> Prunable:
-        """The turns that `prune` would delete; by size, about as many."""
-        used = await self._read(*used_bytes(self._dialect, limits), lambda rows: next(iter(rows))[0])
-        found = prunable(self._dialect, limits, used)
-        return await self._read(*found, lambda rows: Prunable(*next(iter(rows))))
-
     async def agents(self, run: str | None = None) -> list[str]:
         """The agents that have turns, of a run or of all (`Turn.agent_key`)."""
         conditions, values = self._conditions(run=run)
@@ -466,26 +456,6 @@ class StoreReads(ABC):
         conditions, values = self._conditions(run=run)
         statement = f"SELECT annotations.body FROM annotations JOIN turns USING (turn_id) WHERE {conditions}"  # noqa: S608  # fixed texts
         return await self._read(statement, values, lambda rows: [json.loads(body) for (body,) in rows])
-
-    async def turns_with_result(self, metric: str, run: str | None, most: int, agent: str | None = None) -> list[str]:
-        """The ids of the newest turns, of a run and an agent (None: of any), that are done and have a result of an
-        evaluator that was not skipped."""
-        conditions, values = self._conditions(run=run, agent=agent)
-        conditions += f" AND {self._has_status('done')}"
-        if (end := await self._last_examined(conditions, values, "DESC")) is not None:
-            conditions, values = f"{conditions} AND seq >= :end", {**values, "end": end}
-        content = TurnFilter(evaluator=metric)
-        conditions, values = self._with_content(conditions, values, content)
-        statement = f"SELECT turn_id, evaluations FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {int(most)}"  # noqa: S608  # fixed texts
-
-        def found(rows: Rows) -> list[str]:
-            return [
-                turn_id
-                for turn_id, evaluations in rows
-                if any(one["evaluator"] == metric and one["status"] != "skipped" for one in orjson.loads(evaluations))
-            ]
-
-        return await self._read(statement, values, found)
 
     async def calibrations(self) -> list[dict[str, Any]]:
         """The calibrations of judges (`tool_call_evaluators.outcomes.calibration`), in no order."""

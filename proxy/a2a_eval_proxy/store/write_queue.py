@@ -9,6 +9,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
@@ -192,24 +193,17 @@ class QueuedWrites(ABC):
 
     async def pruned(self, *limits: Limits) -> int:
         """As `prune`; returns the number of deleted turns. Raises StoreError."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[int | Exception] = loop.create_future()
-
-        def reported(deleted: int | Exception) -> None:
-            loop.call_soon_threadsafe(outcome.set_result, deleted)
-
-        self._put(Prune(limits=limits, reported=reported))
-        deleted = await outcome
-        if isinstance(deleted, Exception):
-            raise deleted
-        return deleted
+        outcome: Future[int] = Future()
+        outcome.set_running_or_notify_cancel()
+        self._put(Prune(limits=limits, reported=outcome))
+        return await asyncio.wrap_future(outcome)
 
     async def drained(self) -> None:
         """Returns when everything queued before the call is committed. Raises `ended_by`."""
-        loop = asyncio.get_running_loop()
-        reached = asyncio.Event()
-        self._put(Item(committed=lambda: loop.call_soon_threadsafe(reached.set)))
-        await reached.wait()
+        reached: Future[None] = Future()
+        reached.set_running_or_notify_cancel()
+        self._put(Item(committed=lambda: reached.set_result(None)))
+        await asyncio.wrap_future(reached)
         if self.ended_by is not None:
             raise self.ended_by
 
@@ -263,7 +257,7 @@ class QueuedWrites(ABC):
         if self.ended_by is not None:
             for item in group:
                 if isinstance(item, Prune) and item.reported is not None:
-                    item.reported(self.ended_by)
+                    item.reported.set_exception(self.ended_by)
                 elif not item.rows:
                     item.committed()
         return not (self._closing.is_set() and self._queue.empty())
@@ -359,13 +353,13 @@ class QueuedWrites(ABC):
             self.health.prune_problem = f"old turns could not be deleted: {self._describe(error)}"
             problem = f"store {self._name}: {self.health.prune_problem}"
             if item.reported is not None:
-                item.reported(StoreFileError(problem))
+                item.reported.set_exception(StoreFileError(problem))
             else:
                 logger.error("%s", problem, exc_info=None if isinstance(error, self.trouble) else error)
             return
         self.health.prune_problem = None
         if item.reported is not None:
-            item.reported(deleted)
+            item.reported.set_result(deleted)
         elif deleted:
             logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
 

@@ -199,23 +199,6 @@ def delete_oldest(dialect: SqlDialect, limits: Limits, *, before: float = _EVER,
     return statement, {**_values_of(limits), "before": before, "excess": min(excess, _BATCH_BYTES)}
 
 
-def prunable(dialect: SqlDialect, limits: Limits, used: int) -> Named:
-    """Selects `Prunable`, where the turns that are meant take `used` bytes."""
-    found, values, of_agent = [], _values_of(limits), _of_agents(limits, dialect)
-    if limits.before is not None:
-        found.append("coalesce(ended_at, started_at) < :before")
-        values["before"] = limits.before
-    if limits.max_bytes is not None:
-        summed = f"SELECT seq, sum(size) OVER (ORDER BY seq) - size AS earlier FROM turns WHERE {of_agent}"  # noqa: S608  # fixed texts
-        found.append(f"seq IN (SELECT seq FROM ({summed}) AS summed WHERE earlier < :excess)")  # noqa: S608  # fixed texts
-        values["excess"] = used - limits.max_bytes
-    return (
-        "SELECT count(*), min(started_at), max(started_at), (SELECT count(*) FROM turns)"  # noqa: S608  # fixed texts
-        f" FROM turns WHERE {of_agent} AND ({' OR '.join(found) or 'false'})",
-        values,
-    )
-
-
 def delete_orphans(dialect: SqlDialect) -> list[str]:
     """Deletes what was said of conversations and runs that have no turns any more."""
     same, of_run = dialect.same("t.conversation_id", "c.conversation_id"), dialect.same("turns.run", "verdicts.run")

@@ -32,7 +32,7 @@ from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
 from a2a_eval_proxy.telemetry.provider import EvaluationTelemetry
 from a2a_eval_proxy.telemetry.turn_events import TurnEvents
-from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
+from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import CaptureFacts, Turn
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from a2a_tool_capture.wire import normalize_state
@@ -202,7 +202,7 @@ class Running:
         provider = LoggerProvider(shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
         telemetry = EvaluationTelemetry(provider.get_logger("test"))
-        listeners = TurnListeners(TurnEvents(self.bus), telemetry)
+        listeners = TurnListener(TurnEvents(self.bus), telemetry)
         self.pipeline = Pipeline(self.store, self.cases, self.scorer, listeners, self.metrics, privacy=privacy)
 
     async def turns(self) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from a2a_eval_proxy.serving import task_log
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from a2a_eval_proxy.store.observations import Observed
-from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
+from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
@@ -278,7 +278,7 @@ async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
 ) -> None:
     """Also where it is not its task that goes on, but others of the same id: these are the log's, it is not."""
     ended: list[str] = []
-    monkeypatch.setattr(TurnListeners, "ended", lambda self, turn: ended.append(turn.user_text))
+    monkeypatch.setattr(TurnListener, "ended", lambda self, turn: ended.append(turn.user_text))
     async with run_proxy(settings(agent, store)) as proxy:
         first = await say(proxy, "ask")
         await proxy.flush(PATIENCE_S)

@@ -23,14 +23,15 @@ from ...admin.api_route import form_of
 from ...admin.control import Control
 from ...admin.turn_changes_api import MAX_NOTE, MAX_WHO, annotate, remove_annotation
 from ...store import TurnQuery
-from ...store.base import TurnJson
+from ...store.base import Evaluations, TurnJson
+from ...store.turn_filter import TurnFilter
 from ...turn import Turn
 from ..pages.call_rows import call_rows
 from ..pages.screen import Screen, Values, View
 from ..pages.turn_page import shown_turn
 
 MAX_TO_LABEL = 1_000
-"""Turns, or conversations, that are offered: the newest."""
+"""Turns, or conversations, that are offered: the newest, of which a page of the store has turns."""
 MAX_OF_CONVERSATION = 200
 """Turns of a conversation that are shown."""
 _EARLIER = 5  # turns before the one to label
@@ -66,7 +67,11 @@ async def _label(view: View) -> Values:
     values |= {"turn": None, "kind": "turn"}
     if not metric or not who:
         return {**values, "who": who, "metrics": await judged_metrics(view.control)}
-    offered = await store.turns_with_result(metric, run, MAX_TO_LABEL, agent)
+    of_metric = TurnQuery(
+        run=run, agent=agent, status="done", limit=MAX_TO_LABEL, newest_first=True, content=TurnFilter(evaluator=metric)
+    )
+    found = (await store.turns(of_metric)).items
+    offered = [turn["turn_id"] for turn in found if _has_result(turn["evaluations"], metric)]
     kind = "turn" if offered else "conversation"
     if not offered:
         offered = await _conversations_with_result(view.control, metric, run, agent)
@@ -117,11 +122,11 @@ async def _label(view: View) -> Values:
 async def _conversations_with_result(control: Control, metric: str, run: str | None, agent: str | None) -> list[str]:
     """The first turns of those of the newest conversations that have a result of the evaluator, not skipped."""
     newest = await control.store.newest_conversations(run, MAX_TO_LABEL, agent)
-    return [
-        turn_id
-        for turn_id, results in newest
-        if any(one["evaluator"] == metric and one["status"] != "skipped" for one in results)
-    ]
+    return [turn_id for turn_id, results in newest if _has_result(results, metric)]
+
+
+def _has_result(results: Evaluations, metric: str) -> bool:
+    return any(one["evaluator"] == metric and one["status"] != "skipped" for one in results)
 
 
 async def _of_conversation(view: View, first: TurnJson) -> list[TurnJson]:
