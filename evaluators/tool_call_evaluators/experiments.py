@@ -31,7 +31,7 @@ from .verdict import Verdict, gate
 from .visibility import NO_CAPTURE, visibility_of
 
 if TYPE_CHECKING:
-    from .report import Report
+    from .report.model import Report
 
 Task: TypeAlias = Callable[[Case], Any]
 """A function from a case to what the agent did: an AgentTrace, a map of outputs (`output`, `toolCalls`,
@@ -77,9 +77,9 @@ class ExperimentResult:
     @cached_property
     def report(self) -> Report:
         """The data of the reports in `tool_call_evaluators.report`."""
-        from .report import Report  # only here: not every program writes reports
+        from .report import build_report
 
-        return Report.build(
+        return build_report(
             self.name, self.turns, self.verdict.to_dict(), suite=self.suite, conversation_results=self.whole
         )
 

@@ -22,7 +22,7 @@ from .model import ExpectedCall
 from .options import did_you_mean, snake_case
 from .outcomes.conversations import TurnJson
 from .plugins import ForeignCode, foreign_tools
-from .report import Report
+from .report.model import Report
 from .suite import Case, Suite
 from .suite.writing import free_id
 from .suite.yaml_document import Document, Node

@@ -17,7 +17,7 @@ from tool_call_evaluators import (
     parse_suite,
 )
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, json_report
+from tool_call_evaluators.report import build_report, json_report
 from tool_call_evaluators.suite.writing import suite_text
 from tool_call_evaluators.tool_classes import NoClassesError, named
 
@@ -124,7 +124,7 @@ def test_the_report_shows_calls_that_do_not_count_as_such() -> None:
         "cases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: get_x}, {name: book}]}}]}]"
     )
     made = turn("1", "hi", [call("get_y"), call("book")], case="a")
-    report = Report.build("r", [made], run_verdict(suite, follow([made], suite)).to_dict(), suite=suite)
+    report = build_report("r", [made], run_verdict(suite, follow([made], suite)).to_dict(), suite=suite)
     (conversation,) = report.conversations
     changes = report.changes(conversation, conversation.turns[0]) or []
     assert sorted(change.kind for change in changes) == ["ignored", "ignored", "same"]

@@ -11,7 +11,7 @@ from tool_call_evaluators.gates import TOLERABLE, Outcome
 from tool_call_evaluators.model import EvalResult, Status
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.registry import evaluator_names
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.junit import junit_xml
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.verdict import gate
@@ -123,7 +123,7 @@ def test_what_errored_is_named_before_what_was_skipped_everywhere() -> None:
         "goal_completion: errored in 2 of 3 results (JudgeError: connection refused), "
         "skipped in 1 (not given: user_goal)"
     )
-    assert "everywhere" not in junit_xml(Report.build("r", turns, verdict.to_dict(), suite=suite))
+    assert "everywhere" not in junit_xml(build_report("r", turns, verdict.to_dict(), suite=suite))
     skipped_only = run_verdict(suite, follow([turn(3, skipped)]))
     assert "every result was skipped (not given: user_goal)" in skipped_only.reasons[-1].message
 

@@ -6,14 +6,12 @@ exported here are public.
 """
 
 from .comparison import compare
-from .conversations import failures, follow, remaining, run_verdict
+from .conversations import follow, run_verdict
 from .recording import record_suite
 
 __all__ = [
     "compare",
-    "failures",
     "follow",
     "record_suite",
-    "remaining",
     "run_verdict",
 ]

@@ -14,8 +14,7 @@ from ..matching.arguments import ArgumentMatcher, Matcher, as_matcher, rule_for
 from ..matching.call_failure import has_failed
 from ..matching.explain import diff_calls
 from ..matching.placeholders import is_optional, is_placeholder
-from ..metrics.tool_call_criteria import OTHERS
-from ..model import CountCriterion, EvalResult, ExpectedCall
+from ..model import EvalResult, ExpectedCall
 from ..suite import Case, Expectation, Suite
 from ..suite.lint import READ_BY
 from ..suite.yaml_document import Path
@@ -267,41 +266,6 @@ def _order(_: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[str
     return [call.name for call in seen[0].calls]
 
 
-def _counts(old: Mapping[str, Any], seen: Sequence[_Seen], failed: Sequence[_Failed]) -> dict[str, Any]:
-    """Each count that is not met, with the nearest number that is."""
-    names = [call.name for call in seen[0].calls if not (_only_succeeded(failed) and has_failed(call.to_dict()))]
-    new = {}
-    for name, criterion in old.items():
-        actual = sum(one not in old for one in names) if name == OTHERS else names.count(name)
-        comparator, times = criterion
-        bound = actual + {"<": 1, ">": -1}.get(comparator, 0)
-        new[name] = [comparator, bound] if comparator != "!=" and bound >= 0 else ["=", actual]
-        if CountCriterion(comparator, times).met_by(actual):
-            new[name] = criterion
-    return new
-
-
-def _only_succeeded(failed: Sequence[_Failed]) -> bool:
-    return any(getattr(item, "only_succeeded", False) for _, item in failed)
-
-
-def _outputs(old: Sequence[Mapping[str, Any]], seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[Any]:
-    """The results that came of the tools named, those that are as expected in their places."""
-    made = [call for call in seen[0].calls if call.result is not None]
-    unused = [(call.name, call.result) for call in made]
-    for item in old:
-        if (item["name"], item["output"]) in unused:
-            unused.remove((item["name"], item["output"]))
-    new = []
-    for item in old:
-        if any((call.name, call.result) == (item["name"], item["output"]) for call in made):
-            new.append(item)
-        elif found := next((one for one in unused if one[0] == item["name"]), None):
-            unused.remove(found)
-            new.append({**item, "output": found[1]})
-    return new
-
-
 def _response(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> Any:
     answers = [item.turns[-1]["response_text"] for item in seen]
     if isinstance(old, str):
@@ -313,7 +277,5 @@ def _response(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> Any
 _NEW_VALUE: Mapping[str, Callable[[Any, Sequence[_Seen], Sequence[_Failed]], Any]] = {
     "tool_calls": _calls,
     "tool_calls_order": _order,
-    "tool_calls_count": _counts,
-    "tool_outputs": _outputs,
     "response": _response,
 }

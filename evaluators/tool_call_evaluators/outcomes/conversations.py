@@ -271,29 +271,6 @@ def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
     }
 
 
-def remaining(
-    turns: Iterable[TurnJson], suite: Suite, *, repeat_all: bool = False
-) -> tuple[list[TurnJson], dict[str, int]]:
-    """The kept turns of an interrupted run, and the conversations left to run.
-
-    Kept are the turns of conversations that are not `cut_off`. The second value is the number of remaining
-    conversations by case id, without finished cases. Unless `repeat_all`, a case is finished once it is decided if
-    enough attempts pass. A conversation is repeated from the beginning.
-    """
-    kept: dict[str, list[RunConversation]] = {case.id: [] for case in suite.cases}
-    for conversation in follow(turns, suite):
-        case = conversation.case
-        if case is not None and not conversation.cut_off and len(kept[case.id]) < case.conversations:
-            kept[case.id].append(conversation)
-    todo = {
-        case.id: case.conversations - len(kept[case.id])
-        for case in suite.cases
-        if repeat_all or case.must_pass is None or not attempts_at(case, kept[case.id]).decided
-    }
-    executed = [turn for held in kept.values() for conversation in held for turn in conversation.executed]
-    return executed, {case_id: count for case_id, count in todo.items() if count}
-
-
 def attempts_at(case: Case, conversations: Iterable[RunConversation]) -> Attempts:
     """The attempts at a case, given its conversations."""
     made = [one for one in conversations if one.executed or one.user]

@@ -1,6 +1,6 @@
 """Reports of a run: HTML, JUnit XML, Markdown, JSON. Data in, text out.
 
-    report = Report.build("nightly", turns, verdict.to_dict(), suite=suite)
+    report = build_report("nightly", turns, verdict.to_dict(), suite=suite)
     Path("report.html").write_text(html_report(report), "utf-8")
 
 `html` has the static parts of the pages, `page` the data of the interactive part. A *focus suite* repeats the
@@ -13,10 +13,10 @@ from .html import comparison_html, html_report
 from .json_output import json_report
 from .junit import junit_xml
 from .markdown import comparison_markdown, markdown_summary
-from .model import Report
+from .model import build_report
 
 __all__ = [
-    "Report",
+    "build_report",
     "comparison_html",
     "comparison_json",
     "comparison_markdown",

@@ -93,23 +93,6 @@ class Report:
     _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     """By the id of a case with its own evaluators; None: the suite's."""
 
-    @classmethod
-    def build(
-        cls,
-        run: str,
-        turns: Iterable[TurnJson],
-        verdict: Mapping[str, Any],
-        *,
-        suite: Suite | None = None,
-        conversation_results: ConversationResults | None = None,
-        unique_errors: Iterable[Mapping[str, Any]] | None = None,
-    ) -> Report:
-        """From turns as in /api/turns. Without `unique_errors` (`UniqueError.to_dict`) all failures are grouped."""
-        conversations = follow(turns, suite, conversation_results)
-        if unique_errors is None:
-            unique_errors = [error.to_dict() for error in grouped_errors(failures(conversations))]
-        return cls(run, verdict, conversations, suite, list(unique_errors))
-
     @property
     def passed(self) -> bool:
         return bool(self.verdict["passed"])
@@ -320,15 +303,16 @@ class Report:
         return GATE_NOT_MET if result.evaluator in self._missed or None in self._missed else TOLERATED_BY_GATE
 
     def notes(self, conversation: RunConversation) -> list[str]:
-        """How the verdict treats what failed in a conversation that no reason names, in the words of `note`; each
-        once."""
+        """How the verdict treats what failed in a conversation that no reason names and that shows something about the
+        agent, in the words of `note`; each once."""
         named = bool(self.reasons_of(conversation)) or conversation.invalid or not conversation.executed
-        return [] if named else self._notes_by_label[conversation.label]
+        unscored = self.exclusion(conversation) in NOT_THE_AGENTS
+        return [] if named or unscored else self._notes_by_label[conversation.label]
 
     @cached_property
     def noted_count(self) -> int:
         """The number of conversations that failed and that no reason names."""
-        return sum(self.status(item) == "failed" and bool(self.notes(item)) for item in self.conversations)
+        return sum(bool(self.notes(item)) for item in self.conversations)
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
@@ -520,6 +504,23 @@ def _first_rules(specs: Iterable[EvaluatorSpec], classes: ToolClasses | None) ->
             matcher = ArgumentMatcher("subset" if getattr(evaluator, "subset", False) else "exact")
         return _Rules(matcher, ignored)
     return _Rules()
+
+
+def build_report(
+    run: str,
+    turns: Iterable[TurnJson],
+    verdict: Mapping[str, Any],
+    *,
+    suite: Suite | None = None,
+    conversation_results: ConversationResults | None = None,
+    unique_errors: Iterable[Mapping[str, Any]] | None = None,
+) -> Report:
+    """The report on a run of turns as in /api/turns, with the `verdict` on it (`Verdict.to_dict`): what the functions
+    of this package write. Without `unique_errors` (`UniqueError.to_dict`) all failures are grouped."""
+    conversations = follow(turns, suite, conversation_results)
+    if unique_errors is None:
+        unique_errors = [error.to_dict() for error in grouped_errors(failures(conversations))]
+    return Report(run, verdict, conversations, suite, list(unique_errors))
 
 
 def verdict_sign(report: Report) -> str:

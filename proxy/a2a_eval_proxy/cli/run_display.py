@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.importers import import_suite, suite_files
-from tool_call_evaluators.report import Report, json_report
+from tool_call_evaluators.report import json_report
 from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.report.figures import attempts, attempts_text
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import missing_inputs, unknown_gates, unknown_placeholders, unmeasurable_gates
 from tool_call_evaluators.suite.model import combined

@@ -20,7 +20,7 @@ from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureEr
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.outcomes.conversations import attempts_at, follow, remaining
+from tool_call_evaluators.outcomes.conversations import attempts_at, follow
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.model import combined
@@ -230,13 +230,16 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
     if cut_off:
         store.discard(cut_off, lambda: None)
         await store.drained()
-    had = {(one.case_id, one.user.conversation) for one in conversations if one.user and not one.cut_off}
-    had |= {(one.case_id, one.plan["number"]) for one in conversations if one.plan and not one.cut_off}
+    kept = [one for one in conversations if not one.cut_off]
+    had = {(one.case_id, one.user.conversation) for one in kept if one.user}
+    had |= {(one.case_id, one.plan["number"]) for one in kept if one.plan}
     todo = {}
-    for case_id, count in remaining(turns, suite, repeat_all=repeat_all)[1].items():
-        free = (number for number in itertools.count(1) if (case_id, number) not in had)
-        todo[case_id] = list(itertools.islice(free, count))
-    return todo
+    for case in suite.cases:
+        own = [one for one in kept if one.case is case][: case.conversations]
+        if repeat_all or case.must_pass is None or not attempts_at(case, own).decided:
+            free = (number for number in itertools.count(1) if (case.id, number) not in had)
+            todo[case.id] = list(itertools.islice(free, case.conversations - len(own)))
+    return {case_id: numbers for case_id, numbers in todo.items() if numbers}
 
 
 class _Client(CaptureClient):

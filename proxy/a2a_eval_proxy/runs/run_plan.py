@@ -15,8 +15,9 @@ from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.foreign import HeldConversations, RunFiles, importers
 from tool_call_evaluators.options import did_you_mean
-from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.focus import focus_suites
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.suite.yaml_document import read_document

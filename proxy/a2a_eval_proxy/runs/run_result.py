@@ -22,8 +22,9 @@ from tool_call_evaluators.outcomes.conversations import (
     run_verdict,
     verdict_of_suites,
 )
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import html_report
 from tool_call_evaluators.report.compared import change_line
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.shorten import shortened_turn
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite, SuiteError

@@ -44,8 +44,8 @@ def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_p
     change_suite_file(path, lambda text: with_case(text, case, comments, str(path)), allow_plugins=allow_plugins)
 
 
-def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins: bool = False) -> str:
-    """Replace the suite file at `path` as a whole by what `change` makes of its text; returns the former text.
+def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins: bool = False) -> None:
+    """Replace the suite file at `path` as a whole by what `change` makes of its text.
 
     Raises SuiteError where the file is no suite in this project's own format, or not after the change; SuiteFileError.
     The change is in the audit log.
@@ -64,4 +64,3 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
     except OSError as error:
         raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
     audit.changed(file=str(target))
-    return text

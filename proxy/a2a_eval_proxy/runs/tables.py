@@ -17,8 +17,7 @@ from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import UNPROVEN, Status
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation, turn_failure
-from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.model import GATE_NOT_MET, seconds_between
+from tool_call_evaluators.report.model import GATE_NOT_MET, Report, seconds_between
 from tool_call_evaluators.report.tree import tree_lines
 from tool_call_evaluators.texts import (
     call_text,

@@ -32,7 +32,8 @@ from e2e.doors import behaviours
 from e2e.doors.grpc_agent import grpc_agent
 from support.prefork import run as command
 from tool_call_evaluators import AgentTrace, experiment
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import html_report
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
 from tool_call_evaluators.texts import escaped
 

@@ -15,7 +15,7 @@ from tool_call_evaluators.importers.arksim.results import ArksimResults
 from tool_call_evaluators.importers.arksim.run_files import ArksimFiles
 from tool_call_evaluators.importers.arksim.simulation import Scenarios
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 
 IMPORTED = import_suite(Path(__file__).parents[1] / "fixtures/arksim-scenarios.json")
 assert isinstance(IMPORTED.run_files, ArksimFiles)
@@ -25,7 +25,7 @@ SCENARIOS = IMPORTED.run_files.scenarios
 def results(*turns: dict[str, Any], scenarios: Scenarios = SCENARIOS, **conversations: list[Any]) -> ArksimResults:
     suite = Suite(name="none", cases=IMPORTED.suite.cases) if scenarios is SCENARIOS else None
     verdict = run_verdict(suite or Suite(name="none"), follow(turns, suite)).to_dict()
-    report = Report.build("r", turns, verdict, suite=suite, conversation_results=conversations)
+    report = build_report("r", turns, verdict, suite=suite, conversation_results=conversations)
     return ArksimResults(report, scenarios, "s", "e", "2026-11-22T10:00:00Z")
 
 

@@ -12,7 +12,7 @@ from support.turn_samples import call, turn
 from tool_call_evaluators import EvalCase, OptionError, evaluate_sync, parse_suite
 from tool_call_evaluators.metrics.forbidden_calls import ForbiddenCalls
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report import build_report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import Expectation
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
@@ -182,7 +182,7 @@ def test_the_report_shows_what_is_forbidden_and_what_is_unproven() -> None:
     results = evaluate_sync(suite.cases[1].eval_case(0, tool_calls=[]), suite.build_evaluators("turn"))
     made = turn("1", "ho", [], case="b", evaluations=[result.to_dict() for result in results])
     verdict = run_verdict(suite, follow([made], suite)).to_dict()
-    report = Report.build("r", [made], verdict, suite=suite)
+    report = build_report("r", [made], verdict, suite=suite)
     page, summary, junit, data = (form(report) for form in (html_report, markdown_summary, junit_xml, json_report))
     assert '"forbidden calls":["refund(eur: 1)"]' in page.replace(": [", ":[")
     for text in (page, summary, junit, data):

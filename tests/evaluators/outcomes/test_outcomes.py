@@ -10,7 +10,7 @@ from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.gates import RunGates
-from tool_call_evaluators.outcomes.conversations import failures, follow, outcomes, quarantined, remaining, run_verdict
+from tool_call_evaluators.outcomes.conversations import failures, follow, outcomes, quarantined, run_verdict
 from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
@@ -232,20 +232,14 @@ def test_everything_that_went_wrong_can_be_grouped():
     ]
 
 
-def test_what_is_left_of_an_interrupted_run():
-    assert remaining([], SUITE) == ([], {"status": 2, "refund": 1})
-    whole = [
+@pytest.mark.parametrize("how", [{"status": "open"}, {"turn": None}, {"state": "TASK_STATE_FAILED"}, {}])
+def test_a_resumed_run_repeats_what_did_not_end(how):
+    turns = [
         turn("r1", "I want my money back.", case="refund", conversation="c", start=1),
-        turn("r2", "Yes, please.", case="refund", conversation="c", start=2),
+        {**turn("r2", "Yes, please.", case="refund", conversation="c", start=2), **how},
     ]
-    status = [turn(f"s{n}", "Where is it?", case="status", start=3 + n) for n in range(3)]
-    assert remaining([whole[0], status[0]], SUITE) == ([status[0]], {"status": 1, "refund": 1})
-    assert remaining([*whole, *status], SUITE) == ([status[0], status[1], *whole], {})
-    cut_off = {**whole[1], "status": "open"}
-    assert remaining([whole[0], cut_off], SUITE)[1] == {"status": 2, "refund": 1}
-    failed = [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}]
-    assert remaining(failed, SUITE) == (failed, {"status": 2})
-    assert remaining([turn("x", case="other"), turn("y")], SUITE)[0] == []
+    refund = follow(turns[:1] if "turn" in how else turns, SUITE)[-1]
+    assert refund.cut_off is ("status" in how or "turn" in how)
 
 
 SIMULATED = parse_suite(

@@ -9,7 +9,7 @@ from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.outcomes.recording import record_suite
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.focus import focus_suites
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.simulation.user import USER_EMPTY, USER_NO_END, user_fault
@@ -66,7 +66,7 @@ def test_only_what_the_agent_failed_is_run_again() -> None:
         turns = conversation("Hello", fault=fault, score=score)
         verdict = run_verdict(SUITE, follow(turns, SUITE))
         assert not verdict.passed
-        focused = focus_suites(Report.build("r", turns, verdict.to_dict(), suite=SUITE))
+        focused = focus_suites(build_report("r", turns, verdict.to_dict(), suite=SUITE))
         assert len(focused) == expected
         assert all(parse_suite(item.text).cases[0].simulate == SUITE.cases[0].simulate for item in focused)
 

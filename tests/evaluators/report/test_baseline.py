@@ -9,7 +9,8 @@ from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
+from tool_call_evaluators.report import build_report, html_report, json_report, markdown_summary
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.page import page_data
 
 SUITE = parse_suite(
@@ -29,7 +30,7 @@ def run_of(scores: dict[str, float], metric: str = "tool_trajectory") -> list[di
 def compared(before: dict[str, float], after: dict[str, float], *, metric: str = "tool_trajectory") -> Report:
     turns = run_of(after)
     conversations = follow(turns, SUITE)
-    made = Report.build("tuesday", turns, run_verdict(SUITE, conversations).to_dict(), suite=SUITE)
+    made = build_report("tuesday", turns, run_verdict(SUITE, conversations).to_dict(), suite=SUITE)
     comparison = compare(run_of(before, metric), turns, names=("<monday>", "tuesday"))
     return replace(made, baseline=comparison)
 

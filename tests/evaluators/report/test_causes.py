@@ -10,8 +10,9 @@ from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report, json_report, markdown_summary
+from tool_call_evaluators.report import build_report, html_report, json_report, markdown_summary
 from tool_call_evaluators.report.causes import causes
+from tool_call_evaluators.report.model import Report
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 BAD = [result("tool_trajectory", 0.5, reason="in_order: 1 of 2"), result("tool_call_args", 0.5, reason="1 of 2 calls")]
@@ -19,7 +20,7 @@ BAD = [result("tool_trajectory", 0.5, reason="in_order: 1 of 2"), result("tool_c
 
 def report(turns, suite, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
-    return Report.build("nightly", turns, run_verdict(suite, conversations).to_dict(), suite=suite, **more)
+    return build_report("nightly", turns, run_verdict(suite, conversations).to_dict(), suite=suite, **more)
 
 
 def refunds(count: int, gates: str = "") -> Report:

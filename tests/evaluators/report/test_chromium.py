@@ -19,8 +19,9 @@ from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import build_report, html_report
 from tool_call_evaluators.report import html as html_module
+from tool_call_evaluators.report.model import Report
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -38,7 +39,7 @@ def browser(tmp_path_factory):
 def report(turns, suite=None, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
     verdict = run_verdict(suite or parse_suite("suite: none"), conversations)
-    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+    return build_report("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ import pytest
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite.writing import EDITOR_LINE, slug
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
@@ -18,7 +19,7 @@ DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yam
 
 def report(turns, suite=None, **more) -> Report:
     verdict = run_verdict(suite or parse_suite("suite: none"), follow(turns, suite))
-    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+    return build_report("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 
 def test_the_failures_of_the_demo():

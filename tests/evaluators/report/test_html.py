@@ -13,9 +13,10 @@ import pytest
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import build_report, html_report
 from tool_call_evaluators.report.figures import percentile, tool_figures
 from tool_call_evaluators.report.html import SectionLinks, sections
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.report.shorten import shortened_turn
 
@@ -44,7 +45,7 @@ class Page(HTMLParser):
 def report(turns, suite=None, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
     verdict = run_verdict(suite or parse_suite("suite: none"), conversations)
-    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+    return build_report("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 
 def data_of(made: Report) -> list[dict]:
@@ -131,7 +132,7 @@ def test_what_is_tolerated_is_named():
         "suite: s\nevaluators: [tool_error]\ntolerate: [missing_turn]\ncases: [{id: a, turns: [{user: x}]}]"
     )
     conversations = follow([], suite)
-    tolerant = Report.build("r", [], run_verdict(suite, conversations).to_dict(), suite=suite)
+    tolerant = build_report("r", [], run_verdict(suite, conversations).to_dict(), suite=suite)
     shown = html_report(tolerant).partition('<script type="application/json"')[0]
     assert "1 problem tolerated: a: not executed (no matching turn)" in shown
     assert '0 of 0</b><span class="quiet"> 1 not scored</span>' in shown

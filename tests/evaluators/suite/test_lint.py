@@ -11,7 +11,7 @@ from support.turn_samples import turn as turn_sample
 from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.importers import import_text
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.html import html_report
 from tool_call_evaluators.report.json_output import json_report
 from tool_call_evaluators.report.junit import junit_xml
@@ -68,7 +68,7 @@ def test_a_run_with_such_an_expectation_fails_by_name_in_every_form():
     verdict = run_verdict(suite, follow([passed], suite))
     sentence = "response_contains is expected in case a, but no evaluator reads it (add contains)"
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [("unread_expectation", sentence)]
-    made = Report.build("r", [passed], verdict.to_dict(), suite=suite)
+    made = build_report("r", [passed], verdict.to_dict(), suite=suite)
     escaped = sentence.replace("_", r"\_").replace("(", r"\(").replace(")", r"\)")
     shown = [(html_report, sentence), (json_report, sentence), (junit_xml, sentence), (markdown_summary, escaped)]
     assert [form.__name__ for form, words in shown if words not in form(made)] == []

@@ -1,4 +1,4 @@
-"""`accept`: a suite expects what the agent did, change by change, and can be taken back."""
+"""`accept`: a suite expects what the agent did, change by change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(stopped.value.code or 0)
 
 
-def test_a_new_behaviour_is_accepted_and_taken_back(
+def test_a_new_behaviour_is_accepted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(f"{RUN} before", monkeypatch) == 0
@@ -66,10 +66,6 @@ def test_a_new_behaviour_is_accepted_and_taken_back(
     assert ended("accept suite.yaml --run changed --yes", monkeypatch) == 0
     assert Path("suite.yaml").read_text() == ACCEPTED
     assert ended(f"{RUN} after", monkeypatch) == 0
-    assert ended("accept suite.yaml --undo", monkeypatch) == 0
-    assert Path("suite.yaml").read_text() == SUITE
-    assert ended("accept suite.yaml --undo", monkeypatch) == 2
-    assert "nothing to undo" in capsys.readouterr().err
 
 
 def test_why_there_is_nothing_to_accept_is_said(

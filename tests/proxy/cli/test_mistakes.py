@@ -384,7 +384,6 @@ MISTAKES = {
     "unknown run: replay": Mistake(f"{RUN} --replay-user nope", "no run 'nope'; the store has done"),
     "one run only": Mistake("compare done", "Missing argument 'RUN_B'"),
     "two names": Mistake("show done done", "Got unexpected extra argument (done)"),
-    "nothing to undo": Mistake("accept suite.yaml --undo", "suite.yaml: nothing to undo"),
     "folder to accept": Mistake("accept folder --run done", "folder: cannot be read: Is a directory; name a file in i"),
     "folder to write": Mistake("record --run done --out folder", "--out: expected a file that can be written to"),
     "prune what": Mistake("prune", "which turns? Give --retain-days, --retain-mb or both"),

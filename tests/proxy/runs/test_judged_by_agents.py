@@ -8,7 +8,8 @@ from xml.etree import ElementTree as ET
 
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan, judge
 from support.turn_samples import result, turn
-from tool_call_evaluators.report import Report, junit_xml
+from tool_call_evaluators.report import junit_xml
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import parse_suite
 
 CASE = {"id": "one", "repeat": {"times": 2, "pass": 1}, "turns": [{"user": "Do it."}]}

@@ -12,7 +12,8 @@ from a2a_eval_proxy.runs.run_plan import publish_report
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
+from tool_call_evaluators.report.model import Report
 
 SUITE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
 FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}
@@ -20,7 +21,7 @@ FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}
 
 def report(score: float, **fields: Any) -> Report:
     turns = [turn("t1", case="status", evaluations=[result("tool_error", score)], **fields)]
-    return Report.build("nightly", turns, run_verdict(SUITE, follow(turns, SUITE)).to_dict(), suite=SUITE)
+    return build_report("nightly", turns, run_verdict(SUITE, follow(turns, SUITE)).to_dict(), suite=SUITE)
 
 
 def names(folder: Path) -> set[str]:

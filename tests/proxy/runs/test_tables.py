@@ -17,7 +17,7 @@ from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
 from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.suite import parse_suite
 
 
@@ -141,7 +141,7 @@ def test_scores_in_numbers_with_columns_for_what_there_is():
 def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict):
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     rows = printed(turn_table(report.turns, report), 120)[1:]
     assert " ".join(rows[0].split()) == "no case none passed"
     assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00"
@@ -165,7 +165,7 @@ def test_gates_are_listed_with_their_actual_values():
 def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"b": "tool_error failed: tool_error said so"}
     rows = printed(turn_table(report.turns, report))[1:]
     assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
@@ -174,7 +174,7 @@ def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
 def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
     turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
-    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"a": "turn 2: not executed (no matching turn)"}
     assert "turn 2: not executed (no matching turn)" in printed(turn_table(report.turns, report), 120)[1]
 
@@ -182,7 +182,7 @@ def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
 def test_a_table_begins_with_what_failed():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert [item["turn_id"] for item in failures_first(report)] == ["b", "a"]
 
 

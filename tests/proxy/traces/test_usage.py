@@ -13,7 +13,7 @@ from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import build_report, html_report
 from tool_call_evaluators.suite import parse_suite
 
 
@@ -107,7 +107,7 @@ def test_the_report_has_a_tile_only_if_traces_state_tokens() -> None:
 
     def page(*turns: dict[str, Any]) -> str:
         verdict = run_verdict(suite, follow(turns, suite)).to_dict()
-        return html_report(Report.build("r", turns, verdict, suite=suite))
+        return html_report(build_report("r", turns, verdict, suite=suite))
 
     used = turn("a", usage={"input_tokens": 1200, "output_tokens": 340, "cost": 0.0031}, conversation="a")
     shown = page(used, turn("b", conversation="b"))

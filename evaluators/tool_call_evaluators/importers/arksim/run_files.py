@@ -12,7 +12,7 @@ from a2a_tool_capture.models import ToolCall, rfc3339
 
 from ...foreign import HeldConversations, HeldTurn
 from ...outcomes.conversations import RunConversation, TurnJson
-from ...report import Report
+from ...report.model import Report
 from ...simulation.user import user_prompt
 from ...suite import Suite
 from .results import ArksimResults, conversation_id

@@ -20,7 +20,6 @@ from ...errors import ConfigError
 from ...ids import prefix_of
 from ...privacy.content_removal import lacks_content
 from ...runs import audit
-from ...runs.files import write_file
 from ...runs.run_plan import Selection
 from ...runs.stored_turns import compact, conversation_results, open_existing_store, turns_of
 from ...runs.suite_file import change_suite_file
@@ -62,35 +61,10 @@ def difference(before: str, after: str) -> list[str]:
     return list(unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]
 
 
-def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> Path:
-    """Change the suite file, and keep the former one next to it for `undo`; returns its path.
-
-    Raises SuiteError, SuiteFileError, OSError.
-    """
+def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> None:
+    """Change the suite file. Raises SuiteError, SuiteFileError."""
     audit.note(accepted=len(proposals))
-    before = change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
-    write_file(_kept(file), before)
-    return _kept(file)
-
-
-def undo(file: Path, *, allow_plugins: bool = False) -> None:
-    """Take back the last `accept`. Raises SuiteError without one and for a later edit, SuiteFileError, OSError."""
-    kept = _kept(file)
-    if not kept.is_file():
-        raise SuiteError(f"nothing to undo: {kept.name} does not exist", str(file))
-    if file.stat().st_mtime_ns > kept.stat().st_mtime_ns:  # `accept` writes the kept one after the suite
-        raise SuiteError(
-            f"was edited after the last accepted change, which is not undone; {kept.name} has it", str(file)
-        )
-    before = read_text(kept)
-    audit.note(undone="the last accepted changes")
-    change_suite_file(file, lambda _: before, allow_plugins=allow_plugins)
-    kept.unlink()
-
-
-def _kept(file: Path) -> Path:
-    target = file.resolve()
-    return target.with_name(f".{target.name}.before-accept")
+    change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
 
 
 class NothingToRecordError(StoreError):

@@ -25,7 +25,6 @@ class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):
     run: str | None = run_option(types.NAME, "Run that shows the new behaviour. Default: the newest.")
     yes: bool = option(types.FLAG, "Accept every change without asking.")
     dry_run: bool = option(types.FLAG, "Only show the changes.")
-    undo: bool = option(types.FLAG, "Take back the last accepted changes of this file.")
 
 
 _ANSWERS = "accept it? [y]es, [n]o, [a]ll of the rest, [q]uit"
@@ -43,17 +42,11 @@ def accept(options: AcceptOptions) -> None:
     Examples:
       a2a-eval-proxy accept suite.yaml --run monday
       a2a-eval-proxy accept suite.yaml --yes
-      a2a-eval-proxy accept suite.yaml --undo
     """
     from ...cli.run_display import newest_run
-    from .changes import proposed, undo
+    from .changes import proposed
 
-    file = Path(options.suite)
-    if options.undo:
-        undo(file, allow_plugins=options.allow_plugins)
-        click.echo(f"{file} is as before the last accepted change")
-        return
-    run = options.run
+    file, run = Path(options.suite), options.run
     if run is None:
         run = run_async(newest_run(options.store))
         if run is None:
@@ -93,7 +86,7 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
         click.echo(f"{file} stays as it is" + (f" (--dry-run): {_changes(chosen)}" if chosen else ""))
         return
     accept(file, chosen, allow_plugins=allow_plugins)
-    click.echo(f"{file}: {_changes(chosen)} accepted; to take it back: a2a-eval-proxy accept {file} --undo")
+    click.echo(f"{file}: {_changes(chosen)} accepted")
 
 
 def _changes(chosen: Sequence[Proposal]) -> str:

@@ -15,9 +15,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
-from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.html import SectionLinks, sections
-from tool_call_evaluators.report.model import RunOutcome, seconds_between
+from tool_call_evaluators.report.model import Report, RunOutcome, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import duration_text, excerpt, moment_text

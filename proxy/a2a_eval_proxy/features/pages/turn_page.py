@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from tool_call_evaluators.gates import RunGates
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.page import conversation_data, turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall

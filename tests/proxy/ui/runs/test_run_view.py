@@ -10,7 +10,7 @@ from a2a_eval_proxy.features.pages.run_pages import MAX_CASES, run_values
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import build_report
 from tool_call_evaluators.suite import Suite
 
 SUITE = parse_suite(
@@ -33,7 +33,7 @@ def view(*turns: dict[str, Any], suite: Suite | None = SUITE, more: bool = False
     conversations = follow(turns, suite)
     verdict = run_verdict(suite or parse_suite("suite: none"), conversations).to_dict()
     incomplete = {"incomplete": True} if more else {}
-    found = run_values(Report.build("nightly", turns, verdict | incomplete, suite=suite), link)
+    found = run_values(build_report("nightly", turns, verdict | incomplete, suite=suite), link)
     cases = [SimpleNamespace(**row) for row in found["cases"]]
     return SimpleNamespace(**{**found, "cases": cases})
 
