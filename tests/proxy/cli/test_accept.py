@@ -53,9 +53,7 @@ def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(stopped.value.code or 0)
 
 
-def test_a_new_behaviour_is_accepted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_behaviour_is_accepted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(f"{RUN} before", monkeypatch) == 0
     monkeypatch.setenv("NUMBER", "2")
     assert ended(f"{RUN} changed", monkeypatch) == 1

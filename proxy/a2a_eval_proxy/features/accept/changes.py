@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal, acceptance
 from tool_call_evaluators.outcomes.recording import record_suite
-from tool_call_evaluators.suite import Suite, SuiteError, load_suite, parse_suite
+from tool_call_evaluators.suite import Suite, load_suite, parse_suite
 from tool_call_evaluators.suite.editing import with_values
 from tool_call_evaluators.suite.yaml_document import read_document, read_text
 from tool_call_evaluators.texts import counted
