@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec
@@ -25,10 +24,8 @@ _LONGEST_NAME = 60
 _MOST_NAMES = 10
 _EVERY_S = 0.1
 _MOST_LINES = 20
-"""Lines of a batch. People cannot read two hundred a second, and each line costs as much as a call of an evaluator."""
+"""Lines that wait. People cannot read two hundred a second, and each line costs as much as a call of an evaluator."""
 _MOST_REMEMBERED = 1_000
-_MOST_WAITING = 100
-"""Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
 _CLOSE_S = 1.0
 
 
@@ -53,16 +50,12 @@ class TurnLines(TurnListener):
                 self._lines.write(self._first_line, turn, results)
             elif turn.turn_id in self._not_visible and turn.visibility.unknown is None:
                 self._not_visible.discard(turn.turn_id)
-                self._lines.write(_line_again, turn, results)
+                self._lines.write(turn_line, turn, f"{_verdict(results)}, now that its spans came")
 
     def _first_line(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
         if turn.visibility.unknown is not None:
             self._not_visible.add(turn.turn_id)
         return turn_line(turn, _verdict(results))
-
-
-def _line_again(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
-    return turn_line(turn, f"{_verdict(results)}, now that its spans came")
 
 
 def turn_line(turn: Turn, verdict: str) -> str:
@@ -112,53 +105,39 @@ def _name(text: str) -> str:
 class LineWriter:
     """Writes lines to a file descriptor, from a thread: a reader that reads nothing must not stop the traffic.
 
-    `clean` is applied to each line. Of more than 200 lines a second, and where the reader falls far behind, the rest
-    is left out, and their number is written.
+    `clean` is applied to each line. Of more than 200 lines a second, and while the reader takes nothing, the rest is
+    left out, and their number is written.
     """
 
     def __init__(self, clean: Callable[[str], str], descriptor: int = _STDERR) -> None:
-        """Called on the event loop, as `write` and `close` are."""
         self._clean = clean
         self._descriptor = descriptor
-        self._lines: list[str] = []
+        self._waiting: deque[str] = deque()
         self._omitted = 0
-        self._batches: queue.Queue[list[str] | None] = queue.Queue(_MOST_WAITING)
-        self._loop = asyncio.get_running_loop()
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="turn lines", daemon=True)
         self._thread.start()
 
     def write(self, line: Callable[P, str], *args: P.args, **kwargs: P.kwargs) -> None:
         """Write what `line` returns soon. It is called now, if the line is not left out. Never waits."""
-        if not self._lines:
-            self._loop.call_later(_EVERY_S, self._hand_over)
-        if len(self._lines) < _MOST_LINES:
-            self._lines.append(line(*args, **kwargs))
+        if len(self._waiting) < _MOST_LINES:
+            self._waiting.append(line(*args, **kwargs))
         else:
             self._omitted += 1
 
     def close(self) -> None:
-        """Write what is left, if the reader takes it within a second."""
-        self._hand_over()
-        try:
-            self._batches.put(None, timeout=_CLOSE_S)
-        except queue.Full:
-            return  # the thread ends with the process
+        """Write what is left, if the reader takes it within a second; else the thread ends with the process."""
+        self._closed.set()
         self._thread.join(_CLOSE_S)
 
-    def _hand_over(self) -> None:
-        lines, self._lines = self._lines, []
-        if not lines:
-            return
-        if self._omitted:
-            lines.append(f"{counted(self._omitted, 'line')} not shown: too many for the reader of stderr")
-        try:
-            self._batches.put_nowait(lines)
-            self._omitted = 0
-        except queue.Full:
-            self._omitted += len(lines) - (1 if self._omitted else 0)
-
     def _work(self) -> None:
-        while (lines := self._batches.get()) is not None:
+        told, ended = 0, False
+        while not ended:
+            ended = self._closed.wait(_EVERY_S)
+            lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if missed := self._omitted - told:
+                lines.append(f"{counted(missed, 'line')} not shown: too many for the reader of stderr")
+                told += missed
             data = "".join(f"{self._clean(line)}\n" for line in lines).encode("utf-8", "replace")
             try:
                 while data:
