@@ -7,7 +7,6 @@ coefficients are bootstrapped over items. scipy is imported when something is co
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -162,33 +161,3 @@ def corrected_rate(shares: Sequence[float], judge: Confusion, sizes: Sequence[in
     variance += (1 - theta) ** 2 * q0 * (1 - q0) / judge.m0 + theta**2 * q1 * (1 - q1) / judge.m1
     width = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance) / known
     return Estimate(theta, (max(0.0, theta - width), min(1.0, theta + width)), n)
-
-
-Scored = tuple[float, bool]
-"""A judge's score, and whether people pass the item."""
-
-
-def halves(items: Sequence[Scored], seed: str) -> tuple[list[Scored], list[Scored]]:
-    """Two random halves with about equally many of each verdict; the same items and `seed` give the same halves."""
-    mixed = list(items)
-    random.Random(seed).shuffle(mixed)  # noqa: S311  # no secret depends on it
-    of_verdicts = [[item for item in mixed if item[1] is verdict] for verdict in (True, False)]
-    return [item for same in of_verdicts for item in same[::2]], [item for same in of_verdicts for item in same[1::2]]
-
-
-def best_threshold(items: Sequence[Scored], near: float) -> float | None:
-    """The lowest score to pass with which TPR + TNR is highest (W. J. Youden, 1950); of equal ones the one nearest to
-    `near`. None unless the items have both verdicts."""
-    if len({passes for _, passes in items}) < 2:
-        return None
-
-    def rank(threshold: float) -> tuple[float, float, float]:
-        found = confusion_at(items, threshold)
-        return (-(found.k1 / found.m1 + found.k0 / found.m0), abs(threshold - near), threshold)
-
-    return min({score for score, _ in items}, key=rank)
-
-
-def confusion_at(items: Iterable[Scored], threshold: float) -> Confusion:
-    """The judge's verdicts if scores from `threshold` on pass."""
-    return Confusion.of((passes, score >= threshold) for score, passes in items)

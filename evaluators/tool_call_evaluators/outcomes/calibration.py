@@ -12,11 +12,10 @@ import csv
 import io
 import json
 import math
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import fmean, median
+from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
@@ -29,12 +28,9 @@ from .agreement import (
     Confusion,
     Estimate,
     Level,
-    best_threshold,
     cohen_kappa,
-    confusion_at,
     corrected_rate,
     gwet_ac1,
-    halves,
     krippendorff_alpha,
     proportion,
 )
@@ -147,10 +143,13 @@ class _Row(BaseModel):
 def read_labels(data: bytes, name: str) -> list[Label]:
     """The labels of a CSV file with a head, or of JSON Lines (`name` ends with .jsonl or .json).
 
-    UTF-8 or UTF-16 with or without a byte order mark; else Windows-1252. Cells are texts: a formula is nothing but a
+    The file is UTF-8, with or without a byte order mark. Cells are texts: a formula is nothing but a
     text. Raises LabelError, which names the line.
     """
-    text = _decoded(data)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise LabelError(f"{name}: it is not UTF-8: save it in this encoding") from None
     rows = _json_rows(text) if name.lower().endswith((".jsonl", ".json", ".ndjson")) else _csv_rows(text)
     labels = []
     try:
@@ -167,14 +166,6 @@ def read_labels(data: bytes, name: str) -> list[Label]:
     if not labels:
         raise LabelError(f"{name}: it has no labels")
     return labels
-
-
-def _decoded(data: bytes) -> str:
-    encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError:
-        return data.decode("utf-16" if encoding == "utf-16" else "cp1252", "replace")
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -313,7 +304,6 @@ def calibration(
     confusion = Confusion.of(judged)
     people = [of_people[turn_id] for turn_id in pairs]
     several = any(len(given) > 1 for given in people)
-    graded = {turn_id: list(of_people[turn_id].values()) for turn_id in pairs}
     apart = [
         {"turn_id": turn_id, "people": passes, "judge": said.passed, "score": said.score, "label": said.label}
         for turn_id, (passes, said) in pairs.items()
@@ -342,8 +332,6 @@ def calibration(
         "kappa": _kappa(judged).to_dict(),
         "ac1": gwet_ac1(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
-        "grades_alpha": _grades(graded, pairs),
-        "threshold_choice": _choice(evaluator, list(pairs.values())),
         "labels_of_models": _shares(Confusion.of(of_models_judged))["agreement"] if of_models_judged else None,
         "excluded": dict(sorted(excluded.items())),
         "disagreements": apart[:MAX_DISAGREEMENTS],
@@ -391,34 +379,8 @@ def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: Evalu
     return {"level": level, **krippendorff_alpha(ratings, level).to_dict()}
 
 
-def _grades(
-    people: Mapping[str, list[LabelValue]], pairs: Mapping[str, tuple[bool, JudgeVerdict]]
-) -> dict[str, Any] | None:
-    """Ordinal alpha of the judge and the median of the raters, over the turns that have nothing but grades."""
-    both = [
-        (median(float(value) for value in given), pairs[turn_id][1].score)
-        for turn_id, given in people.items()
-        if all(map(_is_grade, given))
-    ]
-    return krippendorff_alpha(both, "ordinal").to_dict() if both else None
-
-
 def _is_grade(value: LabelValue) -> bool:
     return isinstance(value, float)
-
-
-def _choice(evaluator: JudgeableEvaluator, pairs: Sequence[tuple[bool, JudgeVerdict]]) -> dict[str, Any] | None:
-    """The threshold that separates best on one half of the turns, measured on the other; None without a claim."""
-    items = [(verdict.score, passes) for passes, verdict in pairs]
-    if isinstance(evaluator, LabelledEvaluator) or len(items) < MIN_LABELS or evaluator.threshold is None:
-        return None
-    chosen_on, reported_on = halves(sorted(items), evaluator.metric)
-    chosen = best_threshold(chosen_on, evaluator.threshold)
-    if chosen is None:
-        return None
-    now, then = (_shares(confusion_at(reported_on, threshold)) for threshold in (evaluator.threshold, chosen))
-    sizes = {"chosen_on": len(chosen_on), "reported_on": len(reported_on)}
-    return {"threshold": chosen, **sizes, **then, "agreement_now": now["agreement"]}
 
 
 def _shares(confusion: Confusion) -> dict[str, dict[str, Any]]:
@@ -542,23 +504,8 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
             f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
             f"Gwet's AC1 {coefficient(made['ac1'])}",
         ]
-    if alpha := made["grades_alpha"]:
-        lines.append(
-            f"grades: Krippendorff's alpha {coefficient(alpha)} (ordinal, judge and median, n = {alpha['n']:,})"
-        )
     if alpha := made["raters_alpha"]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
-    if choice := made["threshold_choice"]:
-        then, now = choice["agreement"], choice["agreement_now"]
-        found = f"the threshold {choice['threshold']:g} separates best on {choice['chosen_on']:,} {scope}s"
-        if choice["threshold"] == made["threshold"]:
-            lines.append(f"{found}; on the other {then['n']:,} it agrees in {percent(then)}")
-        else:
-            better = "agrees in" if then["value"] > now["value"] else "is no better: it agrees in"
-            lines.append(
-                f"{found}; on the other {then['n']:,} it {better} {percent(then)}, the present one"
-                f" ({made['threshold']:g}) in {percent(now)}"
-            )
     if models := made["labels_of_models"]:
         lines.append(f"labels that models wrote, counted apart: agrees in {percent(models)}, n = {models['n']:,}")
     if made["excluded"]:

@@ -15,12 +15,9 @@ from support.later import Later
 from tool_call_evaluators.outcomes.agreement import (
     Confusion,
     Estimate,
-    best_threshold,
     cohen_kappa,
-    confusion_at,
     corrected_rate,
     gwet_ac1,
-    halves,
     krippendorff_alpha,
     proportion,
 )
@@ -162,32 +159,3 @@ def test_a_corrected_rate_stays_a_rate(pairs, shares):
     assert (found.value is None) == bool(found.undefined)
     if found.value is not None:
         assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
-
-
-SCORED = st.lists(st.tuples(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), st.booleans()), max_size=40)
-
-
-@given(SCORED, st.sampled_from([1.0, 3.0, 5.0]))
-def test_no_threshold_separates_better_than_the_best(items, near):
-    best = best_threshold(items, near)
-    if len({passes for _, passes in items}) < 2:
-        assert best is None
-        return
-
-    def power(threshold: float) -> float:
-        found = confusion_at(items, threshold)
-        return found.k1 / found.m1 + found.k0 / found.m0
-
-    powers = {threshold: power(threshold) for threshold in {score for score, _ in items}}
-    assert power(best) == max(powers.values())
-    assert abs(best - near) == min(abs(one - near) for one, found in powers.items() if found == powers[best])
-
-
-@given(SCORED, st.text(max_size=5))
-def test_halves_are_halves_of_each_verdict_and_always_the_same(items, seed):
-    first, second = halves(items, seed)
-    assert sorted(first + second) == sorted(items)
-    for verdict in (True, False):
-        counts = [sum(passes is verdict for _, passes in half) for half in (first, second)]
-        assert 0 <= counts[0] - counts[1] <= 1
-    assert halves(items, seed) == (first, second)
