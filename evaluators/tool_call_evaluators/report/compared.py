@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -286,45 +286,10 @@ def _score_cells(score: ScoreChange) -> tuple[str, ...]:
 
 
 def baseline_tile(comparison: Comparison) -> tuple[str, str, str]:
-    """The title, the change of the pass rate over the cases of both runs, and what changed."""
-    rate = comparison.pass_rate
-    if not comparison.comparable:
-        return change_title(comparison), "–", "cannot be compared: they share no metric"
-    more = f"pass rate {_values(rate)}; {_count_texts(comparison)}"
-    return change_title(comparison), _change_text(rate), more
+    """The title, the decision, and what changed."""
+    return f"compared with {comparison.before}", answer(comparison)[0], _count_texts(comparison)
 
 
 def change_line(comparison: Comparison) -> str:
     """`monday: not enough runs to decide (1 newly failing, 2 unchanged)`, for the end of a run."""
     return f"{comparison.before}: {answer(comparison)[0]} ({_count_texts(comparison)})"
-
-
-def change_title(comparison: Comparison) -> str:
-    return f"change from {comparison.before}"
-
-
-def metric_change(comparison: Comparison, metric: str) -> str:
-    """The change of the mean over the cases of both runs; – if it is not compared."""
-    found = (score for score in comparison.scores if score.metric == metric not in comparison.not_judged)
-    return next(map(_change_text, found), "–")
-
-
-def _change_text(score: ScoreChange) -> str:
-    """`▲ +0.25`, `▼ −0.25` or `= 0.00`; – without two values."""
-    if score.delta is None:
-        return "–"
-    sign = "▲ +" if score.delta > 0 else "▼ −" if score.delta < 0 else "= "
-    return f"{sign}{abs(score.delta):.2f}"
-
-
-def case_data(change: CaseChange | None) -> Mapping[str, Any] | None:
-    """The data of the page: the status of the case, and of each metric whose mean differs the change and the values."""
-    if change is None or change.status == "same":
-        return None
-    word, tone = STATUSES[change.status]
-    scores = {score.metric: [_change_text(score), _values(score)] for score in change.scores}
-    return {"status": word, "tone": tone} | ({"scores": scores} if scores else {})
-
-
-def _values(score: ScoreChange) -> str:
-    return f"{score_text(score.before)} → {score_text(score.after)}"

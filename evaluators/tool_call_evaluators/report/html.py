@@ -33,7 +33,7 @@ from ..texts import (
     tokens_text,
 )
 from .causes import Cause, causes
-from .compared import ShownComparison, baseline_tile, change_title, metric_change
+from .compared import ShownComparison, baseline_tile
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign, verdict_words
@@ -84,8 +84,6 @@ MAX_ERRORS = 100
 MAX_TOOLS = 100
 MAX_TOLERATED = 3
 MAX_TEXT = 600
-_FEW = 5
-"""Conversations whose first causes are shown next to them."""
 
 Targets = Sequence[tuple[str, str]]
 """Links: the address and the text of each."""
@@ -149,8 +147,6 @@ _NAMES: Mapping[str, object] = {
     "gate_name": gate_name,
     "gate_sign": gate_sign,
     "gate_word": gate_word,
-    "change_title": change_title,
-    "metric_change": metric_change,
     "max_links": MAX_LINKS,
     "max_errors": MAX_ERRORS,
     "max_tools": MAX_TOOLS,
@@ -203,8 +199,7 @@ def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str
 
 
 def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_Reason]:
-    """Why the run failed, and what it tolerates; empty if there is nothing. Few failed conversations each have their
-    first cause next to them, many are links in one line."""
+    """Why the run failed, and what it tolerates; empty if there is nothing."""
     tolerated = report.verdict["tolerated"]
     quarantined: list[_Reason] = [(excerpt(one, MAX_TEXT), (), "") for one in report.quarantined.values()]
     if report.passed and not tolerated:
@@ -214,14 +209,9 @@ def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_R
     failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
     of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
     at_fault = f"The simulated user was at fault in {counted(len(invalid), 'conversation')}: "
-    causes_at = grouped((name, cause.text) for cause in found for name, _ in cause.places)
     for summary, placed in ((of_all, failed), (at_fault, invalid)):
-        targets = [(links.place(index, 0), item.label) for index, item in placed]
-        if placed and len(placed) <= _FEW and all(item.label in causes_at for _, item in placed):
-            items.append((summary.rstrip(": "), (), ""))
-            items += [("", [(place, name)], f": {excerpt(causes_at[name][0], MAX_TEXT)}") for place, name in targets]
-        elif placed:
-            items.append((summary, targets, ""))
+        if placed:
+            items.append((summary, [(links.place(index, 0), item.label) for index, item in placed], ""))
     if failed and links.focus:
         names = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for _, item in failed)
         items.append(
@@ -253,7 +243,6 @@ def html_report(report: Report) -> str:
         f"{verdict_words(report)}: {', '.join(dict.fromkeys((report.title, report.run)))}",
         overview(report),
         '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n",
-        baseline=report.baseline.before if report.baseline else "",
         trace_url=report.trace_url,
         agent=report.agent_url,
         seen=seen,

@@ -20,7 +20,7 @@ from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..outcomes.calibration import corrected, corrected_text
-from ..outcomes.comparison import CaseChange, Comparison, case_name
+from ..outcomes.comparison import Comparison
 from ..outcomes.conversations import (
     ConversationResults,
     ConversationTurn,
@@ -373,14 +373,6 @@ class Report:
             "passed": counts["passed"],
         }
         return [f"{count:,} {outcome}" for outcome, count in found.items() if count]
-
-    def change_of_case(self, conversation: RunConversation) -> CaseChange | None:
-        """How the case of a conversation differs from the baseline."""
-        return self._case_changes.get(case_name(conversation)) if self._case_changes else None
-
-    @cached_property
-    def _case_changes(self) -> dict[str, CaseChange]:
-        return {change.case: change for change in self.baseline.cases} if self.baseline else {}
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation, or

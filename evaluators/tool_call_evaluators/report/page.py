@@ -21,7 +21,6 @@ from ..suite import Expectation
 from ..texts import EXPECTATION_WORDS, cost_text, printable, source_text, tokens_text, without_directions
 from ..visibility import state_name
 from .causes import IN_ERRORS
-from .compared import case_data
 from .focus import all_failures
 from .model import Report, judge_standing, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
@@ -77,7 +76,6 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
             "notes": report.notes(conversation),
             "tags": list(conversation.case.tags) if conversation.case else [],
             "focus": all_failures(report, conversation) if report.parts else None,
-            "baseline": case_data(report.change_of_case(conversation)),
         }
     )
 

@@ -17,7 +17,6 @@ from support.patience import PATIENCE_S
 from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
-from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, html_report
 from tool_call_evaluators.report import html as html_module
@@ -277,28 +276,6 @@ def test_repetitions_of_a_case_are_one_row_with_a_sign_for_each(opened):
     session.execute_script("location.hash = '#status=flaky'")
     settle(session, "document.querySelectorAll('.dots a').length === 3")
     assert labels(session) == ["a"]
-    assert complaints(session) == []
-
-
-def test_what_changed_from_a_baseline_is_shown_for_each_case(opened):
-    def made(scores):
-        return [
-            turn(f"{case}{score}", case, case=case, evaluations=[result("tool_error", score)], conversation=f"c-{case}")
-            for case, score in scores.items()
-        ]
-
-    turns = made({"a": 0.0, "b": 1.0, "c": 1.0})
-    comparison = compare(made({"a": 1.0, "b": 0.5}), turns, names=("<monday>", "nightly"))
-    session = opened(replace(report(turns), baseline=comparison), "#status=all")
-    session.execute_script("document.getElementById('open-all').click()")
-    session.execute_script("document.querySelector('#matrix summary').click()")
-    settle(session, "document.querySelector('.matrix') && document.querySelector('.against')")
-    assert texts(session, ".matrix td") == ["✕ 0.00▼ −1.00", "✓ 1.00▲ +0.50", "✓ 1.00"]
-    assert texts(session, ".against") == [
-        "Compared with <monday>: newly failing; tool_error ▼ −1.00 (1.00 → 0.00)",
-        "Compared with <monday>: fixed; tool_error ▲ +0.50 (0.50 → 1.00)",
-        "Compared with <monday>: new",
-    ]
     assert complaints(session) == []
 
 

@@ -6,9 +6,6 @@ const MOST_DOTS = 30;
 const MOST_HITS = 2000;
 const ROW_STATUS = ["failed", "invalid", "noted", "unscored", "passed"];
 
-// Of what changed from the baseline, the class of a chip.
-const TONES = { worse: "", better: "good", changed: "noted", quiet: "tag" };
-
 const STATUSES = ["all", "failed", "flaky", "passed", "noted", "invalid", "unscored"];
 
 // A conversation that passed although a result in it did not has a sign and a filter of its own.
@@ -201,7 +198,7 @@ class Cases {
         sign(shownStatus(item)),
         make("span", { class: "name" }, item.label),
         make("span", { class: "first", dir: "auto" }, first ? first.user.slice(0, 200) : ""),
-        make("span", { class: "chips" }, item.baseline ? make("span", { class: `chip ${TONES[item.baseline.tone]}` }, item.baseline.status) : null, (item.notes || []).map((note) => make("span", { class: "chip noted" }, note)), failed.slice(0, 3).map((metric) => make("span", { class: "chip" }, metric)), (item.tags || []).slice(0, 3).map((tag) => make("span", { class: "chip tag" }, tag))),
+        make("span", { class: "chips" }, (item.notes || []).map((note) => make("span", { class: "chip noted" }, note)), failed.slice(0, 3).map((metric) => make("span", { class: "chip" }, metric)), (item.tags || []).slice(0, 3).map((tag) => make("span", { class: "chip tag" }, tag))),
         make("span", { class: "fact" }, turns.length > 1 ? `${counted(turns.length, "turn")}, ` : "", counted(calls, "call"), item.asked_calls === undefined ? "" : ` and ${item.asked_calls} of asked agents`),
         make("span", { class: "fact" }, duration(spent(item))),
       ),

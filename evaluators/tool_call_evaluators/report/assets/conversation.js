@@ -123,15 +123,6 @@ function again(conversation) {
   return make("div", { class: "again" }, make("h4", {}, "Run it again, in the folder of this report"), make("pre", {}, command), copyButton(command));
 }
 
-// The name of the run that the report is compared with.
-const baseline = () => document.querySelector("#data").dataset.baseline;
-
-function against(change) {
-  if (!change) return null;
-  const scores = Object.entries(change.scores || {}).map(([metric, [text, values]]) => `; ${metric} ${text} (${values})`);
-  return make("p", { class: "against", dir: "auto" }, make("b", {}, `Compared with ${baseline()}: `), change.status, scores);
-}
-
 const quoted = (text) => (/^[\w:/.@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function conversationBody(conversation, index) {
@@ -139,7 +130,6 @@ function conversationBody(conversation, index) {
   const reasons = conversation.reasons ? make("ul", { class: "reasons" }, conversation.reasons.map((reason) => make("li", { dir: "auto" }, reason))) : null;
   return [
     reasons,
-    against(conversation.baseline),
     conversation.user ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Simulated user "), conversation.user) : null,
     conversation.goal ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Goal "), conversation.goal) : null,
     (conversation.turns || []).map((turn) => turnSection(turn, `c-${index}-${turn.number}`, conversation)),

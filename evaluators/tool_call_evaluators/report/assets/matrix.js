@@ -6,9 +6,6 @@ const WORST_FIRST = ["errored", "failed", "noted", "passed", "scored", "skipped"
 
 const resultsOf = (item) => [...(item.results || []), ...(item.turns || []).flatMap((turn) => turn.results || [])];
 
-// A case's change of a metric from the baseline.
-const changeOf = (item, metric) => (item.baseline && item.baseline.scores && item.baseline.scores[metric]) || null;
-
 function matrixCell(indices, conversations, metric) {
   const marks = indices.map((index) => {
     const found = resultsOf(conversations[index]).filter((result) => result.metric === metric);
@@ -21,9 +18,7 @@ function matrixCell(indices, conversations, metric) {
     const shown = indices.length === 1 ? ` ${mean}` : "";
     return make("a", { class: `mark-of ${worst}`, href: `#c-${index}`, title: words, "aria-label": words }, SIGNS[worst] || "·", shown);
   });
-  const change = changeOf(conversations[indices[0]], metric);
-  const since = change ? make("span", { class: "quiet", title: `${change[1]}, from ${baseline()}` }, change[0]) : null;
-  return make("td", {}, marks.filter(Boolean).length ? marks : make("span", { class: "quiet" }, "–"), since || []);
+  return make("td", {}, marks.filter(Boolean).length ? marks : make("span", { class: "quiet" }, "–"));
 }
 
 function matrixTable(conversations) {
