@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from a2a.types import Artifact, Part, Task, TaskState
+from a2a.types import Artifact, Message, Part, Task, TaskState
 
 from ..wire import normalize_state
 
@@ -12,9 +12,6 @@ M = TypeVar("M")
 
 LEGACY: bool = hasattr(Task, "model_copy")
 """Whether a2a-sdk 0.3 is installed."""
-
-CHUNKS_CARRY_METADATA = not LEGACY
-"""Whether servers merge the metadata of later chunks into a stored artifact; servers of 0.3 drop it."""
 
 
 def copied(message: M) -> M:
@@ -75,18 +72,12 @@ def contains_text(message: Any, text: str) -> bool:
     return text.encode("ascii") in content
 
 
-def metadata_of(artifact: Artifact) -> dict[str, Any]:
-    """The metadata of an artifact as plain values; a copy with a2a-sdk 1.x."""
-    plain: dict[str, Any] = (artifact.metadata or {}) if LEGACY else as_json(artifact.metadata)
-    return plain
-
-
-def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
-    """Set a key of an artifact's metadata to `value`, plain JSON."""
+def set_metadata(holder: Artifact | Message, key: str, value: Any) -> None:
+    """Set a key of an artifact's or a message's metadata to `value`, plain JSON."""
     if LEGACY:
-        artifact.metadata = {**(artifact.metadata or {}), key: value}
+        holder.metadata = {**(holder.metadata or {}), key: value}
     else:
-        artifact.metadata.update({key: value})
+        holder.metadata.update({key: value})
 
 
 def text_part(text: str) -> Part:
@@ -96,8 +87,3 @@ def text_part(text: str) -> Part:
 
         return Part(root=TextPart(text=text))  # type: ignore[call-arg]  # as above
     return Part(text=text)
-
-
-def holds_text(holder: Any) -> bool:
-    """Whether any part of an artifact or message is a text that is not empty."""
-    return any(getattr(getattr(part, "root", part), "text", "") for part in holder.parts)

@@ -97,7 +97,7 @@ async def test_an_artifact_for_calls_only_is_seen_by_who_asks_alone(method: str)
             asked = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=ASKING)
             plain = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=PLAIN)
     assert METADATA_KEY in asked.text
-    assert asked.text.count(OWN_ARTIFACT_PREFIX) == 1
+    assert OWN_ARTIFACT_PREFIX in asked.text
     assert BASE_URI not in plain.text
     assert OWN_ARTIFACT_PREFIX not in plain.text
     assert "Really: äöü." in plain.text
