@@ -18,9 +18,6 @@ MIB = 1024 * 1024
 _USUAL_BYTES, _MOST_BYTES = 512 * MIB, 2048 * MIB
 """The bound where there is no limit, and the highest bound: an outage is not to fill a large machine."""
 
-_NO_LIMIT = 2**60
-"""Version 1 shows a number beyond that where there is no limit."""
-
 _VALUE_BYTES = 200
 """Of what has a comma or an opening bracket in JSON, at most: an empty object in a list takes 70 bytes, an object with
 one member 180; a tool call has two such marks."""
@@ -38,24 +35,19 @@ _LARGE_BYTES, _ARENAS = 128 * 1024, 2
 class ContainerMemory:
     """What the container of this process takes, and may take, of memory. In bytes; None where that is not known."""
 
-    def __init__(self, groups: Path = Path("/sys/fs/cgroup")) -> None:
-        """`groups`: where control groups are mounted, versions 2 or 1."""
-        self._folder = groups if (groups / "memory.max").exists() else groups / "memory"
-        self._is_version_2 = self._folder is groups
+    def __init__(self, group: Path = Path("/sys/fs/cgroup")) -> None:
+        """`group`: the folder of its control group, of version 2."""
+        self._folder = group
 
     @property
     def limit(self) -> int | None:
-        limit = self._number("memory.max" if self._is_version_2 else "memory.limit_in_bytes")
-        return None if limit is None or limit >= _NO_LIMIT else limit
+        return self._number("memory.max")
 
     @property
     def used(self) -> int | None:
         """Without files that the kernel may drop: what counts when it looks for memory."""
-        total = self._number("memory.current" if self._is_version_2 else "memory.usage_in_bytes")
-        if total is None:
-            return None
-        dropped = self._number("memory.stat", "inactive_file" if self._is_version_2 else "total_inactive_file")
-        return max(0, total - (dropped or 0))
+        total = self._number("memory.current")
+        return None if total is None else max(0, total - (self._number("memory.stat", "inactive_file") or 0))
 
     def _number(self, file: str, key: str = "") -> int | None:
         try:

@@ -4,12 +4,10 @@ from ..cli.command import command, run_async
 from ..cli.options import StoredAgentOption, StoredRunOptions
 from ..cli.output import JsonOutput
 from ..feature import Feature
-from ..settings import parsing as types
-from ..settings.options import option
 
 
 class ExportOptions(StoredAgentOption, StoredRunOptions):
-    format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
+    pass
 
 
 @command(ExportOptions)
