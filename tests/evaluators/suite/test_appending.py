@@ -92,12 +92,6 @@ def test_the_suite_with_the_case_is_read() -> None:
     assert [case.id for case in suite.cases] == ["status", "new"]
 
 
-def test_cases_with_empty_lines_between_them_get_one_more() -> None:
-    one, two = "- id: a\n  turns: [{user: x}]\n", "- id: b\n  turns: [{user: y}]\n"
-    assert "\n\n- id: new" in with_case(f"suite: a\ncases:\n{one}\n# the second\n{two}", CASE)
-    assert "\n\n- id: new" not in with_case(f"suite: a\ncases:\n{one}{two}", CASE)
-
-
 def test_an_id_that_is_taken_is_refused() -> None:
     with pytest.raises(SuiteError, match=r"orders.yaml: has a case 'new' already; choose another id"):
         with_case(with_case(BLOCK, CASE), CASE, filename="orders.yaml")
