@@ -89,7 +89,7 @@ class AgentCapture:
             rules,
             privacy,
             self.book,
-            self._pass_on,
+            self.pass_on,
             awaits=awaits,
             keeps_open=keeps_open_turns and not privacy.changes_turns,
             max_unsent_bytes=MAX_UNSENT_BYTES // parts,
@@ -147,7 +147,7 @@ class AgentCapture:
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _pass_on(self, turn: Turn, again: bool = False) -> None:
+    def pass_on(self, turn: Turn, again: bool = False) -> None:
         """A turn has ended. `again`: it was passed on before, and shows more now."""
         if self.book.live is not None and (new := self.book.live.closed(turn)) is not None:
             self._changed(new)
@@ -163,7 +163,7 @@ class AgentCapture:
             self._waiting[waits] = turn
             waits.add_done_callback(self._waited)
         else:
-            self._pass_on(turn)
+            self.pass_on(turn)
 
     async def _wait_for_earlier(self, turn: Turn) -> None:
         try:
@@ -174,7 +174,7 @@ class AgentCapture:
 
     def _waited(self, waits: asyncio.Task[None]) -> None:
         if (turn := self._waiting.pop(waits)) is not None:
-            self._pass_on(turn)
+            self.pass_on(turn)
 
     def _observed(self, task_id: str, observation: Observation) -> None:
         """A turn that is observed itself while it waits is the log's, which closes it in its order."""
