@@ -17,7 +17,7 @@ from .relay.webhooks import WebhookPort
 from .scoring.agent_scoring import Scoring, judge_budget
 from .scoring.pipeline import QUEUE_BYTES, Pipeline
 from .serving.agent_capture import AgentCapture
-from .serving.agent_relay import AgentRelay
+from .serving.agent_traffic import AgentTraffic
 from .settings.settings import Agent
 from .store import Store
 from .telemetry.counters import Metrics
@@ -94,7 +94,7 @@ class AgentLine:
             keeps_open_turns=keeps_open_turns,
             parts=parts,
         )
-        self.relay = AgentRelay(
+        self.relay = AgentTraffic(
             agent,
             privacy,
             files,

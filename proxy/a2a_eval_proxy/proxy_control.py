@@ -115,7 +115,7 @@ class ProxyControl(Control):
                 await self.live_runs.drained()
         except TimeoutError:
             unfolded = sum(line.capture.behind for line in self.lines.values())
-        answered = sum(line.capture.answered for line in self.lines.values())
+        answered = sum(line.capture.number_answered for line in self.lines.values())
         return {"pending": self.queue_depth + answered + unfolded, "open": self.open_turns}
 
     async def turns_in_progress(self, most: int = MAX_OPEN, turn_id: str | None = None) -> list[dict[str, Any]]:

@@ -276,7 +276,7 @@ def judge_budget(""",
         (
             _FRAMING_FROM_HEADERS,
             Edit(
-                "relay.card_relay",
+                "relay.cards",
                 "        response, body = await upstream.get(",
                 """
         if head.length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.capture.exchange import Exchange, ReadRequest
+from a2a_eval_proxy.capture.captured_exchange import CapturedExchange, ReadRequest
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol.answers import ReadAnswer, read_answer
 from a2a_eval_proxy.protocol.operations import A2ARequest, parsed_request
@@ -12,7 +12,7 @@ from a2a_tool_capture import Finding
 
 class ReadExchange:
     def __init__(self, book: TurnBook, turn: Turn, *, asked_by_header: bool = False) -> None:
-        self._exchange = Exchange(book, turn, asked_by_header=asked_by_header)
+        self._exchange = CapturedExchange(book, turn, asked_by_header=asked_by_header)
         self._by_header = asked_by_header
         self._request: A2ARequest | None = None
         self.task_ids: list[str] = []

@@ -60,7 +60,7 @@ def fold_task(
     fold, problems = TaskFold(rules, history, tuple(gone.values())), []
     for one in _with_cuts(observations, gone):
         try:
-            take(fold, one)
+            fold_one(fold, one)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
             problems.append(CAPTURE_FAILED)
@@ -83,7 +83,7 @@ def _with_cuts(observations: Iterable[Observation], gone: Mapping[str, float]) -
     return sorted(found, key=lambda one: one["at"])
 
 
-def take(fold: TaskFold, one: Observation) -> None:
+def fold_one(fold: TaskFold, one: Observation) -> None:
     """Fold one more observation. Raises KeyError or ValueError for what is none."""
     exchange, at = one["exchange"], one["at"]
     match one["kind"]:

@@ -18,7 +18,7 @@ from a2a_tool_capture.recent import Recent, RecentKeys
 
 from ..protocol.answers import task_id_of
 from ..turn import Turn
-from .observations import Observation, take, turn_to_json
+from .observations import Observation, fold_one, turn_to_json
 from .task_events import messages_in
 from .task_fold import FoldRules, TaskFold
 from .turn_changes import ChangeTracker
@@ -51,7 +51,7 @@ class OwnTask:
     held: list[Observation] = field(default_factory=list)
     """What exchanges have shown."""
     held_bytes: int = 0
-    exchanges: dict[str, ReportedExchange] = field(default_factory=dict)
+    exchanges: dict[str, BookEntry] = field(default_factory=dict)
     """Those that report to it and have not ended, by id."""
 
     @property
@@ -61,7 +61,7 @@ class OwnTask:
 
 
 @dataclass(slots=True, eq=False)
-class ReportedExchange:
+class BookEntry:
     """One exchange that reports to the book."""
 
     exchange_id: str
@@ -114,7 +114,7 @@ class TurnBook:
         self.held_bytes = 0
         self._known: RecentKeys[str] = RecentKeys(_MAX_KNOWN)
         """Ids of tasks that were folded here or observed: a new one has another id."""
-        self._observed: dict[str, ReportedExchange] = {}
+        self._observed: dict[str, BookEntry] = {}
         """Exchanges that are observed, and whose end is to be, by id."""
         self._answers: Recent[str, tuple[bytes, float]] = Recent(10_000)
         """The last single answer about a task, as a digest, and when it was observed: polls repeat it."""
@@ -127,7 +127,7 @@ class TurnBook:
         return [own.turn for own in self._own.values()]
 
     @property
-    def answered(self) -> int:
+    def number_answered(self) -> int:
         """Number of those that have their answer: they close when their streams end or have lingered."""
         return sum(own.fold.answered for own in self._own.values())
 
@@ -139,15 +139,13 @@ class TurnBook:
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
-    def open(
-        self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0
-    ) -> ReportedExchange:
+    def open(self, turn: Turn, now: float, *, returns_at_once: bool = False, if_generation: int = 0) -> BookEntry:
         """A user message was sent; one that continues a task names it (`turn.task_id`).
 
         `returns_at_once`: its answer does not wait for the agent's work; `if_generation`: see `capture.task_fold`.
         """
         self._on_opened(turn)
-        exchange = ReportedExchange(self._new_id(), turn.task_id, turn, touched_at=now, shown_at=now)
+        exchange = BookEntry(self._new_id(), turn.task_id, turn, touched_at=now, shown_at=now)
         sent = {
             "kind": "sent",
             "exchange": exchange.exchange_id,
@@ -166,15 +164,15 @@ class TurnBook:
         own.fold.sent(exchange.exchange_id, turn, now, returns_at_once=returns_at_once, if_generation=if_generation)
         return exchange
 
-    def follow(self, *, notified: str = "") -> ReportedExchange:
+    def follow(self, *, notified: str = "") -> BookEntry:
         """An exchange that follows tasks without a message of its own: get, list, subscribe, cancel.
 
         `notified`: the id of the webhook whose notifications it is.
         """
         name = f"webhook {notified}" if notified else self._new_id()
-        return ReportedExchange(name, notified=bool(notified))
+        return BookEntry(name, notified=bool(notified))
 
-    def feed(self, exchange: ReportedExchange, event: Mapping[str, Any], now: float, *, live: bool, size: int) -> str:
+    def feed(self, exchange: BookEntry, event: Mapping[str, Any], now: float, *, live: bool, size: int) -> str:
         """Take one v1.0 event of an exchange; returns the id of the task it is about ("" for none).
 
         `size` is the most memory that it can take (`memory.of_json` of what was received).
@@ -219,15 +217,13 @@ class TurnBook:
             self.live.changed(turn_id, own.fold.open_turns)
         return task_id
 
-    def touch(self, exchange: ReportedExchange, now: float) -> None:
+    def touch(self, exchange: BookEntry, now: float) -> None:
         """The exchange shows that it is alive, and nothing else (a comment in a stream)."""
         exchange.touched_at = now
         if exchange.own is not None:
             exchange.own.fold.alive(exchange.exchange_id, now)
 
-    def end(
-        self, exchange: ReportedExchange, now: float, *, problem: Finding | None = None, final: bool = False
-    ) -> None:
+    def end(self, exchange: BookEntry, now: float, *, problem: Finding | None = None, final: bool = False) -> None:
         """The exchange ended. `problem` says what went wrong; `final` that nothing can complete the turn later."""
         own, is_opener = exchange.own, exchange.turn is not None
         ended = {
@@ -250,7 +246,7 @@ class TurnBook:
         elif self._observed.pop(exchange.exchange_id, None) or (exchange.task_id and (exchange.findings or problem)):
             self._put(exchange, ended)
         elif exchange.task_id in self._ended:
-            take(self._ended[exchange.task_id].fold, ended)
+            fold_one(self._ended[exchange.task_id].fold, ended)
 
     def report(self, task_id: str, finding: Finding, now: float) -> None:
         """Add a finding, once, to the open turn of a task, or else to its last one."""
@@ -307,12 +303,12 @@ class TurnBook:
         before = self._ended.get(task_id)
         return before is None or own.turn.started_at <= before.fold.touched_at
 
-    def _is_no_news(self, exchange: ReportedExchange, observation: Observation) -> bool:
+    def _is_no_news(self, exchange: BookEntry, observation: Observation) -> bool:
         """Whether what an exchange without a turn shows is known: of a task that is over, or in the last single answer
         about it, unless that was long ago."""
         task_id, now = exchange.task_id, observation["at"]
         if (own := self._ended.get(task_id)) is not None:
-            take(own.fold, observation)
+            fold_one(own.fold, observation)
             is_news, own.fold.late = bool(own.fold.late), []
             return not is_news
         if observation["live"]:
@@ -325,7 +321,7 @@ class TurnBook:
         self._answers[task_id] = digest, now
         return False
 
-    def _put(self, exchange: ReportedExchange, observation: Observation) -> None:
+    def _put(self, exchange: BookEntry, observation: Observation) -> None:
         task_id, exchange.shown_at = exchange.task_id, observation["at"]
         own = self._named.get(task_id) or self._ended.pop(task_id, None)
         if own is not None:  # it is not the only exchange
@@ -333,7 +329,7 @@ class TurnBook:
         self._known.add(task_id)
         self._observe(task_id, observation)
 
-    def _leave(self, own: OwnTask) -> list[ReportedExchange]:
+    def _leave(self, own: OwnTask) -> list[BookEntry]:
         """It is not folded here any more; returns the exchanges that go on."""
         self._own.pop(own.turn.turn_id, None)
         if self._named.get(own.fold.task_id) is own:

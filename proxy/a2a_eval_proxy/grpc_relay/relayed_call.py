@@ -37,7 +37,7 @@ from ..protocol.webhooks import NewWebhook, deleted_by
 from ..relay.answer_readers import UnreadableAnswerError
 from ..relay.client_request import RelayContext
 from ..relay.relayed_exchange import CLIENT_LEFT, RelayedExchange
-from ..relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange
+from ..relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest
 from .agent import GrpcAgent
 from .answer_messages import AnswerMessages
 from .error_details import shown_error
@@ -145,7 +145,7 @@ class RelayedCall:
         """Of the message that its client has yet to take."""
         self._metadata: Fields = []
         """That for the agent, once a message has decided it."""
-        self._webhooks: WebhookExchange | None = None
+        self._webhooks: WebhookRequest | None = None
         """Set where the call concerns webhooks, and these are relayed."""
         self._agent_status: GrpcStatus | None = None
         """With which the agent has ended the call, or that which stands for its failure."""
@@ -333,7 +333,7 @@ class RelayedCall:
         self._relay.metrics.first_byte_s.observe(time.perf_counter() - self._began)
         if method is None:
             return None
-        exchange.answered(200, regular(head.fields), is_stream=method.streams)
+        exchange.answer_begins(200, regular(head.fields), is_stream=method.streams)
         changes = (webhooks is not None and webhooks.relays) or method.operation is Operation.EXTENDED_CARD
         if not (changes or exchange.shows_tasks):
             return None

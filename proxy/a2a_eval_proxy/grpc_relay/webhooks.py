@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status as StatusMessage
 from ..net.grpc_wire import GrpcStatus, ending
 from ..net.http2_streams import Fields
 from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
-from ..relay.webhooks import RefusedWebhookError, WebhookExchange, Webhooks
+from ..relay.webhooks import RefusedWebhookError, WebhookRequest, Webhooks
 from .messages import A2AMethod, as_json, decoded, fields_within
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def replace_texts(message: Message, replacement: Callable[[str], str]) -> None:
                 setattr(one, field.name, texts[0])
 
 
-async def with_own_urls(webhooks: Webhooks, configs: WebhookExchange | None, method: A2AMethod, data: bytes) -> bytes:
+async def with_own_urls(webhooks: Webhooks, configs: WebhookRequest | None, method: A2AMethod, data: bytes) -> bytes:
     """A response message with the clients' own URLs where the agent repeats addresses of the proxy. `configs`: the
     exchange, where the response is about configurations."""
     if configs is None and not webhooks.may_show(data):

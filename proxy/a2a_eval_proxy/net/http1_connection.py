@@ -12,7 +12,7 @@ from .client_limits import Clients
 from .http1_messages import RequestError, RequestParser, ResponseWriter, refusal
 from .http2_gate import PREFACE
 from .http2_server import Http2Connection, StreamHandler
-from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError
+from .served_request import CLIENT, Application, ClientLeftError, ServedRequest
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Http1Connection(ClientConnection):
-    """Gives the bytes of a client to a `RequestParser`, and each request to the application in an `Http1Exchange`."""
+    """Gives the bytes of a client to a `RequestParser`, and each request to the application in an `Http1Request`."""
 
     def __init__(self, application: Application, clients: Clients, streams: StreamHandler | None = None) -> None:
         """`streams` answers a client that agrees on HTTP/2 with TLS (ALPN), or begins with its preface without TLS."""
@@ -33,7 +33,7 @@ class Http1Connection(ClientConnection):
         self._preface = b""
         """What has arrived of the preface of HTTP/2."""
         self._parser: RequestParser
-        self._exchange: Http1Exchange | None = None
+        self._exchange: Http1Request | None = None
         self._head_since: float | None = self.loop.time()
         """When the header that is arriving began; None: no header is arriving."""
         self._received_at = 0.0
@@ -113,7 +113,7 @@ class Http1Connection(ClientConnection):
     def _begin(self, scope: dict[str, Any]) -> None:
         """Start the application for a request."""
         tasks = self.clients.tasks
-        self._exchange = exchange = Http1Exchange(self, self._parser, scope)
+        self._exchange = exchange = Http1Request(self, self._parser, scope)
         self._head_since = None
         scope["extensions"] = {CLIENT: exchange}
         exchange.work = task = self.loop.create_task(exchange.run(self._application, scope))
@@ -206,7 +206,7 @@ class Http1Connection(ClientConnection):
         return in_body or self._head_since is not None or bool(parser.ahead)
 
 
-class Http1Exchange(ClientExchange):
+class Http1Request(ServedRequest):
     """A request over HTTP/1.1."""
 
     _response: ResponseWriter | None = None

@@ -5,7 +5,7 @@ the parser is httptools', the rest is what a pass-through needs. Header names, v
 caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
 - The framing of a request is computed from the body that is sent (`http1_messages.framed`).
-- A connection has one owner, which releases it once, as a whole (`http_connection.HttpExchange`).
+- A connection has one owner, which releases it once, as a whole (`http_connection.SentRequest`).
 - A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
 
@@ -25,12 +25,12 @@ from .http1_messages import (
     UpstreamUnreachableError,
     request_head,
 )
-from .http_connection import Body, Connection, HttpExchange, tls_problem
+from .http_connection import Body, Connection, SentRequest, tls_problem
 
 __all__ = [
     "HttpClient",
-    "HttpExchange",
     "RawHeaders",
+    "SentRequest",
     "UpstreamCutError",
     "UpstreamError",
     "UpstreamTimeoutError",
@@ -86,7 +86,7 @@ class HttpClient:
 
     def request(
         self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
-    ) -> Awaitable[HttpExchange]:
+    ) -> Awaitable[SentRequest]:
         """As `send`, with a head of these parts. `headers` must name the host."""
         return self.send(request_head(method, target, headers), body, length=length)
 
@@ -97,7 +97,7 @@ class HttpClient:
         *,
         length: int | None = None,
         waits: bool = False,
-    ) -> HttpExchange:
+    ) -> SentRequest:
         """Send a request that begins with `request_head`; returns when the response's header has arrived.
 
         `waits`: the response may take any time.
@@ -117,7 +117,7 @@ class HttpClient:
                 self._places.release()
                 raise
             timeout_s = None if waits else self._response_timeout_s
-            exchange = HttpExchange(connection, head, timeout_s, self._max_header_bytes, self._release)
+            exchange = SentRequest(connection, head, timeout_s, self._max_header_bytes, self._release)
             try:
                 exchange.send(body, length)
                 while not exchange.status:

@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, on_closed: Callable[[Connection], None]) -> None:
         """`on_closed` is called when the connection ends that no exchange owns."""
         self._on_closed = on_closed
-        self.exchange: HttpExchange | None = None
+        self.exchange: SentRequest | None = None
         """The owner."""
 
     def is_quiet(self) -> bool:
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
             self.exchange.resume_writing()
 
 
-class HttpExchange:
+class SentRequest:
     """One request and its response, on a connection it owns until `close`.
 
     `close` takes the connection out of the exchange in one step. After that, the exchange still returns the data

@@ -14,7 +14,7 @@ from .client_connection import ClientConnection
 from .client_limits import Capacity, ClientLimits
 from .http1_connection import Http1Connection
 from .http2_server import Http2Connection, StreamHandler
-from .server_exchange import Application
+from .served_request import Application
 
 logger = logging.getLogger(__name__)
 

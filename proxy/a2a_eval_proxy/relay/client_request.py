@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..body_memory import SMALL_BYTES, BodyMemory, HeldBody
-from ..capture.exchange import major_minor
+from ..capture.captured_exchange import major_minor
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
 from ..net.http_client import RawHeaders
-from ..net.server_exchange import CLIENT, ClientExchange
+from ..net.served_request import CLIENT, ServedRequest
 from ..protocol import error_bodies
 from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
@@ -23,7 +23,7 @@ from ..protocol.trace_state import KEY, naming_turn, turn_named
 from ..settings.parts import TrafficSettings
 from ..telemetry.counters import Metrics
 from ..turn import CaptureFacts, Turn, TurnLinks
-from .card_relay import CardRelay
+from .cards import Cards
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks
 from .relayed_exchange import RelayedExchange
@@ -50,7 +50,7 @@ class RelayContext:
     book: TurnBook
     negotiation: Negotiation
     metrics: Metrics
-    cards: CardRelay
+    cards: Cards
     opted_in: OptedInTasks
     callers: Callers
     bodies: BodyMemory
@@ -107,7 +107,7 @@ class ClientRequest:
         self._context = context
         self.scope = scope
         self.head = head
-        self.exchange: ClientExchange = scope["extensions"][CLIENT]
+        self.exchange: ServedRequest = scope["extensions"][CLIENT]
         self.method: str = scope["method"]
         self.rest = rest_request(self.method, scope["path"], scope["query_string"])
         """The request as far as an HTTP+JSON path names it."""

@@ -18,14 +18,14 @@ from a2a_tool_capture.spec import strip_headers
 from ..body_memory import SMALL_BYTES
 from ..clock import CLOCK
 from ..net.http_client import (
-    HttpExchange,
     RawHeaders,
+    SentRequest,
     UpstreamError,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
     request_head,
 )
-from ..net.server_exchange import ClientLeftError
+from ..net.served_request import ClientLeftError
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import for_agent, read_request, response_headers
 from ..protocol.operations import SENDS_MESSAGE, Binding, Operation, ParsedRequest, parsed_request
@@ -40,10 +40,10 @@ from .answer_readers import (
     WholeReader,
     reader_of,
 )
-from .card_relay import CONDITIONS
+from .cards import CONDITIONS
 from .client_request import BODILESS, KEPT_REQUEST, ClientRequest, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, RelayedExchange
-from .webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange
+from .webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -78,7 +78,7 @@ class HttpRelay:
     """Relays one request to the agent, and its response to the client."""
 
     _exchange: RelayedExchange
-    _response: HttpExchange
+    _response: SentRequest
     """The agent's, once its header has arrived."""
 
     def __init__(self, context: RelayContext, client: ClientRequest, spans: RequestSpans | None) -> None:
@@ -91,7 +91,7 @@ class HttpRelay:
         self._problem = ""
         """Why the agent did not answer, or broke off, in a word."""
         self._client_gone = False
-        self._webhooks: WebhookExchange | None = None
+        self._webhooks: WebhookRequest | None = None
         """Set where the request concerns webhooks, and these are relayed."""
         self._head: bytes | None = None
         """That for the agent, once the request is sent."""
@@ -338,7 +338,7 @@ class HttpRelay:
             exchange.finding("push_not_relayed", self._webhooks.problem)
         operation = None if exchange.request is None else exchange.request.operation
         head = AnswerHead(response.status, response.headers, response.fields, is_complete=response.complete)
-        exchange.answered(response.status, response.headers, is_stream=head.is_stream)
+        exchange.answer_begins(response.status, response.headers, is_stream=head.is_stream)
         if operation is Operation.EXTENDED_CARD:
             await self._relay_changed(head, self._with_own_addresses, "the extended agent card", "lead past the proxy")
         elif operation is Operation.PUSH_CONFIG and self._webhooks is not None:
@@ -404,7 +404,7 @@ class HttpRelay:
         in_envelope = request is not None and request.binding is Binding.JSONRPC
         return self._context.cards.extended(received, content, client.head, client.public_url, in_envelope=in_envelope)
 
-    async def _with_own_webhooks(self, webhooks: WebhookExchange, body: bytes, content: bytes) -> LocalResponse:
+    async def _with_own_webhooks(self, webhooks: WebhookRequest, body: bytes, content: bytes) -> LocalResponse:
         """A response about configurations with the client's own URLs."""
         status = self._response.status
         webhooks.refused = status >= 400

@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.wire import TERMINAL_STATES
 
 from ..body_memory import HeldBody
-from ..capture.exchange import CLIENT_GONE, Exchange, ReadRequest
+from ..capture.captured_exchange import CLIENT_GONE, CapturedExchange, ReadRequest
 from ..capture.failures import log_failure
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
@@ -52,12 +52,12 @@ class RelayedExchange:
         caller: Callable[[], bytes | None],
         max_bytes: int,
     ) -> None:
-        """`turn` and `asked_by_header`: see `Exchange`. `caller` returns the key of the caller (`Callers.key`).
+        """`turn` and `asked_by_header`: see `CapturedExchange`. `caller` returns the key of the caller (`Callers.key`).
         `max_bytes`: of a body that is read. All times are in seconds since the epoch."""
         self._turn = turn
         self.max_bytes = max_bytes
-        self._capture = Exchange(book, turn, asked_by_header=asked_by_header)
-        self._log = log
+        self._capture = CapturedExchange(book, turn, asked_by_header=asked_by_header)
+        self._wire_log = log
         self._wire: WireRecord | None = None
         """Set once the request is known to concern turns, if the log keeps it."""
         self._has_failed = False
@@ -159,9 +159,9 @@ class RelayedExchange:
         request = self.request
         sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
         self._capture.request(sent, now)
-        if request is None or self._log is None or not self.shows_tasks:
+        if request is None or self._wire_log is None or not self.shows_tasks:
             return
-        self._wire = wire = self._log.begin(self._turn.started_at, head, body, is_cut=is_cut)
+        self._wire = wire = self._wire_log.begin(self._turn.started_at, head, body, is_cut=is_cut)
         if wire is not None:
             wire.turn_id = self._turn.turn_id if request.operation in SENDS_MESSAGE else ""
             wire.named_task, wire.task_ids = self.named_task, self.task_ids
@@ -198,10 +198,10 @@ class RelayedExchange:
 
     # ── the answer ──────────────────────────────────────────────────────────────────────────────────────
 
-    def answered(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
+    def answer_begins(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
         """The header of the answer has arrived. `is_stream`: events follow."""
         if self._wire is not None:
-            self._tell(self._wire.answered, status, headers, CLOCK.now(), is_stream)
+            self._tell(self._wire.answer_begins, status, headers, CLOCK.now(), is_stream)
 
     def part(self, data: bytes, now: float) -> None:
         """Part of an answer has arrived, as the agent sent it, which is not read as events."""
@@ -233,7 +233,7 @@ class RelayedExchange:
             self._state = state_of(answer.event) or self._state
 
     def refused(self, status: str, now: float, *, mismatch: bool) -> None:
-        """The agent ended the exchange with an error: see `Exchange.refused`."""
+        """The agent ended the exchange with an error: see `CapturedExchange.refused`."""
         if not self._has_failed:
             self._tell(self._capture.refused, status, now, mismatch)
 

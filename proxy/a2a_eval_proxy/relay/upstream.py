@@ -13,7 +13,7 @@ from a2a_tool_capture.secret_references import referenced_files, resolve_header
 
 from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
-from ..net.http_client import HttpClient, HttpExchange, RawHeaders, UpstreamError
+from ..net.http_client import HttpClient, RawHeaders, SentRequest, UpstreamError
 from ..net.tls import TlsFiles
 from ..protocol.content_coding import decoded_whole
 from ..settings.parts import AgentSettings
@@ -24,7 +24,7 @@ CARD_TIMEOUT_S = 5.0
 MAX_CARD_BYTES = 4 * 1024 * 1024
 
 
-def decoded_card(response: HttpExchange, body: bytes) -> bytes:
+def decoded_card(response: SentRequest, body: bytes) -> bytes:
     """The card in a response, which may be compressed all the same. Raises ValueError."""
     return decoded_whole(response.fields.get(b"content-encoding", b"").decode("latin-1"), body, MAX_CARD_BYTES)
 
@@ -90,7 +90,7 @@ class Upstream:
         path = self._prefix + raw_path or b"/"
         return path + b"?" + query if query else path
 
-    async def get(self, target: bytes, headers: RawHeaders) -> tuple[HttpExchange, bytes]:
+    async def get(self, target: bytes, headers: RawHeaders) -> tuple[SentRequest, bytes]:
         """GET a card, not compressed. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
         response = await self.http.request(b"GET", target, [*headers, (b"accept-encoding", b"identity")])
         try:

@@ -48,7 +48,7 @@ class RequestedWebhooks:
     """Why it has to pass as it is; "" where it may be changed."""
 
 
-class WebhookExchange(ABC):
+class WebhookRequest(ABC):
     """A request about webhooks that are relayed, and its response."""
 
     addresses: Sequence[str] = ()
@@ -74,7 +74,7 @@ class Webhooks:
     """Whether no request may set one."""
     relays = False
 
-    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookExchange | None:
+    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookRequest | None:
         """A request is about to go to the agent; None where nothing is to be done about it.
 
         Raises RefusedWebhookError.

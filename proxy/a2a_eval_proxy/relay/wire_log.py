@@ -64,7 +64,7 @@ class WireRecord:
         """The head sent to the agent; None where it was not sent."""
         self.parts: list[Part] = []
 
-    def answered(self, status: int, headers: RawHeaders, now: float, is_stream: bool) -> None:
+    def answer_begins(self, status: int, headers: RawHeaders, now: float, is_stream: bool) -> None:
         """The header of the response arrived."""
         self.status, self.headers, self.response_at, self.is_stream = status, headers, now, is_stream
 

@@ -26,7 +26,7 @@ from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.visibility import AGENT_UNREACHABLE
 
-from ..capture.exchange import major_minor
+from ..capture.captured_exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..clock import CLOCK
 from ..errors import UNREACHABLE, ConfigError

@@ -101,9 +101,9 @@ class AgentCapture:
         return [*self.book.open_turns, *self._log.open_turns]
 
     @property
-    def answered(self) -> int:
+    def number_answered(self) -> int:
         """Number of open turns that have their answer."""
-        return self.book.answered + self._log.answered
+        return self.book.number_answered + self._log.number_answered
 
     @property
     def behind(self) -> int:
@@ -126,7 +126,7 @@ class AgentCapture:
 
     async def settled(self) -> None:
         """Returns when what was captured so far is folded, and no turn that has its answer is open."""
-        while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
+        while self.book.number_answered:  # noqa: ASYNC110  # the book is sans-io
             await asyncio.sleep(_LOOK_EVERY_S)
         await self._log.settled()
         await asyncio.gather(*self._waiting)

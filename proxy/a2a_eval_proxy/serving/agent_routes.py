@@ -17,7 +17,7 @@ from ..net.http2_server import Ends
 from ..net.http2_streams import Headers, Http2Stream
 from ..protocol.headers import public_url, read_request
 from ..telemetry.counters import Metrics
-from .agent_relay import AgentRelay
+from .agent_traffic import AgentTraffic
 from .refusals import GrpcRefusal, HttpRefusal
 
 _AGENTS, _BELOW_AGENTS = b"/agents", b"/agents/"
@@ -40,7 +40,7 @@ class AgentRoutes:
     """The agents that requests lead to: answers their requests over HTTP, and their calls over gRPC."""
 
     def __init__(
-        self, agents: Sequence[AgentRelay], public_url: str | None, names: HostNames, metrics: Metrics
+        self, agents: Sequence[AgentTraffic], public_url: str | None, names: HostNames, metrics: Metrics
     ) -> None:
         """`public_url`: see `ClientSettings`. `names`: those that clients may use. Requests for each agent are counted
         in `metrics`."""
@@ -53,7 +53,7 @@ class AgentRoutes:
         self._listed = BrowserGuard(self._list, names) if adds_credentials else self._list
         self._no_agent = GrpcRefusal(GrpcStatus.NOT_FOUND, _NO_AUTHORITY)
 
-    def _find(self, host: bytes, path: bytes) -> tuple[AgentRelay | None, bytes]:
+    def _find(self, host: bytes, path: bytes) -> tuple[AgentTraffic | None, bytes]:
         """The agent of a request to this host (with a port, or without) and path, and the beginning of the path that
         leads to it."""
         if self._by_host:
@@ -67,7 +67,7 @@ class AgentRoutes:
         name = path[len(_BELOW_AGENTS) :].partition(b"/")[0]
         return self._by_name.get(name), _BELOW_AGENTS + name
 
-    def _count(self, agent: AgentRelay) -> None:
+    def _count(self, agent: AgentTraffic) -> None:
         self._metrics.agent_requests[agent.agent.name] += 1
 
     async def requests(self, scope: Any, receive: Any, send: Any) -> None:

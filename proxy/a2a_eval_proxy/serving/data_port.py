@@ -11,16 +11,16 @@ from ..net.browser_guard import HostNames
 from ..net.client_limits import Capacity, ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.grpc_wire import GrpcStatus
-from ..net.http2_exchange import HttpStreams
+from ..net.http2_requests import HttpStreams
 from ..net.http2_server import StreamHandler
 from ..net.http_server import HttpServer, reachable
-from ..net.server_exchange import Application
+from ..net.served_request import Application
 from ..net.tls import HTTP, HTTP_2, TlsFiles, server_tls
 from ..relay.webhooks import WebhookPort
 from ..settings.settings import Settings
 from ..telemetry.counters import Metrics
-from .agent_relay import AgentRelay
 from .agent_routes import AgentRoutes
+from .agent_traffic import AgentTraffic
 from .refusals import GrpcRefusal
 
 _NO_GRPC = "the proxy does not relay gRPC; start it with --grpc HOST:PORT, which is the port for it"
@@ -36,7 +36,7 @@ class DataPort:
         files: FileWatch,
         metrics: Metrics,
         capacity: Capacity,
-        agents: Sequence[AgentRelay],
+        agents: Sequence[AgentTraffic],
         webhooks: WebhookPort | None,
     ) -> None:
         """`capacity`: for the clients of all ports. Reads the files of TLS. Raises ConfigError."""

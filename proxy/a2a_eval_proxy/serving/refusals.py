@@ -9,7 +9,7 @@ from typing import Any
 from ..net.grpc_wire import GrpcStatus, ending, only_trailers
 from ..net.http2_server import Ends
 from ..net.http2_streams import Headers, Http2Stream
-from ..net.server_exchange import Application
+from ..net.served_request import Application
 from ..protocol import error_bodies
 from ..protocol.operations import Binding
 

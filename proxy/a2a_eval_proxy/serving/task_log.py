@@ -104,7 +104,7 @@ class TaskLog:
         `book` what changes in open ones. `awaits` says whether notifications of a task, whose id is as in the store,
         may come; None: never. `keeps_open`: copies of open turns are stored.
         """
-        self._log = log
+        self._table = log
         self._keeps_open = keeps_open
         self._max_unsent_bytes = max_unsent_bytes
         self._store = store
@@ -149,7 +149,7 @@ class TaskLog:
         size = observation.get("size", 0)
         known = self._bytes.get(task_id, 0) + size
         if observation["kind"] == "event" and size:
-            others = self._unsent_bytes + self._log.held_bytes
+            others = self._unsent_bytes + self._table.held_bytes
             if known > max(MAX_TASK_BYTES, size) or others + size > max(self._max_unsent_bytes, size):
                 if (task_id, observation["exchange"]) in self._left_out:
                     return
@@ -176,7 +176,7 @@ class TaskLog:
         return [turn for task in self._open.values() for turn in task.turns]
 
     @property
-    def answered(self) -> int:
+    def number_answered(self) -> int:
         """Number of open tasks whose turn has its answer."""
         return sum(task.answered for task in self._open.values())
 
@@ -193,7 +193,7 @@ class TaskLog:
     async def settled(self) -> None:
         """Returns when all that was observed so far is folded, and no open turn has its answer."""
         await self.folded()
-        while self.answered:  # noqa: ASYNC110  # `run` works on it
+        while self.number_answered:  # noqa: ASYNC110  # `run` works on it
             await asyncio.sleep(_PAUSE_S)
 
     async def folded(self) -> None:
@@ -260,9 +260,9 @@ class TaskLog:
                 for task_id in [] if self._keeps_open else list(self._open):
                     await self._fold(self._key(task_id), stops=True)
                 if self._beat_at and self._store.shared:
-                    await self._log.leave(self._source)
+                    await self._table.leave(self._source)
                 elif self._beat_at:  # nobody was there for what is notified from now on
-                    await self._log.present(self._source, CLOCK.now(), 0.0)
+                    await self._table.present(self._source, CLOCK.now(), 0.0)
         except StoreError as error:
             if self._unsent or self._news or self._open:
                 logger.error("what was observed last of tasks is not in their turns: %s", error)
@@ -274,16 +274,16 @@ class TaskLog:
         if now - self._beat_at < BEAT_S:
             return
         self._beat_at = now
-        gone = await self._log.present(self._source, now, SILENT_S if self._store.shared else 0.0)
+        gone = await self._table.present(self._source, now, SILENT_S if self._store.shared else 0.0)
         if gone.keys() - self._gone.keys():
-            self._due |= dict.fromkeys(await self._log.tasks(), 0.0)
+            self._due |= dict.fromkeys(await self._table.tasks(), 0.0)
         self._gone = gone
 
     async def _sweep(self, silent_since: float) -> None:
         """Find tasks that nobody follows any more, and forget what is in turns for a while."""
-        for key in await self._log.open_tasks(silent_since):
+        for key in await self._table.open_tasks(silent_since):
             self._due.setdefault(key, 0.0)
-        await self._log.expire(CLOCK.now())
+        await self._table.expire(CLOCK.now())
 
     async def _fold_news(self) -> None:
         """Keep and fold what has come so far."""
@@ -301,7 +301,7 @@ class TaskLog:
                 texts = [encoded({**one, "task": task_id}) for one in observations]
                 rows.append(Observed(key, max(one["at"] for one in observations), f"[{','.join(texts)}]"))
             if rows:
-                await self._log.add(rows)
+                await self._table.add(rows)
             for (task_id, observations), row in zip(unsent.items(), rows, strict=True):
                 del self._unsent[task_id][: len(observations)]
                 if not self._unsent[task_id]:
@@ -330,10 +330,10 @@ class TaskLog:
         rows: list[tuple[int, str]] = []
         is_new, known = True, None
         try:
-            while is_new and (not rows or await self._log.count(key) > len(rows)):
+            while is_new and (not rows or await self._table.count(key) > len(rows)):
                 self._due.pop(key, None)
                 known = self._news.get(key)
-                rows = await self._log.of_task(key)
+                rows = await self._table.of_task(key)
                 is_new = bool(rows) and await self._fold_rows(key, rows, stops=stops)
                 if is_new:
                     await self._pipeline.written()  # another proxy may have written its turns since, having seen more
@@ -349,7 +349,7 @@ class TaskLog:
         task_id = next((one["task"] for one in observations if one.get("task")), self._task_ids.get(key, ""))
         if not task_id:
             logger.error("what was observed of a task cannot be read: its calls are in no turn; its rows: %s", key)
-            await self._log.keep_until(key, rows[-1][0], CLOCK.now() + _KEEP_S)
+            await self._table.keep_until(key, rows[-1][0], CLOCK.now() + _KEEP_S)
             return False
         stored = await self._stored(task_id)
         sent = {one["turn"]["turn_id"] for one in observations if one["kind"] == "sent"}
@@ -378,7 +378,7 @@ class TaskLog:
                 if not waits:
                     self._book.over(task_id)
                 if fold.closed or history or now - seen_at > _PATIENCE_S:
-                    await self._log.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
+                    await self._table.keep_until(key, rows[-1][0], seen_at + (_KEEP_WAITING_S if waits else _KEEP_S))
                 else:
                     self._due.setdefault(key, now + _PATIENCE_S)
             else:

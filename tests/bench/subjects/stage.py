@@ -22,7 +22,7 @@ from a2a_eval_proxy.cli import main
 
 
 class Blind:
-    """In place of capture's `Exchange`: is told of the exchange, and tells nobody."""
+    """In place of capture's `CapturedExchange`: is told of the exchange, and tells nobody."""
 
     is_closed = False
 
@@ -38,7 +38,7 @@ def forward_only() -> None:
     from a2a_eval_proxy.relay.answer_readers import AnswerReader, Rules
 
     unread = Rules(strips=False, asked=False, webhooks=None)
-    relayed_exchange.Exchange = Blind
+    relayed_exchange.CapturedExchange = Blind
     forwarder.reader_of = lambda exchange, head, rules, shell, **_: AnswerReader(exchange, head, unread, shell)
 
 

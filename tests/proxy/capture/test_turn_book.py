@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules
-from a2a_eval_proxy.capture.turn_book import MAX_AT_ONCE, MAX_OWN_S, ReportedExchange
+from a2a_eval_proxy.capture.turn_book import MAX_AT_ONCE, MAX_OWN_S, BookEntry
 from a2a_eval_proxy.memory import of_json
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -60,24 +60,24 @@ class Wire(Folded):
         super().__init__(*arguments, **named)
         self._numbers = itertools.count(1)
 
-    def sends(self, task_id: str = "") -> ReportedExchange:
+    def sends(self, task_id: str = "") -> BookEntry:
         """A client sends a message; to continue a task, it names it."""
         number = next(self._numbers)
         turn = Turn(f"turn-{number}", "run", "http://agent", "JSONRPC", "1.0", self.now, task_id=task_id)
         return self.book.open(turn, self.now)
 
-    def watches(self) -> ReportedExchange:
+    def watches(self) -> BookEntry:
         return self.book.follow()
 
-    def streams(self, stream: ReportedExchange, *events: Event) -> None:
+    def streams(self, stream: BookEntry, *events: Event) -> None:
         for event in events:
             self.book.feed(stream, event, self.now, live=True, size=size_of(event))
 
-    def answers(self, stream: ReportedExchange, event: Event) -> None:
+    def answers(self, stream: BookEntry, event: Event) -> None:
         self.book.feed(stream, event, self.now, live=False, size=size_of(event))
         self.ends(stream)
 
-    def ends(self, stream: ReportedExchange, problem: Finding | None = None, *, final: bool = False) -> None:
+    def ends(self, stream: BookEntry, problem: Finding | None = None, *, final: bool = False) -> None:
         self.book.end(stream, self.now, problem=problem, final=final)
 
     def passes(self, seconds: float) -> None:
@@ -150,7 +150,7 @@ def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wir
     hook, stream = wire.book.follow(notified=True), wire.sends()
     wire.streams(stream, at(task("WORKING"), 1))
     wire.streams(hook, at(task("INPUT_REQUIRED", artifact("a", "one")), 2))
-    assert wire.book.answered == 0
+    assert wire.book.number_answered == 0
     wire.ends(stream, CUT)
     wire.passes(LINGER_S + 1)
     assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
@@ -521,7 +521,7 @@ def test_a_stream(wire: Wire) -> None:
     wire.streams(sent, gives(artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True))
     wire.streams(sent, says("COMPLETED"))
     assert wire.closed == []
-    assert wire.book.answered == 1
+    assert wire.book.number_answered == 1
     wire.now += 1
     wire.ends(sent)
     assert wire.turns == [("COMPLETED", ["search"], "42")]
@@ -1281,7 +1281,7 @@ _steps = st.one_of(
 @given(st.lists(_steps, max_size=40), st.sampled_from([20_000, 10**9]))
 def test_what_is_held_is_bounded_and_given_back(steps: list[tuple[str, Any]], limit: int) -> None:
     wire = Wire()
-    under_way: list[ReportedExchange] = []
+    under_way: list[BookEntry] = []
     sent = 0
     wire.book.max_bytes = limit
     for step, what in steps:
@@ -1371,7 +1371,7 @@ steps = st.lists(
 @given(steps)
 def test_every_turn_is_closed_exactly_once(script: list[tuple[str, Any, int]]) -> None:
     wire = Wire()
-    open_streams: list[ReportedExchange] = []
+    open_streams: list[BookEntry] = []
     opened = 0
     for action, event, pick in script:
         stream = open_streams[pick % len(open_streams)] if open_streams else None

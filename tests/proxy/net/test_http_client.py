@@ -19,7 +19,7 @@ import pytest
 from a2a_eval_proxy.net import http_client, http_connection
 from a2a_eval_proxy.net.http_client import (
     HttpClient,
-    HttpExchange,
+    SentRequest,
     UpstreamCutError,
     UpstreamError,
     UpstreamTimeoutError,
@@ -109,7 +109,7 @@ async def client_of(it: Origin, **options: Any) -> AsyncIterator[HttpClient]:
         client.close()
 
 
-async def body_of(response: HttpExchange) -> bytes:
+async def body_of(response: SentRequest) -> bytes:
     pieces = []
     while piece := await response.read():
         pieces.append(piece)

@@ -15,7 +15,7 @@ from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http1_connection import Http1Connection
 from a2a_eval_proxy.net.http1_messages import RequestParser
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.server_exchange import ClientExchange
+from a2a_eval_proxy.net.served_request import ServedRequest
 from support.patience import PATIENCE_S
 
 
@@ -221,7 +221,7 @@ async def status_of(server: HttpServer, request: bytes) -> int:
 GET = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
 
 
-@pytest.mark.parametrize("faulty", [(RequestParser, "on_header"), (RequestParser, "feed"), (ClientExchange, "run")])
+@pytest.mark.parametrize("faulty", [(RequestParser, "on_header"), (RequestParser, "feed"), (ServedRequest, "run")])
 async def test_a_fault_of_the_proxy_is_not_blamed_on_the_client(
     faulty: tuple[type, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

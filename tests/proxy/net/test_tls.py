@@ -21,7 +21,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.server_exchange import CLIENT
+from a2a_eval_proxy.net.served_request import CLIENT
 from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import CaptureClient

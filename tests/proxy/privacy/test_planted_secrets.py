@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from a2a_eval_proxy.capture.exchange import major_minor
+from a2a_eval_proxy.capture.captured_exchange import major_minor
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content

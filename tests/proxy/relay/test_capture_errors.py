@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.capture import task_fold
-from a2a_eval_proxy.capture.exchange import Exchange
+from a2a_eval_proxy.capture.captured_exchange import Exchange
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_eval_proxy.relay import wire_log

@@ -24,7 +24,7 @@ from ...protocol.headers import DIGESTS
 from ...protocol.operations import SETS_WEBHOOKS, A2ARequest, Operation, decode_json
 from ...protocol.webhooks import NewWebhook
 from ...relay.relayed_exchange import RelayedExchange
-from ...relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookExchange, Webhooks
+from ...relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest, Webhooks
 from ...relay.wire_log import WireLog
 from ...settings.settings import Agent
 from ...store import StoreError
@@ -190,7 +190,7 @@ class WebhookRegistry(Webhooks):
             removed = self._learned.add(self._table.remove, task_key, "")
         await _soon(removed)
 
-    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookExchange | None:
+    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookRequest | None:
         request, unclear = asked.request, asked.unclear
         if asked.wanted and (request is None or request.operation not in SETS_WEBHOOKS):
             unclear = unclear or "it is no request of A2A that the proxy knows"
@@ -282,7 +282,7 @@ class WebhookRegistry(Webhooks):
         return task_key(self._agent_key, text)
 
 
-class RelayedRequest(WebhookExchange):
+class RelayedRequest(WebhookRequest):
     """A request about webhooks that are relayed."""
 
     def __init__(

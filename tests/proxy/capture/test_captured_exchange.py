@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.exchange import CASE_METADATA_KEY, major_minor
+from a2a_eval_proxy.capture.captured_exchange import CASE_METADATA_KEY, major_minor
 from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter

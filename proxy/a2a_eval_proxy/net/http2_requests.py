@@ -15,7 +15,7 @@ from .grpc_wire import is_call
 from .http1_messages import ASGI, BODILESS, RequestError, target_of
 from .http2_server import Ends, StreamHandler
 from .http2_streams import Data, Fields, Headers, Http2Stream, Reset, are_valid
-from .server_exchange import CLIENT, Application, ClientExchange, ClientLeftError
+from .served_request import CLIENT, Application, ClientLeftError, ServedRequest
 
 _PSEUDO = frozenset({b":method", b":scheme", b":path", b":authority"})
 _OF_HTTP_1 = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
@@ -62,7 +62,7 @@ def request_scope(fields: Fields) -> dict[str, Any]:
     return {**ASGI, "http_version": "2", "method": method.decode(), "headers": headers, **target_of(path)}
 
 
-class StreamExchange(ClientExchange):
+class Http2Request(ServedRequest):
     """A request over HTTP/2."""
 
     def __init__(self, stream: Http2Stream, limits: ClientLimits) -> None:
@@ -180,7 +180,7 @@ class HttpStreams:
         if is_call(head.fields):
             await self._grpc(stream, head, ends)
             return
-        exchange = StreamExchange(stream, self._limits)
+        exchange = Http2Request(stream, self._limits)
         try:
             scope = request_scope(head.fields)
         except MalformedRequestError:

@@ -12,12 +12,12 @@ import httpx
 import pytest
 from a2a_eval_proxy.net import client_limits
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
-from a2a_eval_proxy.net.http2_exchange import HttpStreams
 from a2a_eval_proxy.net.http2_gate import PREFACE
+from a2a_eval_proxy.net.http2_requests import HttpStreams
 from a2a_eval_proxy.net.http2_server import Ends
 from a2a_eval_proxy.net.http2_streams import Headers, Http2Stream
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.net.server_exchange import CLIENT
+from a2a_eval_proxy.net.served_request import CLIENT
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from support.patience import PATIENCE_S

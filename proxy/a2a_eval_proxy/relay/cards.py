@@ -32,7 +32,7 @@ _DECIDE_THE_URL = b"forwarded, x-forwarded-host, x-forwarded-proto, x-forwarded-
 _RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding", *DIGESTS})
 
 
-class CardRelay:
+class Cards:
     """Serves the agent's card with the proxy's URLs. Keeps no card; negotiation learns from each one."""
 
     def __init__(

@@ -23,7 +23,7 @@ from ..protocol.operations import SENDS_MESSAGE, A2ARequest, Operation, encoded,
 from ..turn import MOST_NAMES, STARTS_TRACE, NamedIn, Turn, TurnLinks
 from .failures import CAPTURE_FAILED
 from .task_events import CHILDREN_KEY
-from .turn_book import ReportedExchange, TurnBook
+from .turn_book import BookEntry, TurnBook
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
@@ -66,7 +66,7 @@ class ReadRequest(NamedTuple):
     """Ids of the tasks in the answer so far: it grows."""
 
 
-class Exchange:
+class CapturedExchange:
     """Follows one exchange, of which it gets what was read: `request`, then `event` or `answer`, then `end`. It says
     nothing to whoever relays the exchange."""
 
@@ -77,7 +77,7 @@ class Exchange:
         self._turn = turn
         self._asked_by_header = asked_by_header
         self._sent = ReadRequest(None, asked_by_header)
-        self._reported: ReportedExchange | None = None
+        self._reported: BookEntry | None = None
         self._understood = self._final = self._message_came = False
         self._conditional: dict[str, Any] | None = None
         """The message, as long as the agent may still refuse it for the generation of its task: until then it opens no
@@ -264,7 +264,7 @@ class Exchange:
         message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
         self.report("agent_error", message, Severity.ERROR)
 
-    def _take_unreadable(self, reported: ReportedExchange, answer: ReadAnswer, now: float, *, live: bool) -> None:
+    def _take_unreadable(self, reported: BookEntry, answer: ReadAnswer, now: float, *, live: bool) -> None:
         if is_web_page({}, answer.data[:1_000].decode("utf-8", "replace")):
             self._understood = self._final = True
             self.report(AGENT_UNREACHABLE, "a web page came for an answer; is it the agent's URL?", Severity.ERROR)

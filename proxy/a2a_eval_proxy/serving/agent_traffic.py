@@ -17,10 +17,10 @@ from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits
 from ..net.file_watcher import FileWatch
 from ..net.http2_server import StreamHandler
-from ..net.server_exchange import Application
+from ..net.served_request import Application
 from ..privacy.policy import Privacy
 from ..protocol.agent_card import grpc_address
-from ..relay.card_relay import CardRelay
+from ..relay.cards import Cards
 from ..relay.client_request import RelayContext
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
 
 
-class AgentRelay:
+class AgentTraffic:
     """Relays the requests that a `DataPort` has for one agent."""
 
     application: Application
@@ -75,7 +75,7 @@ class AgentRelay:
             card_of(settings, upstream, files),
             grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
         )
-        self._cards = CardRelay(
+        self._cards = Cards(
             upstream,
             self._negotiation,
             public_url_is_fixed=settings.public_url is not None,

@@ -11,7 +11,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 CLIENT = "a2a_eval_proxy.client"
-"""The ASGI extension of our server that is the `ClientExchange` of the request: `scope["extensions"][CLIENT]`."""
+"""The ASGI extension of our server that is the `ServedRequest` of the request: `scope["extensions"][CLIENT]`."""
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Message = MutableMapping[str, Any]
@@ -21,7 +21,7 @@ class ClientLeftError(ConnectionError):
     """There is nobody to read from: the client has left, or has its response."""
 
 
-class ClientExchange(ABC):
+class ServedRequest(ABC):
     """Runs the ASGI application for one request. What it sends after the client has left is ignored.
 
     The relay calls `read`, `begin` and `write`; for other applications, ASGI's `receive` and `send` stand in front.
