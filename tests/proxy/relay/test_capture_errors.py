@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.capture import task_fold
-from a2a_eval_proxy.capture.captured_exchange import Exchange
+from a2a_eval_proxy.capture.captured_exchange import CapturedExchange
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_eval_proxy.relay import wire_log
@@ -113,7 +113,7 @@ BODIES = {
 
 ENTRIES: list[tuple[type, str]] = [
     *((TurnBook, name) for name in ("open", "follow", "feed", "touch", "end", "report", "over")),
-    *((Exchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
+    *((CapturedExchange, name) for name in ("request", "event", "answer", "refused", "report", "end")),
     *((TaskLog, name) for name in ("put", "is_behind")),
     *((Pipeline, name) for name in ("take", "keep_open", "written", "revise")),
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
@@ -211,7 +211,7 @@ async def test_the_log_says_what_is_true(
     def unheard(*_: object, **__: object) -> Any:
         raise RuntimeError("a bug that was not logged before")
 
-    monkeypatch.setattr(Exchange, "event", unheard)
+    monkeypatch.setattr(CapturedExchange, "event", unheard)
     with caplog.at_level(logging.ERROR):
         await received(setup, BODIES["events"], asks=False)
         await received(setup, BODIES["events"], asks=False)
