@@ -178,7 +178,7 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
         raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
     privacy = control.scoring_of(known[0]).privacy
     if not privacy.covers_texts:
-        raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
+        raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by name")
     if exchanges := _exchanges(control, turn_id, turn, known[0].get("agent_name")):
         return await asyncio.to_thread(shown_wire, privacy, turn_id, exchanges)
     raise HTTPException(

@@ -30,10 +30,10 @@ class TurnChanges:
     characters: int | None = None
     """Length of the whole text; None if the text has not changed."""
 
-    def brief(self, *, all_calls: bool) -> Turn:
-        """The turn without text, and unless `all_calls`, with the changed calls only."""
+    def brief(self) -> Turn:
+        """The turn without text, and with the changed calls only."""
         turn = self.turn
-        calls = turn.tool_calls if all_calls else [call for _, call in self.pick(turn.tool_calls)]
+        calls = [call for _, call in self.pick(turn.tool_calls)]
         return replace(turn, tool_calls=calls, response_text="", findings=[])
 
     def pick(self, calls: Sequence[ToolCall]) -> Iterator[tuple[int, ToolCall]]:

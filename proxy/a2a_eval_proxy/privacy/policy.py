@@ -21,7 +21,7 @@ from tool_call_evaluators.suite import Case, Expectation, Simulation, Suite
 from ..errors import ConfigError
 from ..turn import Turn
 from .content_removal import length_only, result_without_content, user_without_content, without_content
-from .redactor import NO_RULES, Redactor, Rule, hashes, parse_rules
+from .redactor import NO_RULES, RedactionRule, Redactor, hashes, parse_rules
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -185,7 +185,7 @@ class Privacy:
     @property
     def covers_texts(self) -> bool:
         """Whether `text` applies every rule. If not, messages must not quote clients or agents."""
-        return self.keeps_content and not self.redactor.has_paths
+        return self.keeps_content and not self.redactor.has_names
 
     def suite(self, suite: Suite) -> Suite:
         """Returns the suite for comparison with redacted turns. Messages to the agent come from the original suite."""
@@ -211,7 +211,7 @@ def together(every: Iterable[Privacy]) -> Privacy:
     return Privacy(joined, keeps_content=all(privacy.keeps_content for privacy in listed))
 
 
-def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy:
+def privacy_of(rules: Sequence[RedactionRule], key: str | None, *, no_content: bool = False) -> Privacy:
     """Returns the privacy of the settings; NO_PRIVACY if they neither redact nor remove content.
 
     Resolves `${VARIABLE}` and `${file:PATH}` in `key`. Without a key, a random one hashes ids.

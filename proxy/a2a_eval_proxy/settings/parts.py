@@ -12,7 +12,7 @@ from a2a_tool_capture.dialect import known_dialects
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..privacy.detectors import DETECTORS
-from ..privacy.redactor import Rule
+from ..privacy.redactor import RedactionRule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .options import OptionGroup, Options, object_option, object_type, option, options_of
@@ -208,7 +208,7 @@ class TraceUrlOption(Options):
 class RedactionOptions(Options):
     """What is redacted."""
 
-    redact: tuple[Rule, ...] = _privacy(
+    redact: tuple[RedactionRule, ...] = _privacy(
         types.REDACTION_RULES,
         f"Redact matches of these detectors before turns are stored, judged or exported: {', '.join(DETECTORS)}. "
         "Default action: mask; append :hash or :drop for another. A config file may also have path and pattern rules.",

@@ -107,7 +107,7 @@ class TurnEvents(TurnListener):
 
     def _changes(self, changes: TurnChanges, case_id: str | None) -> Iterable[NamedData]:
         turn, count, hides_text = changes.turn, changes.count, self._privacy.changes_turns
-        shown = self._shown(changes.brief(all_calls=self._privacy.redactor.has_paths)) if hides_text else turn
+        shown = self._shown(changes.brief()) if hides_text else turn
         head = {"turn_id": turn.turn_id, "run": shown.run, "case_id": case_id, "conversation_id": shown.conversation_id}
         head |= {"agent_name": turn.agent_name} if turn.agent_name else {}
         for index, call in changes.pick(shown.tool_calls):

@@ -247,7 +247,7 @@ async def test_pages_copy_only_the_open_turns_that_they_show(it: Proxied, monkey
 
 
 async def test_live_events_are_redacted_as_in_the_store(agent: str, tmp_path: Path) -> None:
-    rules = parse_rules([{"detector": "email"}, {"path": "$.tool_calls[*].arguments.q"}])
+    rules = parse_rules([{"detector": "email"}, {"name": "q"}])
     async with proxied(agent, tmp_path, redact=rules) as it, live(it.admin) as stream:
         async with it.turn("for", "ann@example.com", a2a_eval_run="of bob@example.com"):
             begun = await stream.until("text")

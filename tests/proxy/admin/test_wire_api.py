@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule, parse_path
+from a2a_eval_proxy.privacy.redactor import detector_rule, name_rule
 from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
@@ -232,7 +232,7 @@ async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"no_content": True}, {"redact": (PathRule(parse_path("$..name")),)}], ids=["no-content", "paths"]
+    "settings", [{"no_content": True}, {"redact": (name_rule("name"),)}], ids=["no-content", "names"]
 )
 async def test_nothing_is_kept_where_the_rules_cannot_be_applied(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with proxied(tmp_path, **settings) as proxy:
@@ -242,7 +242,7 @@ async def test_nothing_is_kept_where_the_rules_cannot_be_applied(tmp_path: Path,
         off = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
         assert (off.status_code, off.json()["error"]) == (
             404,
-            "the wire is not kept with --no-content, or with redaction rules by path",
+            "the wire is not kept with --no-content, or with redaction rules by name",
         )
 
 

@@ -50,7 +50,7 @@ def test_the_changes_add_up_to_the_turn(turns: list[Turn], brief: bool) -> None:
     for turn in turns:
         changes = shown.changes(turn)
         if changes is not None:
-            watcher.apply(replace(changes, turn=changes.brief(all_calls=False)) if brief else changes)
+            watcher.apply(replace(changes, turn=changes.brief()) if brief else changes)
         assert watcher.calls == turn.tool_calls
         assert watcher.text == turn.response_text
         assert watcher.state == (turn.state, turn.task_id)

@@ -438,9 +438,9 @@ def private_suite() -> Suite:
         ("email:hash", "eve@example.com", False),
         ("email", "ann@example.com", True),
         ("email", "eve@example.com", True),  # what is masked looks all the same
-        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "ann@example.com", True),
-        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "eve@example.com", False),
-        ([{"path": "$..to", "action": "drop"}], "eve@example.com", True),
+        ([{"name": "to", "action": "hash"}], "ann@example.com", True),
+        ([{"name": "to", "action": "hash"}], "eve@example.com", False),
+        ([{"name": "to", "action": "drop"}], "eve@example.com", True),
     ],
 )
 async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passes: bool) -> None:

@@ -394,10 +394,9 @@ async def test_without_a_model_or_key_nothing_is_driven(
     "privacy",
     [
         privacy_of(parse_rules("email"), None),
-        privacy_of(parse_rules([{"path": "$.user_text"}]), None),
         privacy_of((), None, no_content=True),
     ],
-    ids=["rules", "paths", "none"],
+    ids=["rules", "none"],
 )
 async def test_what_is_not_kept_is_not_repeated(agent: AgentOptions, location: str, privacy: Privacy) -> None:
     model = UserModel("write to ada@example.org please", "write to ada@example.org please")

@@ -60,7 +60,7 @@ def test_tracebacks_are_redacted_too(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("no_content", [True, False])
 def test_what_rules_cannot_look_into_is_not_told(no_content: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = () if no_content else parse_rules([{"path": "$..owner"}])
+    rules = () if no_content else parse_rules([{"name": "owner"}])
     start_logging("info", "%(levelname)s %(message)s", privacy_of(rules, None, no_content=no_content))
     try:
         raise KeyError("rosebud")
