@@ -13,7 +13,6 @@ NEEDS_AN_EXTRA = (
     "a2a_eval_proxy.testing.pytest_plugin",
     "a2a_eval_proxy.store.postgres",
     "a2a_eval_proxy.features.worker",
-    "a2a_tool_capture.agent.grpc_gate",
     "a2a_tool_capture.bridges",
     "a2a_tool_capture.connector.tracing",
 )

@@ -4,7 +4,6 @@ Importing this package requires only the standard library; names that serve or c
 are first used.
 """
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .artifact_calls import read_tool_calls
@@ -18,7 +17,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .agent.asgi_gate import ActivationGate
     from .agent.executor import CapturingExecutor, declare_tool_calls
-    from .agent.grpc_gate import ActivationInterceptor
     from .agent.handler import CapturingRequestHandler, without_tool_calls
     from .agent.middleware import CapturingMiddleware
     from .agent.webhooks import GatedPushConfigStore
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "ActivationGate": "agent.asgi_gate",
-    "ActivationInterceptor": "agent.grpc_gate",
     "CaptureClient": "client",
     "CapturingExecutor": "agent.executor",
     "CapturingMiddleware": "agent.middleware",
@@ -46,7 +43,6 @@ __all__ = [
     "URI",
     "A2AToolCaptureExtension",
     "ActivationGate",
-    "ActivationInterceptor",
     "CaptureClient",
     "CapturingExecutor",
     "CapturingMiddleware",
@@ -64,13 +60,6 @@ __all__ = [
     "reconcile",
     "without_tool_calls",
 ]
-
-try:
-    _HAS_GRPC = find_spec("grpc") is not None
-except ImportError:  # of a finder that forbids it
-    _HAS_GRPC = False
-if not _HAS_GRPC:  # `import *` takes what is there
-    __all__ = [name for name in __all__ if name != "ActivationInterceptor"]
 
 
 def __getattr__(name: str) -> Any:

@@ -38,15 +38,8 @@ Arguments = Mapping[str, Any] | str | None
 
 _MAX_REASONS = 20
 
-Clock = Callable[[], datetime]
-NewId = Callable[[], str]
 
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def new_call_id() -> str:
+def _new_id() -> str:
     return f"call-{uuid.uuid4().hex}"
 
 
@@ -57,9 +50,7 @@ class CallRecording:
     fail. `bridges` are names of libraries that report runs of the agent with `heard_of`.
     """
 
-    def __init__(self, clock: Clock = utc_now, new_id: NewId = new_call_id, bridges: Iterable[str] = ()) -> None:
-        self._clock = clock
-        self._new_id = new_id
+    def __init__(self, bridges: Iterable[str] = ()) -> None:
         self._silent = dict.fromkeys(bridges)
         self._missed: dict[str, None] = {}
         self._calls: list[ToolCall] = []
@@ -107,7 +98,7 @@ class CallRecording:
         the same tool is the same call: reported again if it runs, retried if it has ended and was `tried_again`. A
         retried call has the outcome of its last try.
         """
-        name, call_id = plain_text(name), plain_text(id) if id else self._new_id()
+        name, call_id = plain_text(name), plain_text(id) if id else _new_id()
         if not name:
             _log.warning("a tool call without a name was not recorded; pass the name of the tool")
             return call_id
@@ -124,9 +115,9 @@ class CallRecording:
                 return call_id
             if place is not None:
                 _log.warning("the id %r of a call of %r was used before; the call has a new id", call_id, name)
-                call_id = self._new_id()
+                call_id = _new_id()
             self._places[call_id] = len(self._calls)
-            call = ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock())
+            call = ToolCall(name, given, call_id, source=source, started_at=started_at or datetime.now(UTC))
             self._calls.append(replace(call, default_arguments=tuple(default_arguments)))
         return call_id
 
@@ -173,7 +164,7 @@ class CallRecording:
         or one that was used before."""
         with self._lock:
             if not call.id or call.id in self._places:
-                call = replace(call, id=self._new_id())
+                call = replace(call, id=_new_id())
             self._places[call.id] = len(self._calls)
             self._calls.append(call)
 
@@ -190,7 +181,7 @@ class CallRecording:
                 call,
                 result=call.result if result is None else result,
                 error=call.error if error is None else error,
-                ended_at=self._clock(),
+                ended_at=datetime.now(UTC),
             )
 
 
@@ -254,16 +245,13 @@ class ToolCallRecorder:
     this recorder.
 
     If it is not `enabled`, no request activates the extension. The default is read from the environment when the
-    recorder is created: `A2A_TOOL_CAPTURE=off` (or 0, false) disables it. `clock` returns aware UTC datetimes,
-    `new_id` ids that are unique within a task.
+    recorder is created: `A2A_TOOL_CAPTURE=off` (or 0, false) disables it.
 
     Raises ValueError if the variable has another value.
     """
 
-    def __init__(self, *, enabled: bool | None = None, clock: Clock = utc_now, new_id: NewId = new_call_id) -> None:
+    def __init__(self, *, enabled: bool | None = None) -> None:
         self.enabled = _enabled_by_environment() if enabled is None else enabled
-        self._clock = clock
-        self._new_id = new_id
         self._request: ContextVar[CallRecording | None] = ContextVar("request")
         """None in a request that did not activate the extension, without a value outside of requests."""
         self._warned = False
@@ -289,7 +277,7 @@ class ToolCallRecorder:
         if not self.enabled:
             return None
         follow_into_threads()
-        recording = CallRecording(self._clock, self._new_id, self._bridges)
+        recording = CallRecording(self._bridges)
         with self._lock:
             self._active.add(recording)
         return recording

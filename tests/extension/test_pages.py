@@ -14,8 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import grpc
-import grpc.aio
 import httpx
 import pytest
 from a2a.server.agent_execution import AgentExecutor
@@ -153,13 +151,6 @@ def test_callers_can_be_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVALUATOR_TOKEN")
     with pytest.raises(KeyError):
         exec(over_http, names | {"create_jsonrpc_routes": create_jsonrpc_routes})
-
-
-async def test_callers_can_be_guarded_over_grpc() -> None:
-    over_grpc = example("docs/access.md", "python", "ActivationInterceptor")
-    names: dict[str, Any] = {"grpc": grpc, "token": "token"}
-    exec(over_grpc, names)
-    await names["server"].stop(None)
 
 
 def test_calls_can_be_recorded_without_a_decorator() -> None:

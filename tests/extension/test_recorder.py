@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ import pytest
 from a2a.types import Artifact, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI, ToolCallRecorder, read_tool_calls
 from a2a_tool_capture.json_values import MAX_VALUES
-from a2a_tool_capture.models import ToolCall, ToolCallSource
+from a2a_tool_capture.models import ToolCallSource
 from a2a_tool_capture.recorder import CallRecording
 from google.protobuf.json_format import MessageToDict, MessageToJson, Parse
 from hypothesis import given
@@ -36,13 +37,15 @@ SCHEMA = Draft202012Validator(
     json.loads(files(a2a_tool_capture).joinpath("schema", "tool-call-capture-v1.schema.json").read_text("utf-8"))
 )
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FIRST, SECOND = (f"call-{number:032x}" for number in (1, 2))
 
 
 @pytest.fixture
-def recorder() -> ToolCallRecorder:
-    """Its clock ticks a second at every look, its ids are numbers."""
-    ticks, numbers = count(), count(1)
-    return ToolCallRecorder(clock=lambda: NOON + timedelta(seconds=next(ticks)), new_id=lambda: f"call-{next(numbers)}")
+def recorder(monkeypatch: pytest.MonkeyPatch) -> ToolCallRecorder:
+    """Its ids are numbers."""
+    numbers = count(1)
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers)))
+    return ToolCallRecorder()
 
 
 @pytest.fixture
@@ -62,27 +65,21 @@ def wire(recording: CallRecording) -> list[dict[str, Any]]:
 
 def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     recorder.record("search", {"q": "kettle"}, result="KET-01")
-    assert recorder.tool_calls == [
-        ToolCall(
-            name="search",
-            arguments={"q": "kettle"},
-            id="call-1",
-            result="KET-01",
-            source=ToolCallSource.CLIENT,
-            started_at=NOON,
-            ended_at=NOON + timedelta(seconds=1),
-        )
-    ]
-    assert wire(recording) == [{"id": "call-1", "name": "search", "arguments": {"q": "kettle"}, "result": "KET-01"}]
+    (call,) = recorder.tool_calls
+    assert call.source is ToolCallSource.CLIENT
+    assert call.started_at is not None
+    assert call.ended_at is not None
+    assert call.started_at <= call.ended_at
+    assert wire(recording) == [{"id": FIRST, "name": "search", "arguments": {"q": "kettle"}, "result": "KET-01"}]
     assert recorder.metadata() == recording.metadata()
 
 
 def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     first = recorder.started("search", {"q": "kettle"})
     second = recorder.started("pay", id="theirs")
-    assert (first, second) == ("call-1", "theirs")
+    assert (first, second) == (FIRST, "theirs")
     assert wire(recording) == [
-        {"id": "call-1", "name": "search", "arguments": {"q": "kettle"}},
+        {"id": FIRST, "name": "search", "arguments": {"q": "kettle"}},
         {"id": "theirs", "name": "pay", "arguments_unknown": True},
     ]
     recorder.failed(second, PermissionError("card declined"))
@@ -134,8 +131,8 @@ def test_a_call_as_a_context(recorder: ToolCallRecorder, recording: CallRecordin
         pass
     assert [(call.name, call.id, call.result, call.error) for call in recording.tool_calls] == [
         ("search", "theirs", '["KET-01"]', None),
-        ("pay", "call-1", None, "card declined"),
-        ("wait", "call-2", None, None),
+        ("pay", FIRST, None, "card declined"),
+        ("wait", SECOND, None, None),
     ]
     assert all(call.ended_at for call in recording.tool_calls)
 
@@ -165,7 +162,7 @@ def test_decorated_functions_keep_their_face(recorder: ToolCallRecorder, recordi
     assert (search.__name__, search.__doc__) == ("search", "Look for products.")
     assert search("kettle", exact=True) == ["KETTLE"]
     assert wire(recording) == [
-        {"id": "call-1", "name": "search", "arguments": {"q": "kettle", "exact": True}, "result": '["KETTLE"]'}
+        {"id": FIRST, "name": "search", "arguments": {"q": "kettle", "exact": True}, "result": '["KETTLE"]'}
     ]
 
 
@@ -299,7 +296,7 @@ def test_an_id_of_another_tool_is_replaced(recording: CallRecording, caplog: pyt
     recording.record("pay", id="c1", error="declined")
     assert [(call.name, call.id, call.error) for call in recording.tool_calls] == [
         ("search", "c1", None),
-        ("pay", "call-1", "declined"),
+        ("pay", FIRST, "declined"),
     ]
     assert "'c1' of a call of 'pay' was used before" in caplog.text
 
@@ -383,15 +380,15 @@ def test_a_tool_does_not_fail_because_its_result_cannot_be_read(
         return value
 
     assert look_up() is value
-    assert wire(recording) == [{"id": "call-1", "name": "look_up", "arguments": {}, "result": written}]
+    assert wire(recording) == [{"id": FIRST, "name": "look_up", "arguments": {}, "result": written}]
 
 
 def test_arguments_that_cannot_be_read_are_unknown(recording: CallRecording) -> None:
     recording.record("look_up", Detached())
     recording.record("look_up", {"account": Detached()})
     assert wire(recording) == [
-        {"id": "call-1", "name": "look_up", "arguments_unknown": True},
-        {"id": "call-2", "name": "look_up", "arguments": {"account": "<Detached>"}},
+        {"id": FIRST, "name": "look_up", "arguments_unknown": True},
+        {"id": SECOND, "name": "look_up", "arguments": {"account": "<Detached>"}},
     ]
 
 

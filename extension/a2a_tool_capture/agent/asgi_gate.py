@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,13 +17,16 @@ activation_refused: ContextVar[bool] = ContextVar("activation_refused", default=
 """Whether a gate does not know the caller of the current request, whose message may ask without a header."""
 
 
-class KnownTokens:
-    """The tokens of callers that may see tool calls.
+class ActivationGate:
+    """ASGI middleware: unknown callers cannot activate the extension, by a header or in a message.
 
-    Raises ValueError without a token, for an empty one, or if a string is given instead of a list.
+    The agent responds to them as to any client that does not activate the extension. `tokens` are compared with
+    `Authorization: Bearer`. Raises ValueError without a token, for an empty one, or if a string is given instead of a
+    list.
     """
 
-    def __init__(self, tokens: Iterable[str]) -> None:
+    def __init__(self, app: App, *, tokens: Iterable[str]) -> None:
+        self._app = app
         if isinstance(tokens, str | bytes):  # iterating it would give its characters
             raise ValueError("tokens: expected a list of strings, got a string; put it into a list")
         self._tokens = tuple(tokens)
@@ -34,32 +37,10 @@ class KnownTokens:
                 "an empty token would let every caller activate the extension; check your environment variables"
             )
 
-    def has_bearer(self, authorizations: Sequence[str | bytes]) -> bool:
-        """Whether the values of the Authorization header are one with a known token; compares in constant time."""
-        if len(authorizations) != 1 or isinstance(authorizations[0], bytes):
-            return False
-        scheme, _, token = authorizations[0].partition(" ")
-        given = token.strip().encode("utf-8", "replace")
-        matches = [hmac.compare_digest(given, known.encode("utf-8")) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(matches)
-
-
-class ActivationGate:
-    """ASGI middleware: unknown callers cannot activate the extension, by a header or in a message.
-
-    The agent responds to them as to any client that does not activate the extension. `tokens` are compared with
-    `Authorization: Bearer`.
-    """
-
-    def __init__(self, app: App, *, tokens: Iterable[str]) -> None:
-        self._app = app
-        self._known = KnownTokens(tokens)
-
     async def __call__(
         self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[Any]]
     ) -> None:
-        given = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"authorization"]
-        if scope["type"] != "http" or self._known.has_bearer(given):
+        if scope["type"] != "http" or self._is_known(scope):
             await self._app(scope, receive, send)
             return
         token = activation_refused.set(True)
@@ -67,3 +48,11 @@ class ActivationGate:
             await self._app({**scope, "headers": strip_headers(scope["headers"])}, receive, send)
         finally:
             activation_refused.reset(token)
+
+    def _is_known(self, scope: Scope) -> bool:
+        """Whether the one Authorization header has a known token; compares in constant time."""
+        given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        sent = token.strip().encode()
+        matches = [hmac.compare_digest(sent, known.encode()) for known in self._tokens]
+        return scheme.lower() == "bearer" and any(matches)
