@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
-from pathlib import Path
 
 import pytest
 from agents.replay_agent import Answer, Received, ReplayAgent
 from agents.scenarios import URI
 from e2e.raw_http import Headers, RawConnection, RawResponse, exchange
-from support.patience import PATIENCE_S
 from support.recordings import EXTENSION_HEADERS, Recording, names
 
 PER_CONNECTION = {"host", "connection"}
@@ -128,21 +125,6 @@ def test_targets_are_not_normalised(target: str, replay: ReplayAgent, replay_pro
         assert request.request_line == f"GET {target} HTTP/1.1"
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "PUT", "PATCH"])
-def test_methods_pass(method: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    body = b"{}" if method in ("PUT", "PATCH") else b""
-    answer = Answer([b"HTTP/1.1 204 No Content\r\nallow: GET, POST\r\nx-odd:  spaced \r\n\r\n"])
-    received, responses = [], []
-    for url in (replay.url, replay_proxy_url):
-        replay.prepare(answer)
-        responses.append(
-            exchange(url, f"{method} /a2a/rest/tasks/x HTTP/1.1", [("Origin", "https://ui.example")], body)
-        )
-        received += replay.received
-    assert_same_response(responses[1], responses[0])
-    assert_same_request(received[1], received[0])
-
-
 def test_repeated_and_unusual_headers_pass(replay: ReplayAgent, replay_proxy_url: str) -> None:
     asked = [
         ("Cookie", "a=1; b=2"),
@@ -215,23 +197,6 @@ def test_upload_of_many_megabytes(replay: ReplayAgent, replay_proxy_url: str) ->
     assert response.body == recording.response_body
     assert len(request.body) == len(body)
     assert request.body == body
-
-
-def test_chunked_upload_with_curl(replay: ReplayAgent, replay_proxy_url: str, tmp_path: Path) -> None:
-    recording = Recording.load("jsonrpc-v1.0-send-artifact-ext").renewed()
-    replay.prepare(recording.answer())
-    body = tmp_path / "body.json"
-    body.write_bytes(recording.request_body)
-    command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--data-binary", f"@{body}"]
-    for name, value in [*recording.request_headers(asking=True), ("Transfer-Encoding", "chunked")]:
-        command += ["--header", f"{name}: {value}"]
-
-    output = subprocess.run(
-        [*command, f"{replay_proxy_url}/a2a/jsonrpc"], check=True, capture_output=True, timeout=PATIENCE_S
-    ).stdout
-
-    assert output == recording.response_body
-    assert replay.received[0].body == recording.request_body
 
 
 def test_not_modified_may_tell_the_length_of_what_it_leaves_out(replay: ReplayAgent, replay_proxy_url: str) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents.replay_agent import Answer, ReplayAgent
-from agents.scenario_agent import AgentOptions, scenario_agent
 from agents.scenarios import URI
 from e2e.contracts import GetAgent, GetProxy
 from e2e.raw_http import Headers, RawResponse, exchange
@@ -20,7 +18,6 @@ from support.recordings import RECORDED_AT, Recording
 
 CARD = "/.well-known/agent-card.json"
 CARD_PATHS = [CARD, "/.well-known/agent.json"]
-PUBLIC = "https://eval.example.com/agents/orders"
 
 
 def get(url: str, path: str = CARD, headers: Headers | None = None) -> RawResponse:
@@ -85,17 +82,6 @@ def test_no_shared_cache_gives_a_card_to_others(
     assert_private(response)
 
 
-def test_no_shared_cache_gives_a_redirect_to_others(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    proxy = proxy_of(replay.url)
-    head = b"HTTP/1.1 308 Permanent Redirect\r\nlocation: %b/there\r\n%b\r\ncontent-length: 0\r\n\r\n"
-    replay.prepare(Answer([head % (replay.url.encode(), CACHED)]))
-
-    response = get(proxy.url, "/here", [("X-Forwarded-Host", "attacker.example")])
-
-    assert response.header("location") == "http://attacker.example/there"
-    assert_private(response)
-
-
 def assert_private(response: RawResponse) -> None:
     """No cache that others share may keep it (RFC 9111, section 3; RFC 9213)."""
     control = (response.header("cache-control") or "").replace(" ", "").split(",")
@@ -120,23 +106,6 @@ def test_conditional_requests(agent: GetAgent, proxy_of: GetProxy) -> None:
     assert (unchanged.status, unchanged.body) == (304, b"")
     assert unchanged.header("etag") == tag
     assert foreign.status == 200
-
-
-@pytest.fixture
-def published(tmp_path: Path) -> Iterator[tuple[str, Proxy]]:
-    """An agent whose card already names the proxy's public URL, and its proxy."""
-    with (
-        scenario_agent(AgentOptions(public_url=PUBLIC)) as agent,
-        Proxy(agent.url, tmp_path / "turns.db", "--public-url", PUBLIC) as proxy,
-    ):
-        yield agent.url, proxy
-
-
-def test_card_that_names_the_proxy_is_left_alone(published: tuple[str, Proxy]) -> None:
-    upstream, proxy = published
-    direct, proxied = get(upstream), get(proxy.url)
-    assert proxied.body == direct.body
-    assert proxied.header("etag") == direct.header("etag")
 
 
 def signed_card(replay: ReplayAgent) -> dict[str, Any]:
@@ -233,20 +202,6 @@ def test_a_card_that_is_too_large_is_a_502(replay: ReplayAgent, proxy_of: GetPro
     assert b"the agent card exceeds 4194304 bytes" in response.body
 
 
-def test_interfaces_elsewhere_are_left_out(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    """One that is not rewritten would bypass the proxy silently."""
-    card = signed_card(replay)
-    elsewhere = {"url": "https://other.example.com/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    card["supportedInterfaces"].append(elsewhere)
-    proxy = proxy_of(replay.url)
-    replay.card = card_answer(card)
-
-    got = json.loads(get(proxy.url).body)
-
-    assert {url.split("/a2a/")[0] for url in interface_urls(got)} == {proxy.url}
-    assert {interface["protocolBinding"] for interface in got["supportedInterfaces"]} == {"JSONRPC", "HTTP+JSON"}
-
-
 def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) -> None:
     proxy = proxy_of(replay.url)
     recording = Recording.load("not-found")
@@ -283,61 +238,3 @@ def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAg
 
     assert response.header("content-encoding") is None
     assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}
-
-
-@pytest.mark.parametrize("public", [[], ["--public-url", PUBLIC]])
-@pytest.mark.parametrize("path", EXTENDED)
-def test_an_extended_card_that_is_changed_is_cached_as_what_it_is(
-    path: str, public: list[str], replay: ReplayAgent, proxy_of: GetProxy
-) -> None:
-    """By its caller alone, since others may get another one, and by a tag of its own."""
-    proxy = proxy_of(replay.url, *public)
-    body = json.dumps(signed_card(replay)).encode()
-    validators = b'etag: "agent"\r\nlast-modified: Sun, 22 Nov 2026 08:00:00 GMT'
-    head = b"HTTP/1.1 200 OK\r\n%b\r\n%b\r\ncontent-length: %d\r\n\r\n" % (CACHED, validators, len(body))
-    replay.prepare(Answer([head + body]))
-
-    first = get(proxy.url, path)
-    tag = first.header("etag") or ""
-    known = get(proxy.url, path, [("If-None-Match", tag)])
-    foreign = get(
-        proxy.url, path, [("If-None-Match", '"agent"'), ("If-Modified-Since", "Sun, 22 Nov 2026 08:00:00 GMT")]
-    )
-
-    assert_private(first)
-    assert first.header("last-modified") is None
-    assert (known.status, known.body, known.header("etag")) == (304, b"", tag)
-    assert (foreign.status, foreign.body) == (200, first.body)
-    conditions = {name for request in replay.received for name, _ in request.headers if name.startswith("if-")}
-    assert conditions == set(), "the agent could only answer them for its own card"
-
-
-def test_an_extended_card_that_names_the_proxy_is_cached_as_the_agent_says(
-    replay: ReplayAgent, proxy_of: GetProxy
-) -> None:
-    proxy = proxy_of(replay.url, "--public-url", PUBLIC)
-    body = json.dumps({"url": f"{PUBLIC}/rpc"}).encode()
-    head = b'HTTP/1.1 200 OK\r\n%b\r\netag: "agent"\r\ncontent-length: %d\r\n\r\n' % (CACHED, len(body))
-    replay.prepare(Answer([head + body]))
-
-    response = get(proxy.url, EXTENDED[0])
-    known = get(proxy.url, EXTENDED[0], [("If-None-Match", '"agent"')])
-
-    assert (response.body, response.header("etag")) == (body, '"agent"')
-    assert response.header("cache-control") == CACHED.decode().partition(": ")[2]
-    assert (known.status, known.body) == (304, b"")
-
-
-def test_an_extended_card_over_json_rpc_keeps_no_validator_of_other_bytes(
-    replay: ReplayAgent, proxy_of: GetProxy
-) -> None:
-    proxy = proxy_of(replay.url)
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": signed_card(replay)}).encode()
-    head = b'HTTP/1.1 200 OK\r\netag: "agent"\r\nlast-modified: now\r\ncontent-length: %d\r\n\r\n' % len(body)
-    replay.prepare(Answer([head + body]))
-    asking = b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}'
-
-    response = exchange(proxy.url, "POST /rpc HTTP/1.1", [], asking)
-
-    assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body)["result"])} == {proxy.url}
-    assert (response.header("etag"), response.header("last-modified")) == (None, None)

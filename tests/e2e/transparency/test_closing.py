@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import select
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
-from e2e.transparency.test_slow_peers import GET, connect, errors, open_files
+from e2e.transparency.test_slow_peers import GET, connect, open_files
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
@@ -113,19 +112,6 @@ def test_a_broken_request_takes_no_answer_before_it_away(agent: H11Agent, proxy:
     assert second.endswith(b"Invalid HTTP request received.")
 
 
-@pytest.mark.parametrize("status", [401, 413, 431])
-def test_who_sends_all_before_it_reads_gets_an_early_answer(status: int, agent: H11Agent, proxy: Proxy) -> None:
-    agent.behave = early(status)  # type: ignore[assignment]  # a behaviour
-    with connect(proxy) as client:
-        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\n")
-        client.sendall(b"connection: close\r\ncontent-length: 20000000\r\n\r\n")
-        for _ in range(20):
-            client.sendall(bytes(1_000_000))
-        head, body = head_and_body(read_all(client))
-    assert head.startswith(b"HTTP/1.1 %d " % status)
-    assert body == b"early"
-
-
 @pytest.mark.parametrize(
     ("sent", "status"),
     [(JUNK, 400), (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"x" * 400_000, 431)],
@@ -148,39 +134,6 @@ def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent
         assert read_all(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_client_that_sends_without_end_is_cut_off(proxy: Proxy) -> None:
-    before = errors(proxy, "close_ignored")
-    with connect(proxy) as client:
-        client.sendall(JUNK)
-        with pytest.raises(ConnectionError):
-            client.sendall(bytes(200_000_000))
-    assert errors(proxy, "close_ignored") == before + 1
-
-
-def test_a_connection_that_is_being_closed_takes_a_place(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--limits", "client_connections=1") as proxy:
-        with connect(proxy) as first:
-            first.sendall(b"GET /a HTTP/1.0\r\n\r\n")
-            assert read_all(first).startswith(b"HTTP/1.1 200 ")
-            for _ in range(3):  # and one that was refused takes none
-                with connect(proxy) as late:
-                    late.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n" + bytes(100_000))
-                    assert read_all(late).startswith(b"HTTP/1.1 503 ")
-            until_served(proxy)  # the first is not waited for without end
-        assert errors(proxy, "close_ignored") == 0
-
-
-def until_served(proxy: Proxy) -> None:
-    """Ask until there is an answer; the test's time limit ends it."""
-    pace = threading.Event()
-    while True:
-        with connect(proxy) as client:
-            client.sendall(b"GET /a HTTP/1.0\r\n\r\n")
-            if read_all(client).startswith(b"HTTP/1.1 200 "):
-                return
-        pace.wait(0.05)
-
-
 def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path: Path) -> None:
     limits = "--limits", "client_connections=1"
     with Proxy(agent.url, tmp_path / "turns.db", *limits) as proxy, connect(proxy) as first, ExitStack() as crowd:
@@ -192,19 +145,3 @@ def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path:
                 last = crowd.enter_context(connect(proxy))
         assert select.select([last], [], [], PATIENCE_S)[0]
         assert open_files(proxy) - before < 50
-
-
-def test_clients_that_do_not_close_do_not_hold_up_the_end(agent: H11Agent, tmp_path: Path) -> None:
-    with (
-        Proxy(agent.url, tmp_path / "turns.db", "--timeouts", "shutdown=600") as proxy,
-        connect(proxy) as idle,
-        connect(proxy) as closing,
-        connect(proxy) as half,
-    ):
-        idle.sendall(GET % b"a")
-        assert idle.recv(12) == b"HTTP/1.1 200"
-        closing.sendall(b"GET /a HTTP/1.0\r\n\r\n")
-        assert read_all(closing)
-        half.sendall(b"GET /a HTTP/1.1\r\n")
-        proxy.terminate()
-        assert proxy.wait(PATIENCE_S) == 0

@@ -79,19 +79,3 @@ def test_a_length_stays(agent: H11Agent, proxy: Proxy) -> None:
     head, body = answer(proxy, b"GET /a HTTP/1.0\r\n\r\n")
     assert b"\r\ncontent-length: 4" in head
     assert body == b"/a 0"
-
-
-def test_an_answer_without_a_body(agent: H11Agent, proxy: Proxy) -> None:
-    agent.behave = stream
-    head, body = answer(proxy, b"HEAD /a HTTP/1.0\r\n\r\n")
-    assert b"transfer-encoding" not in head
-    assert body == b""
-
-
-def test_an_expectation_is_ignored(agent: H11Agent, proxy: Proxy) -> None:
-    """RFC 9110, section 10.1.1."""
-    agent.behave = echo
-    with connect(proxy) as client:
-        client.sendall(b"POST /a HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 1000\r\n\r\n")
-        client.sendall(b"x" * 1000)
-        assert client.recv(12) == b"HTTP/1.1 200"

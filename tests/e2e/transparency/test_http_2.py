@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,17 +12,8 @@ import pytest
 from agents.replay_agent import Answer, Received, ReplayAgent
 from e2e.raw_http import HOP_BY_HOP, Headers, exchange
 from e2e.transparency.test_bytes import STREAMS, UNCHANGED, assert_same_request
-from h2.errors import ErrorCodes
-from h2.events import (
-    ConnectionTerminated,
-    DataReceived,
-    InformationalResponseReceived,
-    ResponseReceived,
-    StreamEnded,
-    StreamReset,
-)
 from support.patience import PATIENCE_S
-from support.raw_http2 import Fields, RawClient
+from support.raw_http2 import Fields
 from support.recordings import Recording
 
 
@@ -38,19 +27,12 @@ def one_of_each(names: Iterable[str]) -> list[str]:
     return [group[number % len(group)] for number, group in enumerate(alike.values())]
 
 
-PLAIN = Answer([b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok"])
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
     """One whose connections begin with the preface, and which adds no header fields of its own."""
     with httpx.Client(http1=False, http2=True, trust_env=False, timeout=PATIENCE_S) as client:
         client.headers.clear()
         yield client
-
-
-def address(url: str) -> str:
-    return url.removeprefix("http://")
 
 
 def answered(client: httpx.Client, url: str, recording: Recording, headers: Headers) -> httpx.Response:
@@ -124,59 +106,8 @@ def test_an_upload_in_parts_and_a_large_response(
     assert only(replay).body == content
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_curl_with_prior_knowledge(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    curl = ["curl", "-sS", "--http2-prior-knowledge", "-w", "\n%{http_version} %{http_code}"]
-    if "HTTP2" not in subprocess.run(["curl", "--version"], capture_output=True, text=True, check=True).stdout:
-        pytest.skip("this curl has no HTTP/2")
-    replay.prepare(PLAIN)
-    done = subprocess.run([*curl, "-d", "{}", replay_proxy_url], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.stdout, done.stderr) == ("ok\n2 200", "")
-    assert only(replay).body == b"{}"
-
-
 def head_of(method: bytes, path: bytes, *fields: tuple[bytes, bytes]) -> Fields:
     return [(b":method", method), (b":scheme", b"http"), (b":path", path), (b":authority", b"proxy"), *fields]
-
-
-def answer_to(url: str, head: Fields, body: bytes = b"") -> dict[str, Any]:
-    """Status and body of a response, with the interim ones, or the code with which it was reset."""
-    found: dict[str, Any] = {"body": b"", "interim": []}
-    with RawClient(address(url)) as client:
-        client.h2.send_headers(1, head, end_stream=not body)
-        if body:
-            client.h2.send_data(1, body, end_stream=True)
-        for event in client.until(1, StreamEnded, StreamReset):
-            if isinstance(event, InformationalResponseReceived):
-                found["interim"].append(dict(event.headers)[b":status"])
-            elif isinstance(event, ResponseReceived):
-                found["status"] = int(dict(event.headers)[b":status"])
-            elif isinstance(event, DataReceived):
-                found["body"] += event.data
-            elif isinstance(event, StreamReset):
-                found["reset"] = event.error_code
-    return found
-
-
-def test_what_makes_an_http_1_request(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    """Cookies in parts are one field (RFC 9113, section 8.2.3); fields of one hop stay here."""
-    replay.prepare(PLAIN)
-    fields = [(b"cookie", b"a=1"), (b"x-a", b"1"), (b"cookie", b"b=2"), (b"te", b"trailers"), (b"x-a", b"\xe9")]
-    found = answer_to(replay_proxy_url, head_of(b"PATCH", b"/a%2Fb//?x=1&y=%C3", *fields), b"text")
-    assert (found["status"], found["body"]) == (200, b"ok")
-    request = only(replay)
-    assert request.request_line == "PATCH /a%2Fb//?x=1&y=%C3 HTTP/1.1"
-    assert request.body == b"text"
-    own = [
-        field for field in request.headers if field[0] not in ("host", "traceparent", "tracestate", "content-length")
-    ]
-    assert own == [("x-a", "1"), ("x-a", "é"), ("cookie", "a=1; b=2")]
-
-
-def test_a_client_that_waits_for_leave_to_send_gets_it(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    replay.prepare(PLAIN)
-    found = answer_to(replay_proxy_url, head_of(b"POST", b"/", (b"expect", b"100-continue")), b"text")
-    assert (found["interim"], found["status"]) == ([b"100"], 200)
 
 
 MALFORMED: dict[str, Fields] = {
@@ -197,66 +128,6 @@ MALFORMED: dict[str, Fields] = {
     "a line break": head_of(b"GET", b"/", (b"x-a", b"1\r\nx-b: 2")),
     "a capital letter": head_of(b"GET", b"/", (b"X-A", b"1")),
 }
-
-
-@pytest.mark.parametrize("head", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_request_reaches_nobody(head: Fields, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    replay.prepare(PLAIN)
-    assert answer_to(replay_proxy_url, head)["reset"] == ErrorCodes.PROTOCOL_ERROR
-    assert replay.received == []
-
-
-@pytest.mark.parametrize("length", [b"1", b"5", b"x", b"9" * 5000])
-def test_a_body_of_another_length_ends_its_connection(
-    length: bytes, replay: ReplayAgent, replay_proxy_url: str
-) -> None:
-    replay.prepare(PLAIN)
-    with RawClient(address(replay_proxy_url)) as client:
-        client.h2.send_headers(1, head_of(b"POST", b"/", (b"content-length", length)))
-        client.h2.send_data(1, b"text", end_stream=True)
-        events = client.events()
-        while not isinstance(events[-1], ConnectionTerminated):
-            events += client.events()
-    assert events[-1].error_code == ErrorCodes.PROTOCOL_ERROR
-    assert not any(request.body == b"text" for request in replay.received), "none is whole"
-
-
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        ([(b":method", b"CONNECT"), (b":authority", b"proxy")], 400),
-        (head_of(b"GET", b"/\xc3\xa4"), 400),
-        (head_of(b"TRACE", b"/"), 405),
-        (head_of(b"GET", b"/", (b"x-large", b"x" * 70_000)), 431),
-    ],
-    ids=["CONNECT", "not ASCII", "TRACE", "a large header"],
-)
-def test_a_request_that_is_refused(head: Fields, status: int, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    replay.prepare(PLAIN)
-    found = answer_to(replay_proxy_url, head)
-    assert found["status"] == status
-    assert found["body"]
-    assert replay.received == []
-
-
-def test_requests_on_one_connection_do_not_wait_for_each_other(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    """A hundred streams are open while a request is answered; each ends with its client."""
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    replay.prepare(Answer([head + b"5\r\n: hi\n\r\n", b"0\r\n\r\n"], paced=True))
-    with RawClient(address(replay_proxy_url)) as client:
-        streams = set(range(1, 200, 2))
-        for stream_id in streams:
-            client.h2.send_headers(stream_id, head_of(b"GET", b"/events"), end_stream=True)
-        waiting = set(streams)
-        while waiting:
-            waiting -= {event.stream_id for event in client.events() if isinstance(event, DataReceived)}
-        replay.answer = PLAIN
-        client.h2.send_headers(201, head_of(b"GET", b"/"), end_stream=True)
-        assert client.until(201, StreamEnded)
-        for stream_id in streams:
-            client.h2.reset_stream(stream_id, ErrorCodes.CANCEL)
-        client.h2.send_headers(203, head_of(b"GET", b"/"), end_stream=True)
-        assert client.until(203, StreamEnded)
 
 
 def test_the_proxy_s_own_errors_have_the_shape_of_the_binding(proxy_of: Any, client: httpx.Client) -> None:

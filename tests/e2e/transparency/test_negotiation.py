@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import httpx
 import pytest
 from agents.scenarios import URI
 from e2e.contracts import GetAgent, GetProxy
-from support.raw_a2a import ASKING_HEADER, BINDINGS, RawRequest, Wire
+from support.raw_a2a import BINDINGS, Wire
 
-OTHER = "https://example.com/other/v1"
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
 
@@ -77,59 +75,6 @@ def test_modes(
     assert turn["capture"]["declared"] is (name == "v1")
 
 
-@pytest.mark.parametrize("mode", ["declared", "always", "never"])
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
-def test_a_client_that_asks_itself(mode: str, version: str, binding: str, agent: GetAgent, proxy_of: GetProxy) -> None:
-    """Its header arrives as sent; a 0.3 agent behind a 1.0 name, and the reverse, can be reached as well."""
-    upstream = agent("v1")
-    proxy = proxy_of(upstream, *([] if mode == "declared" else ["--negotiate", mode]))
-    text = new_text()
-
-    response = Wire(version, binding).message(text).plus((ASKING_HEADER[version], URI)).to(proxy.url)
-
-    own = {ASKING_HEADER[version].lower(): [URI]}
-    assert extensions_seen(upstream, text) == (own if mode == "never" else own | NEGOTIATED[version])
-    assert b"tool_calls" in response.body
-    turn = proxy.turn_of(text)
-    assert turn["capture"]["requested_by_client"] is True
-    assert len(turn["tool_calls"]) == 2
-
-
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
-def test_other_extensions_of_the_client_are_kept(
-    version: str, binding: str, agent: GetAgent, proxy_of: GetProxy
-) -> None:
-    upstream = agent("v1")
-    text = new_text()
-
-    Wire(version, binding).message(text).plus((ASKING_HEADER[version], OTHER)).to(proxy_of(upstream).url)
-
-    seen = extensions_seen(upstream, text)
-    assert sorted(seen[ASKING_HEADER[version].lower()]) == sorted([OTHER, URI])
-
-
-def assert_no_ours(headers: list[tuple[str, str]]) -> None:
-    assert [name for name, _ in headers if name.startswith("a2a-eval")] == []
-
-
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
-def test_case_and_run_headers_stay_here(version: str, binding: str, agent: GetAgent, proxy_of: GetProxy) -> None:
-    upstream = agent("v1")
-    proxy = proxy_of(upstream)
-    text = new_text()
-    run, case = f"run-{uuid.uuid4()}", f"case-{uuid.uuid4()}"
-    request = Wire(version, binding).message(text, stream=True)
-
-    response = request.plus(("A2A-Eval-Run", run), ("A2A-Eval-Case", case)).to(proxy.url)
-
-    assert response.status == 200
-    assert_no_ours(headers_seen(upstream, text))
-    turn = proxy.turn_of(text)
-    assert (turn["run"], turn["case_id"]) == (run, case)
-    assert [found["turn_id"] for found in proxy.turns(run=run)] == [turn["turn_id"]]
-    assert [found["turn_id"] for found in proxy.turns(case=case)] == [turn["turn_id"]]
-
-
 def trace_headers(upstream: str, text: str) -> dict[str, str]:
     return {name: value for name, value in headers_seen(upstream, text) if name in ("traceparent", "tracestate")}
 
@@ -144,21 +89,6 @@ def test_trace_context_of_the_client_is_unchanged(agent: GetAgent, proxy_of: Get
 
     assert trace_headers(upstream, text) == {"traceparent": TRACEPARENT, "tracestate": "a=1,b=2"}
     assert proxy.turn_of(text)["trace_id"] == TRACE_ID
-
-
-@pytest.mark.parametrize("sent", [None, "", "garbage", f"00-{'0' * 32}-b7ad6b7169203331-01"])
-def test_trace_context_is_started_where_none_is_valid(sent: str | None, agent: GetAgent, proxy_of: GetProxy) -> None:
-    upstream = agent("v1")
-    proxy = proxy_of(upstream)
-    text = new_text()
-    request: RawRequest = Wire("1.0", "HTTP+JSON").message(text, stream=True)
-
-    (request if sent is None else request.plus(("traceparent", sent))).to(proxy.url)
-
-    started = re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-0[01]", trace_headers(upstream, text)["traceparent"])
-    assert started
-    assert set(started[1]) != {"0"}
-    assert proxy.turn_of(text)["trace_id"] == started[1]
 
 
 def named_turn(upstream: str, text: str) -> str:
