@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import count
 from typing import NamedTuple
 
 import httpx
@@ -17,6 +16,7 @@ from tool_call_evaluators.judge.transport import asked_wait, backoff
 
 from ..memory import share
 from ..telemetry.counters import ForwardCounts
+from ..telemetry.problem_log import ProblemLog
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _LONGEST_DELAY_S = 30.0
 _LONGEST_RETRY_AFTER_S = 120.0
 _LONGEST_TRIED_S = 900.0
 _RESPONSE_TIMEOUT_S = 10.0
-_FULL, _RETRYING = "full", "retrying"
+_ENDED = "it could not be sent before the end"
 
 
 class _Export(NamedTuple):
@@ -68,7 +68,10 @@ class OtlpForwarder:
         self._queue: deque[_Export] = deque()
         self._closing = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
-        self._complaints: set[str] = set()
+        self._lost = ProblemLog(logger, "{url}: {count} request(s) with telemetry lost, last: {why}", logging.WARNING)
+        self._failed = ProblemLog(
+            logger, "{url}: {count} request(s) with telemetry failed and are sent again, last: {why}", logging.WARNING
+        )
         self.counts = ForwardCounts() if counts is None else counts
 
     def offer(self, path: str, content_type: str, content_encoding: str, body: bytes) -> None:
@@ -78,44 +81,38 @@ class OtlpForwarder:
         self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
         self.counts.held_bytes += len(body)
         while self.counts.held_bytes > self._queue_bytes and self._queue:
-            self._complain(_FULL, f"more than {self._queue_bytes} bytes are waiting; the oldest telemetry is dropped")
-            self._done(self._queue.popleft(), sent=False)
+            self._done(self._queue.popleft(), f"more than {self._queue_bytes} bytes wait; the oldest are dropped")
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send_all())
 
     async def close(self, timeout_s: float) -> None:
         """Send what is left, for at most `timeout_s`; drop the rest."""
         self._closing.set()
-        lost = 0
         if self._sending is not None:
             await asyncio.wait({self._sending}, timeout=timeout_s)
-            lost -= self.counts.dropped
             self._sending.cancel()
             await asyncio.wait({self._sending})
-            lost += self.counts.dropped
-        if lost:
-            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, lost)
+        while self._queue:
+            self._done(self._queue.popleft(), _ENDED)
+        self._lost.close()
         await self._http.aclose()
 
     # ── the sender ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _send_all(self) -> None:
-        """Send what waits; where this is cancelled, it is dropped."""
-        try:
-            while self._queue:
-                export, sent = self._queue.popleft(), False
-                try:
-                    sent = await self._deliver(export)
-                finally:
-                    self._done(export, sent=sent)
-        finally:
-            while self._queue:
-                self._done(self._queue.popleft(), sent=False)
+        while self._queue:
+            export, lost = self._queue.popleft(), _ENDED
+            try:
+                lost = await self._deliver(export)
+            finally:
+                self._done(export, lost)
 
-    async def _deliver(self, export: _Export) -> bool:
-        """Send one request, with retries if the failure is temporary. Whether the collector has it."""
+    async def _deliver(self, export: _Export) -> str:
+        """Send one request, with retries if the failure is temporary. Why the collector does not have it; "" where it
+        has."""
         url = self._base.copy_with(path=self._base.path.rstrip("/") + export.path)
-        for attempt in count():
+        attempt = 0
+        while True:
             asked_s = None
             try:
                 response = await self._http.post(url, content=export.body, headers=export.headers)
@@ -123,40 +120,26 @@ class OtlpForwarder:
                 problem = str(error) or type(error).__name__
             else:
                 if response.is_success:
-                    return True
+                    return ""
                 problem = f"status {response.status_code} at {export.path}"
                 if response.status_code not in _RETRIED:
-                    self._complain(problem, f"{problem}; requests refused this way are dropped")
-                    return False
+                    return problem
                 asked_s = asked_wait(response.headers, datetime.now(UTC))
-            if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
-                break
-            self._complain(_RETRYING, f"{problem}; telemetry is kept and sent again")
+            if self._closing.is_set() or asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
+                return problem
+            self._failed.seen(url=self._shown, why=problem)
             self.counts.retried += 1
-            await self._pause(retry_delay(attempt, self._first_delay_s, asked_s))
-        return False
+            with suppress(TimeoutError):  # the usual end of the wait
+                await asyncio.wait_for(self._closing.wait(), retry_delay(attempt, self._first_delay_s, asked_s))
+            attempt += 1
 
-    async def _pause(self, delay_s: float) -> None:
-        """Wait for the delay, or until `close`, so that the rest of the queue is tried again."""
-        if self._closing.is_set():
-            await asyncio.sleep(delay_s)
-            return
-        with suppress(TimeoutError):  # the usual end of a wait
-            await asyncio.wait_for(self._closing.wait(), delay_s)
-
-    def _done(self, export: _Export, *, sent: bool) -> None:
+    def _done(self, export: _Export, lost: str) -> None:
         self.counts.held_bytes -= len(export.body)
-        self.counts.sent += sent
-        self.counts.dropped += not sent
-        if sent and self._complaints & {_FULL, _RETRYING}:
-            self._complaints -= {_FULL, _RETRYING}
-            logger.info("%s accepts telemetry again; %d request(s) lost so far", self._shown, self.counts.dropped)
-
-    def _complain(self, kind: str, problem: str) -> None:
-        """Log each kind of problem once until it ends."""
-        if kind not in self._complaints:
-            self._complaints.add(kind)
-            logger.warning("%s: %s", self._shown, problem)
+        if lost:
+            self.counts.dropped += 1
+            self._lost.seen(url=self._shown, why=lost)
+        else:
+            self.counts.sent += 1
 
 
 def retry_delay(attempt: int, first_delay_s: float, asked_s: float | None, fraction: float | None = None) -> float:

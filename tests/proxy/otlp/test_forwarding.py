@@ -175,10 +175,8 @@ async def test_a_collector_that_is_down_gets_everything_when_it_comes(collector,
             await forward.close(5.0)
     assert collector.bodies == [b"%d" % number for number in range(5)]
     assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (5, 0, 0)
-    waiting, recovered = [record.getMessage() for record in caplog.records]
-    assert waiting.startswith(f"http://{address}: ")
-    assert waiting.endswith("telemetry is kept and sent again")
-    assert recovered == f"http://{address} accepts telemetry again; 0 request(s) lost so far"
+    (waiting,) = [record.getMessage() for record in caplog.records]
+    assert waiting.startswith(f"http://{address}: 1 request(s) with telemetry failed and are sent again, last: ")
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -202,7 +200,7 @@ async def test_other_answers_are_not_retried_and_logged_once(collector, caplog, 
     assert collector.bodies == [b"1", b"2", b"3", b"4"]
     assert (forward.counts.sent, forward.counts.retried, forward.counts.dropped) == (1, 0, 3)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{url}: status {status} at /v1/traces; requests refused this way are dropped"
+        f"{url}: {lost} request(s) with telemetry lost, last: status {status} at /v1/traces" for lost in (1, 2)
     ]
 
 
@@ -217,8 +215,6 @@ async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
             await forward.close(5.0)
     assert collector.bodies == [b"%010d" % number for number in (7, 8, 9)]
     assert forward.counts.held_bytes == 0
-    full = [record.getMessage() for record in caplog.records if "oldest" in record.getMessage()]
-    assert full == [f"http://{address}: more than 35 bytes are waiting; the oldest telemetry is dropped"]
 
 
 async def test_a_body_larger_than_the_queue_is_dropped(collector):
@@ -256,7 +252,7 @@ async def test_close_gives_up_in_time_and_says_what_is_lost(address, caplog):
         for _ in range(3):
             forward.offer("/v1/traces", JSON, "", b"1")
     assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (0, 3, 0)
-    assert caplog.records[-1].getMessage() == f"http://{address}: 3 telemetry request(s) could not be sent and are lost"
+    assert "2 request(s) with telemetry lost, last: " in caplog.records[-1].getMessage()
 
 
 async def test_close_at_once_counts_what_was_offered(address):
