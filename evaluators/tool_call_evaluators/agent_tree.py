@@ -116,7 +116,7 @@ class AgentTurn:
         first_failed = first_failed_edge(self)
         return {
             "root": _node(self),
-            "totals": totals(self).to_dict(),
+            "totals": totals(self),
             "first_failed": None if first_failed is None else first_failed.turn.turn_id,
         }
 
@@ -189,57 +189,32 @@ def first_failed_edge(*trees: AgentTurn) -> PlacedTurn | None:
     return failed[ended.index(min(ended))] if failed else None
 
 
-@dataclass(frozen=True, slots=True)
-class TreeTotals:
-    """A tree in numbers. Tokens and cost are the sums of what is known, None where nothing is; `partly_known` names
-    those that are not known of every turn.
+def totals(tree: AgentTurn) -> dict[str, Any]:
+    """A tree in numbers, as JSON. Tokens and cost are the sums of what is known, None where nothing is; `partly_known`
+    names those that are not known of every turn.
 
     `depth` is the number of turns on the longest way down, the root included, `fan_out` the most turns that one turn
-    caused. `guesses` counts edges that are not certain.
+    caused. `guesses` counts edges that are not certain; for `is_cut` see AgentTurn.
     """
-
-    turns: int
-    agents: int
-    depth: int
-    fan_out: int
-    edges: int
-    guesses: int
-    failed: int
-    tool_calls: int
-    left_out: int
-    seconds: float | None
-    input_tokens: int | float | None
-    output_tokens: int | float | None
-    cost: int | float | None
-    partly_known: tuple[str, ...]
-    is_cut: bool
-    """See `AgentTurn.is_cut`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"partly_known": list(self.partly_known)}
-
-
-def totals(tree: AgentTurn) -> TreeTotals:
-    """The numbers of a tree."""
     placed = list(walk(tree))
     turns = [one.turn for one in placed]
     asked = [turn.asked for turn in turns if turn.asked is not None]
     sums = {name: _sum(turns, name) for name in ("input_tokens", "output_tokens", "cost")}
-    return TreeTotals(
-        turns=len(turns),
-        agents=len({turn.agent for turn in turns}),
-        depth=max(one.depth for one in placed) + 1,
-        fan_out=max(len(turn.children) for turn in turns),
-        edges=len(asked),
-        guesses=sum(not one.certain for one in asked),
-        failed=sum(bool(turn.failure) for turn in turns),
-        tool_calls=sum(len(turn.tool_calls) for turn in turns),
-        left_out=sum(turn.left_out for turn in turns),
-        seconds=tree.seconds,
+    return {
+        "turns": len(turns),
+        "agents": len({turn.agent for turn in turns}),
+        "depth": max(one.depth for one in placed) + 1,
+        "fan_out": max(len(turn.children) for turn in turns),
+        "edges": len(asked),
+        "guesses": sum(not one.certain for one in asked),
+        "failed": sum(bool(turn.failure) for turn in turns),
+        "tool_calls": sum(len(turn.tool_calls) for turn in turns),
+        "left_out": sum(turn.left_out for turn in turns),
+        "seconds": tree.seconds,
         **sums,
-        partly_known=tuple(name for name, known in sums.items() if known is not None and not _all_known(turns, name)),
-        is_cut=tree.is_cut,
-    )
+        "partly_known": [name for name, known in sums.items() if known is not None and not _all_known(turns, name)],
+        "is_cut": tree.is_cut,
+    }
 
 
 def _sum(turns: Sequence[AgentTurn], name: str) -> int | float | None:

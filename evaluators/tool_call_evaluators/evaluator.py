@@ -82,7 +82,7 @@ class EvaluatorBase(ABC):
     results of other evaluators, and so runs after them; `reads_calls`, whether it reads the actual tool calls, and so
     is skipped if they are unknown; `needs_judge`, whether it cannot score without a judge; `spellings`, alternative
     names of options, which `get_evaluator` and suites accept besides those of the bases; `criterion`, the option with
-    what is expected of cases that do not say it; `example`, the options that it needs in an example.
+    what is expected of cases that do not say it.
     """
 
     name: ClassVar[str]
@@ -96,7 +96,6 @@ class EvaluatorBase(ABC):
     needs_judge: ClassVar[bool] = False
     spellings: ClassVar[Mapping[str, str]] = {"name": "id"}
     criterion: ClassVar[str] = ""
-    example: ClassVar[Mapping[str, Any]] = {}
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..model import CallsUnseenError, EvalCase
@@ -28,8 +28,6 @@ class Budget(SyncEvaluator):
     reason. Tokens are those of the spans; without any, those that the agent states in its answer.
     Details, by limit: `{limit, actual}`, with `unknown` where it is not known; and `source` of the tokens.
     """
-
-    example: ClassVar[Mapping[str, Any]] = {"max_calls": 4}
 
     max_seconds: float | None = None
     """From the message to the end of the turn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..agent_tree import AgentTurn, certain_part, first_failed_edge, walk, what_is_unsure
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
@@ -47,7 +47,6 @@ class Delegation(SyncEvaluator):
     Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
     """
 
-    example: ClassVar[Mapping[str, Any]] = {"max_depth": 3, "max_fan_out": 5}
     needs = ("trees",)
 
     max_depth: int | None = None
@@ -189,7 +188,6 @@ class DelegatedValues(SyncEvaluator):
     Details: `lost`, the values that are not kept, `{value, by}`; `mast`, the failure modes.
     """
 
-    example: ClassVar[Mapping[str, Any]] = {"passed_on": ["ORD-[0-9]+"], "used": ["REF-[0-9]+"]}
     needs = ("trees",)
 
     passed_on: Sequence[str] = ()

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from ..evaluator import AsyncEvaluator, Measurement
 from ..model import EvalCase
@@ -40,7 +40,6 @@ class External(AsyncEvaluator):
     """
 
     reads = None
-    example: ClassVar[Mapping[str, Any]] = {"command": ["python3", "score.py"]}
 
     command: Sequence[str]
     """The program and its arguments; of a suite, relative to its file."""

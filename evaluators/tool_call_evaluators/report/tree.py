@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..agent_tree import AgentTurn, PlacedTurn, TreeTotals, certain_part, first_failed_edge, totals, walk
+from ..agent_tree import AgentTurn, PlacedTurn, certain_part, first_failed_edge, totals, walk
 from ..texts import cost_text, counted, duration_text, one_line, state_text, tokens_text
 from ..visibility import Calls
 
@@ -67,19 +67,19 @@ def facts(turn: AgentTurn) -> str:
     return ", ".join(filter(None, (duration_text(turn.seconds) if turn.seconds is not None else "", calls, tokens)))
 
 
-def summary(numbers: TreeTotals) -> str:
-    """The tree in a sentence."""
-    used = {"input_tokens": numbers.input_tokens, "output_tokens": numbers.output_tokens, "cost": numbers.cost}
-    known = {name: value for name, value in used.items() if value is not None}
-    at_least = "at least " if numbers.partly_known else ""
+def summary(numbers: Mapping[str, Any]) -> str:
+    """The `totals` of a tree in a sentence."""
+    sums = ("input_tokens", "output_tokens", "cost")
+    known = {name: numbers[name] for name in sums if numbers[name] is not None}
+    at_least = "at least " if numbers["partly_known"] else ""
     parts = [
-        f"{counted(numbers.turns, 'turn')} of {counted(numbers.agents, 'agent')}",
-        counted(numbers.tool_calls, "tool call"),
+        f"{counted(numbers['turns'], 'turn')} of {counted(numbers['agents'], 'agent')}",
+        counted(numbers["tool_calls"], "tool call"),
         f"{at_least}{tokens_text(known)} tokens{cost_text(known)}" if known else "",
-        f"{numbers.failed} failed" if numbers.failed else "",
-        f"{counted(numbers.guesses, 'edge')} guessed" if numbers.guesses else "",
-        f"{numbers.left_out} more left out" if numbers.left_out else "",
-        "maybe others that were not read" if numbers.is_cut else "",
+        f"{numbers['failed']} failed" if numbers["failed"] else "",
+        f"{counted(numbers['guesses'], 'edge')} guessed" if numbers["guesses"] else "",
+        f"{numbers['left_out']} more left out" if numbers["left_out"] else "",
+        "maybe others that were not read" if numbers["is_cut"] else "",
     ]
     return ", ".join(filter(None, parts))
 

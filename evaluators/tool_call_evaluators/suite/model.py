@@ -451,14 +451,7 @@ _EXPECTED_AGENT = Value(
 )
 
 
-def _spellings(state: str) -> tuple[str, ...]:
-    """The names of a state: that of A2A 0.3 first, which is written, then those of 1.0."""
-    word = state.removeprefix("TASK_STATE_")
-    return tuple(dict.fromkeys((state_name(state), state, word, word.lower())))
-
-
-_STATES = {name: state for state in sorted(SETTLED_STATES) for name in _spellings(state)}
-_STATES |= {name.replace("cancel", "cancell").replace("CANCEL", "CANCELL"): _STATES[name] for name in [*_STATES]}
+_STATES = {name: state for state in sorted(SETTLED_STATES) for name in (state_name(state), state)}
 """The accepted names of the states in which a turn can end."""
 
 

@@ -30,7 +30,7 @@ _COMMON = ("threshold", "id")
 def evaluators(options: EvaluatorsOptions) -> None:
     """List the evaluators, or explain one.
 
-    With NAME: what it measures, what it needs, its options, and a whole suite as an example.
+    With NAME: what it measures, what it needs, and its options.
 
     \b
     Example: a2a-eval-proxy evaluators tool_call_count
@@ -60,16 +60,13 @@ def evaluators(options: EvaluatorsOptions) -> None:
 
 
 def explained(cls: type[EvaluatorBase]) -> list[str]:
-    from tool_call_evaluators.evaluator import field_text, is_built_in
-    from tool_call_evaluators.suite.examples import example_text
+    from tool_call_evaluators.evaluator import field_text
 
     low, high = cls.scale
     lines = [f"{cls.name}: scores each {cls.scope}, from {low:g} to {high:g}", "", inspect.getdoc(cls) or "", ""]
     if cls.needs:
         lines += [f"Skipped without {', '.join(map(field_text, cls.needs))}.", ""]
     lines += ["Options:", *_options(cls)]
-    if is_built_in(cls):
-        lines += ["", "A whole suite:", "", *(f"  {line}".rstrip() for line in example_text(cls.name).splitlines())]
     return lines
 
 

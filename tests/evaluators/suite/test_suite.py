@@ -722,9 +722,7 @@ def test_another_case_does_not_open_what_only_a_file_may_set():
     [
         ("TASK_STATE_INPUT_REQUIRED", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
         ("input-required", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
-        ("input_required", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
         ("FAILED", ("TASK_STATE_FAILED",), "failed"),
-        ("cancelled", ("TASK_STATE_CANCELED",), "canceled"),
         ("[rejected, TASK_STATE_REJECTED]", ("TASK_STATE_REJECTED",), "rejected"),
         (
             "[auth-required, rejected]",

@@ -142,7 +142,7 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
     assert 400 <= len(family.turns) <= MOST_TURNS
     assert "turn-0000" in family.turns
     tree = family.tree_below("turn-0000")
-    assert (totals(tree).turns, totals(tree).left_out) == (MOST_SHOWN, len(family.turns) - MOST_SHOWN)
+    assert (totals(tree)["turns"], totals(tree)["left_out"]) == (MOST_SHOWN, len(family.turns) - MOST_SHOWN)
     assert tree.is_cut, "it may have turns that were not read"
     assert "maybe others that were not read" in next(tree_lines(tree))
 
@@ -153,7 +153,7 @@ async def test_of_a_large_tree_the_way_to_the_turn_is_shown_and_what_is_left_out
     tree = await StoredTrees(kept.store).around("turn-0020")
     assert tree is not None
     numbers = totals(tree)
-    assert (numbers.turns + numbers.left_out, numbers.is_cut) == (310, False)
+    assert (numbers["turns"] + numbers["left_out"], numbers["is_cut"]) == (310, False)
     assert [placed.turn.turn_id for placed in walk(tree) if placed.depth == 20] == ["turn-0020"]
 
 
