@@ -4,8 +4,6 @@ extension's, the rest of the extension imports, records and captures."""
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import a2a_tool_capture
 import pytest
 from agents.recording_agent import build_app
 from agents.serving import ServerThread
+from support.prefork import run
 
 PACKAGE = Path(a2a_eval_proxy.__file__).parent
 FEATURES = sorted(f"features/{path.name}" for path in (PACKAGE / "features").iterdir() if path.name[:2] != "__")
@@ -24,6 +23,8 @@ import asyncio, importlib, pkgutil, sys
 
 folder, agent, gone = sys.argv[1:]
 sys.path.insert(0, folder)
+for name in [name for name in sys.modules if name.partition(".")[0] == "a2a_eval_proxy"]:
+    del sys.modules[name]
 import a2a_eval_proxy
 from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, run_proxy, run_suite
 from a2a_eval_proxy.cli import cli
@@ -71,6 +72,8 @@ import importlib, pkgutil, sys
 
 folder, gone, *left = sys.argv[1:]
 sys.path.insert(0, folder)
+for name in [name for name in sys.modules if name.partition(".")[0] == "a2a_tool_capture"]:
+    del sys.modules[name]
 import a2a_tool_capture
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCallRecorder
 from a2a_tool_capture.dialect import known_dialects
@@ -102,7 +105,7 @@ assert (merger.response_text, merger.findings) == ("It is shipped.", [])
 def test_the_rest_of_the_extension_works_without(feature: str, tmp_path: Path) -> None:
     left = [name for name in ("adk", "kagent", "traceability") if not f"dialects/{name}.py".startswith(feature)]
     gone = copy_without(EXTENSION, feature, tmp_path)
-    run(CAPTURE, tmp_path, str(tmp_path), gone, *left)
+    run_script(CAPTURE, tmp_path, str(tmp_path), gone, *left)
 
 
 @pytest.fixture(scope="module")
@@ -114,18 +117,21 @@ def agent() -> Iterator[str]:
 @pytest.mark.parametrize("feature", [*FEATURES, ROOM_FOR_TESTS])
 def test_the_rest_works_without(feature: str, agent: str, tmp_path: Path) -> None:
     gone = copy_without(PACKAGE, feature, tmp_path)
-    run(SMOKE, tmp_path, str(tmp_path), agent, gone)
+    run_script(SMOKE, tmp_path, str(tmp_path), agent, gone)
 
 
 def copy_without(package: Path, unwanted: str, folder: Path) -> str:
-    """Copy a package into `folder` but for a part of it; returns the dotted name of that."""
-    copy = shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    """Copy a package into `folder` but for a part of it, with what was compiled of it; returns the dotted name of that
+    part."""
+    copy = shutil.copytree(package, folder / package.name)
     path = copy / unwanted
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     return ".".join(path.relative_to(folder).with_suffix("").parts)
 
 
-def run(script: str, folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def run_script(text: str, folder: Path, *arguments: str) -> None:
+    """In a process that has the libraries already, and imports the package from the copy."""
+    script = folder / "script.py"
+    script.write_text(text)
+    done = run(*arguments, cwd=folder, program=script)
     assert done.returncode == 0, done.stderr

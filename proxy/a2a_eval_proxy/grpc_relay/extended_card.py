@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from ..protocol.agent_card import RewrittenCard, offers_push
+from ..protocol.agent_card import RewrittenCard
 from .messages import A2AMethod, as_json, decoded
 
 logger = logging.getLogger(__name__)
@@ -29,8 +29,6 @@ def with_own_addresses(method: A2AMethod, data: bytes, rewrite: Callable[[dict[s
         for field in fields:
             card.ClearField(field.name)
         card.MergeFrom(ParseDict(content, type(card)()))
-        if card.capabilities.push_notifications and not offers_push(rewritten.card):
-            card.capabilities.push_notifications = False
         return bytes(card.SerializeToString())
     except ValueError as error:
         logger.warning("the extended agent card cannot be read; its addresses may lead past the proxy: %s", error)

@@ -334,7 +334,7 @@ class RelayedCall:
         if method is None:
             return None
         exchange.answer_begins(200, regular(head.fields), is_stream=method.streams)
-        changes = (webhooks is not None and webhooks.relays) or method.operation is Operation.EXTENDED_CARD
+        changes = webhooks is not None or method.operation is Operation.EXTENDED_CARD
         if not (changes or exchange.shows_tasks):
             return None
         changed = partial(self._changed, method)

@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status as StatusMessage
 
 from ..net.grpc_wire import GrpcStatus, ending
 from ..net.http2_streams import Fields
-from ..protocol.error_bodies import A2A_DOMAIN, PUSH_NOT_SUPPORTED
+from ..protocol.error_bodies import A2A_DOMAIN, INVALID_PARAMS
 from ..relay.webhooks import RefusedWebhookError, WebhookRequest, Webhooks
 from .messages import A2AMethod, as_json, decoded, fields_within
 
@@ -63,12 +63,9 @@ async def with_own_urls(webhooks: Webhooks, configs: WebhookRequest | None, meth
 
 def refusal_of(error: RefusedWebhookError, *, legacy: bool) -> Fields:
     """The trailers with an error of A2A, as of an agent (1.0: section 10.6). `legacy`: of protocol 0.3."""
-    problem, message = error.problem, str(error)
-    code = GrpcStatus[problem.status]
+    message, code = str(error), GrpcStatus[INVALID_PARAMS.status]
     if legacy:  # the error is named in the status message
-        unsupported = problem is PUSH_NOT_SUPPORTED
-        name = "PushNotificationNotSupportedError" if unsupported else "InvalidParamsError"
-        return ending(GrpcStatus.UNIMPLEMENTED if unsupported else code, f"{name}: {message}")
+        return ending(code, f"InvalidParamsError: {message}")
     detail = AnyMessage()
-    detail.Pack(ErrorInfo(reason=problem.reason, domain=A2A_DOMAIN))
+    detail.Pack(ErrorInfo(reason=INVALID_PARAMS.reason, domain=A2A_DOMAIN))
     return ending(code, message, StatusMessage(code=code, message=message, details=[detail]).SerializeToString())

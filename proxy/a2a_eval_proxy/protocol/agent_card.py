@@ -76,9 +76,7 @@ class _Base:
         return rest if not rest or rest[0] in "/?#" else None
 
 
-def rewrite(
-    card: dict[str, Any], upstream: str, public: str, grpc: str | None = None, *, refuses_push: bool = False
-) -> RewrittenCard:
+def rewrite(card: dict[str, Any], upstream: str, public: str, grpc: str | None = None) -> RewrittenCard:
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
     `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host,
@@ -86,13 +84,10 @@ def rewrite(
     URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. An interface that the proxy
     cannot carry (another host, another binding) is removed, with a finding: clients that used it would bypass the
     proxy. A card whose other interfaces name `public` already is unchanged, signatures included, with a finding for
-    each interface that leads past the proxy. With `refuses_push`, the card offers no push notifications. `signatures`
-    of a changed card are removed: they would not verify.
+    each interface that leads past the proxy. `signatures` of a changed card are removed: they would not verify.
     """
     rewriter = _Rewriter(upstream, public, grpc)
     out = dict(card)
-    if refuses_push and offers_push(card):
-        out["capabilities"] = {**card["capabilities"], "pushNotifications": False}
     if rewriter.already_public(card):
         rewriter.find_ways_around(card)
     else:
@@ -104,12 +99,6 @@ def rewrite(
         return RewrittenCard(card, changed=False, findings=rewriter.findings)
     out.pop("signatures", None)
     return RewrittenCard(out, changed=True, findings=rewriter.findings)
-
-
-def offers_push(card: dict[str, Any]) -> bool:
-    """Whether the card offers push notifications. Never raises."""
-    capabilities = card.get("capabilities")
-    return isinstance(capabilities, dict) and bool(capabilities.get("pushNotifications"))
 
 
 def declared_uris(card: Any) -> list[str]:

@@ -37,7 +37,6 @@ class A2AProblem(NamedTuple):
 
 
 INVALID_PARAMS = A2AProblem(-32602, "INVALID_ARGUMENT", "INVALID_PARAMS")
-PUSH_NOT_SUPPORTED = A2AProblem(-32003, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED")
 
 
 class LocalResponse(NamedTuple):
@@ -57,14 +56,14 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
     return _response(status, problem, PROXY_DOMAIN, message, binding, request_body)
 
 
-def a2a_error(problem: A2AProblem, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
-    """As `error`, for an error of A2A, as an agent would send it."""
+def invalid_params(message: str, binding: Binding, request_body: bytes) -> LocalResponse:
+    """As `error`, for this error of A2A, as an agent would send it."""
     status = 200 if binding is Binding.JSONRPC else 400
-    return _response(status, problem, A2A_DOMAIN, message, binding, request_body)
+    return _response(status, INVALID_PARAMS, A2A_DOMAIN, message, binding, request_body)
 
 
 def only_id(request_body: bytes, binding: Binding) -> bytes:
-    """A body for which `error` and `a2a_error` give the same response."""
+    """A body for which `error` and `invalid_params` give the same response."""
     return json.dumps({"id": _request_id(request_body)}).encode() if binding is Binding.JSONRPC else b""
 
 

@@ -41,15 +41,13 @@ class Cards:
         negotiation: Negotiation,
         *,
         public_url_is_fixed: bool,
-        refuses_push: bool,
         hosts: Collection[str] | None = None,
     ) -> None:
-        """`public_url_is_fixed`: the URLs in a card do not depend on the request. `refuses_push`: see `rewrite`.
+        """`public_url_is_fixed`: the URLs in a card do not depend on the request.
 
         `hosts`: the names by which calls over gRPC reach the agent, where it is one of several; None: any.
         """
         self._hosts = hosts
-        self._refuses_push = refuses_push
         self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
         self._negotiation = negotiation
@@ -143,7 +141,7 @@ class Cards:
 
     def rewritten(self, card: dict[str, Any], public: str) -> RewrittenCard:
         """The card with the proxy's URLs; each finding is logged once."""
-        rewritten = rewrite(card, self._upstream.base, public, self._grpc(public), refuses_push=self._refuses_push)
+        rewritten = rewrite(card, self._upstream.base, public, self._grpc(public))
         for finding in rewritten.findings:
             log_once(logger, finding.message, level=logging.WARNING)
         return rewritten

@@ -16,7 +16,6 @@ from ..ids import new_turn_id, trace_of
 from ..net.http_client import RawHeaders
 from ..net.served_request import CLIENT, ServedRequest
 from ..protocol import error_bodies
-from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
 from ..protocol.trace_state import KEY, naming_turn, turn_named
@@ -168,9 +167,9 @@ class ClientRequest:
         response = error_bodies.error(status, reason, message, self._binding, self.body)
         await self.send_whole(response.status, [*response.headers, *headers], response.body)
 
-    async def refuse_as_agent(self, problem: A2AProblem, message: str) -> None:
-        """Send an error of A2A, as the agent would."""
-        await self.send_whole(*error_bodies.a2a_error(problem, message, self._binding, self.body))
+    async def refuse_as_agent(self, message: str) -> None:
+        """Send the error InvalidParams of A2A, as the agent would."""
+        await self.send_whole(*error_bodies.invalid_params(message, self._binding, self.body))
 
     @property
     def _binding(self) -> Binding:

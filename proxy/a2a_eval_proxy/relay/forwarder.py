@@ -187,7 +187,7 @@ class HttpRelay:
             if not self._client_gone:
                 await self._report_failure(error)
         except RefusedWebhookError as error:
-            await client.refuse_as_agent(error.problem, str(error))
+            await client.refuse_as_agent(str(error))
         except _UnreadRequestError as error:
             await client.refuse(*error.args)
         finally:
@@ -346,7 +346,7 @@ class HttpRelay:
             await self._relay_changed(head, change, "a response about webhooks", "show the proxy's address")
         else:
             strips = not exchange.requested
-            rules = Rules(strips, exchange.asked and strips, webhooks if webhooks and webhooks.relays else None)
+            rules = Rules(strips, exchange.asked and strips, webhooks)
             try:
                 reader = reader_of(exchange, head, rules, self, is_head=client.method == "HEAD")
             except UpstreamError:

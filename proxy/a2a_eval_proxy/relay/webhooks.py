@@ -12,7 +12,6 @@ from ..body_memory import BodyMemory
 from ..capture.turn_book import TurnBook
 from ..net.http_client import RawHeaders
 from ..net.http_server import HttpServer
-from ..protocol.error_bodies import A2AProblem
 from ..protocol.operations import A2ARequest
 from ..protocol.webhooks import NewWebhook
 from ..settings.settings import Agent
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
 
 
 class RefusedWebhookError(Exception):
-    """The request does not reach the agent; the client gets this error."""
-
-    def __init__(self, problem: A2AProblem, message: str) -> None:
-        super().__init__(message)
-        self.problem = problem
+    """The request does not reach the agent; the client gets the error InvalidParams with this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,39 +62,37 @@ class WebhookRequest(ABC):
         """The exchange is over. `complete`: the whole response has arrived."""
 
 
-class Webhooks:
-    """What is done about the webhooks of one agent's clients; as it is here, none is relayed."""
+class Webhooks(ABC):
+    """What is done about the webhooks of one agent's clients."""
 
-    refuses = False
-    """Whether no request may set one."""
-    relays = False
-
+    @abstractmethod
     async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookRequest | None:
         """A request is about to go to the agent; None where nothing is to be done about it.
 
         Raises RefusedWebhookError.
         """
-        return None
 
+    @abstractmethod
     def may_show(self, data: bytes) -> bool:
         """Whether JSON or a protobuf message may hold an address of the proxy; a cheap test, never wrongly False."""
-        return False
 
+    @abstractmethod
     async def restored(self, body: bytes) -> bytes:
         """JSON with the clients' own URLs in place of addresses of the proxy."""
-        return body
 
+    @abstractmethod
     async def restoring(self, body: bytes) -> Callable[[str], str] | None:
         """What does so in each text of a message, which is `body` as JSON; None where no text changes."""
-        return None
 
+    @abstractmethod
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive. Raises StoreError."""
-        return False
 
+    @abstractmethod
     def receive(self, book: TurnBook, bodies: BodyMemory, wire_log: WireLog | None) -> None:
         """Report notifications to `book`, and keep them in `wire_log`."""
 
+    @abstractmethod
     def start(self, stack: AsyncExitStack) -> None:
         """Requests may come, until `stack` ends."""
 

@@ -79,7 +79,6 @@ class AgentTraffic:
             upstream,
             self._negotiation,
             public_url_is_fixed=settings.public_url is not None,
-            refuses_push=webhooks is not None and webhooks.refuses,
             hosts=agent.hosts if agent.name else None,
         )
         self._relay = RelayContext(

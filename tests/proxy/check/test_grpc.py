@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from a2a.server.request_handlers import GrpcHandler
-from a2a_eval_proxy.cli.options import AgentClientOptions
 from a2a_eval_proxy.features.check import client
 from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.features.check.report import CheckReport, place
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
-from a2a_tool_capture.errors import AgentUnreachableError
 from agents.capture_agent import agent_card
 from agents.grpc_only_agent import grpc_only_agent
 from agents.serving import ServerThread
@@ -23,10 +20,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from support.certificates import Authority
 from support.checking import check, rules_with
 from support.patience import PATIENCE_S
-from support.ports import held_ports
 
 QUICK = {"subscribe-asked", "subscribe-silent"}
 """The task may be over before a subscription begins."""
@@ -134,24 +129,3 @@ async def test_headers_are_metadata_and_are_not_in_the_report() -> None:
 
     assert set(received) == {"Bearer s3cret"}
     assert "s3cret" not in repr(record)
-
-
-async def test_the_certificate_of_the_options_is_presented(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair, own = authority.issue("agent"), authority.issue("client")
-    files = (pair.key.read_bytes(), pair.cert.read_bytes())
-    credentials = grpc.ssl_server_credentials([files], authority.ca.read_bytes(), require_client_auth=True)
-    options = {"agent_ca": str(authority.ca), "agent_cert": str(own.cert), "agent_key": str(own.key)}
-    async with grpc_only_agent(versions=("1.0",), credentials=credentials) as address:
-        tls = AgentClientOptions(**options).tls()
-        async with client.ProbeClient({}, PATIENCE_S, tls) as probe:
-            record = await probe_agent(probe, f"grpcs://{address}", ["Got a kettle?"], lambda step: None)
-    assert not any(turn.opening.problem for turn in record.conversations[0].turns)
-
-
-async def test_nobody_there_is_said_in_a_sentence() -> None:
-    with (
-        held_ports(1) as (port,),
-        pytest.raises(AgentUnreachableError, match=f":{port} cannot be reached: connection refused"),
-    ):
-        await check(f"grpc://127.0.0.1:{port}", "hello")

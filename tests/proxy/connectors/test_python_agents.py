@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -295,18 +294,6 @@ async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
     module_of(path).release.set()
 
 
-async def test_a_run_ends_although_its_agent_blocks_its_event_loop(
-    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.features.connectors.server.STOP_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("a2a_eval_proxy.runs.drive._SERVED_GRACE_S", 0.2)
-    path = agent_file(BLOCKING)
-    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: go}]}]")
-    result = await run_suite(suite, AgentOptions(f"python:{path}", timeout_s=0.2), str(tmp_path / "turns.db"), "r")
-    assert "did not finish within 0.4 s" in " ".join(reason.message for reason in result.verdict.reasons)
-    module_of(path).release.set()
-
-
 @pytest.mark.parametrize(
     ("reference", "text", "problem"),
     [
@@ -346,20 +333,6 @@ async def test_what_is_no_agent_is_said_before_the_run(
     assert str(raised.value).startswith(f"--agent python:{reference}")
 
 
-async def test_modules_are_found_in_the_current_directory(
-    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = agent_file("class Plain:\n    def execute(self, q): return shown(q)\n").parent
-    folder.joinpath("sample_agent_parts.py").write_text("def shown(q): return q.upper()", "utf-8")
-    folder.joinpath("sample_agent.py").write_text(
-        "from sample_agent_parts import shown\nclass Plain:\n    def execute(self, q): return shown(q)\n", "utf-8"
-    )
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (turn,) = await said("sample_agent:Plain", "go")
-    assert turn.text == "GO"
-
-
 # ── conversations end ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -390,15 +363,6 @@ async def test_idle_conversations_end_when_there_are_too_many(monkeypatch: pytes
     assert Closing.closed == ["b", "a", "c", "d"]
 
 
-async def test_a_failing_close_is_logged(agent_file: Callable[[str], Path], caplog: pytest.LogCaptureFixture) -> None:
-    path = agent_file(
-        "class Plain:\n    def execute(self, q): return q\n    async def close(self): raise OSError('gone')\n"
-    )
-    with caplog.at_level(logging.WARNING):
-        await said(path, "go")
-    assert "Plain.close() raised OSError: gone" in caplog.text
-
-
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 SUITE = """
@@ -407,25 +371,6 @@ agent: {url: "python:orders.py:Orders"}
 evaluators: [tool_error]
 cases: [{id: status, turns: [{user: Where is it}]}]
 """
-
-
-def test_a_suite_names_its_agent_relative_to_itself(agent_file: Callable[[str], Path], tmp_path: Path) -> None:
-    folder = agent_file(ARKSIM).parent
-    folder.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    done = run("run", "../suite.yaml", cwd=elsewhere)
-    assert done.returncode == 0, done.stderr
-    assert "look_up" in done.stdout
-    assert done.stderr == ""
-    elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("python:", "python:../"), "utf-8")
-    done = run("run", "suite.yaml", cwd=elsewhere)
-    assert done.returncode == 2
-    assert "outside the suite's directory" in done.stderr
-    assert run("run", "suite.yaml", "--allow-plugins", cwd=elsewhere).returncode == 0
-    elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("orders.py:", "orders:"), "utf-8")
-    done = run("run", "suite.yaml", cwd=elsewhere)
-    assert (done.returncode, "--allow-plugins" in done.stderr) == (2, True)
 
 
 async def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
@@ -486,21 +431,3 @@ def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
         ("traced", "shipped"),
         ("wrapped", "shipped"),
     ]
-
-
-def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
-    tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-    done = run("run", "suite.yaml", cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert "no such Python file" in done.stderr
-    done = run("validate", "suite.yaml", "--agent", "python:orders.py", cwd=tmp_path)
-    assert (done.returncode, "no such Python file" in done.stderr) == (2, True), done.stderr
-
-
-def test_what_an_agent_prints_is_no_part_of_the_json_that_send_prints(agent_file: Callable[[str], Path]) -> None:
-    path = agent_file(
-        "class Plain:\n    def execute(self, user_query):\n        print('tracing')\n        return 'hello'\n"
-    )
-    done = run("send", "hi", "--agent", f"python:{path}", "--output", "json")
-    assert json.loads(done.stdout)["response_text"] == "hello", done.stderr
-    assert "tracing" in done.stderr

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.features.graph.edges import Edge, edges_of
 from a2a_eval_proxy.features.graph.trees import MOST_SHOWN, MOST_TURNS, StoredTrees, family_of
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.store import SqliteStore, Store, open_store
 from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.turn import STARTS_TRACE, NamedIn, Turn, TurnLinks
-from a2a_tool_capture import Finding, Severity, ToolCall
+from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
-from tool_call_evaluators.agent_tree import first_failed_edge, totals, walk, what_is_unsure
+from tool_call_evaluators.agent_tree import totals, walk
 from tool_call_evaluators.report.tree import tree_lines
 
 TRACE = "1" * 32
@@ -97,15 +94,6 @@ async def test_ids_are_followed_in_both_directions(kept: Kept, of: int, name: tu
         assert await drawn(kept.store, number) == [(0, "turn-0000"), (1, "turn-0001")]
 
 
-ASKED = 'refund the "order" 4711,\nplease_%'
-
-
-async def test_equal_words_relate_no_turns(kept: Kept) -> None:
-    call = ToolCall("ask", {"say": ASKED})
-    await kept.add(*(asked(number, None, trace_id="", user_text=ASKED, tool_calls=[call]) for number in range(3)))
-    assert await drawn(kept.store, 1) == [(0, "turn-0001")]
-
-
 async def test_spans_that_come_later_make_a_guess_certain(kept: Kept) -> None:
     """The client sent the trace context, and the agent passes on no `tracestate`."""
     first = asked(0, None, links=TurnLinks("a" * 16), parent_span_id="a" * 16)
@@ -124,13 +112,6 @@ async def test_spans_that_come_later_make_a_guess_certain(kept: Kept) -> None:
     await asyncio.wait_for(settled.wait(), PATIENCE_S)
     (edge,) = (await family_of(kept.store, "turn-0000")).edges.values()  # type: ignore[union-attr]
     assert (edge.parent, edge.asked.certain) == ("turn-0000", True)
-
-
-async def test_a_turn_that_is_written_again_keeps_what_it_shows(kept: Kept) -> None:
-    """Of a turn that was read from the store, nothing of this is known."""
-    await kept.add(asked(0, None), asked(1, 0, status="open", ended_at=None))
-    await kept.add(asked(1, 0, links=None))
-    assert await drawn(kept.store, 1) == [(0, "turn-0000"), (1, "turn-0001")]
 
 
 async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
@@ -155,49 +136,6 @@ async def test_of_a_large_tree_the_way_to_the_turn_is_shown_and_what_is_left_out
     numbers = totals(tree)
     assert (numbers["turns"] + numbers["left_out"], numbers["is_cut"]) == (310, False)
     assert [placed.turn.turn_id for placed in walk(tree) if placed.depth == 20] == ["turn-0020"]
-
-
-async def test_turns_of_one_trace_that_are_over_before_one_began_do_not_make_it_unsure(kept: Kept) -> None:
-    def spoken(number: int) -> Turn:
-        ended_at = 1_763_700_000.005 + number / 100
-        return asked(number, None, links=TurnLinks("2" * 16), ended_at=ended_at)
-
-    await kept.add(*(spoken(number) for number in range(450)))
-    family = await family_of(kept.store, "turn-0440")
-    assert family is not None
-    assert family.is_partial
-    assert what_is_unsure(family.tree_below("turn-0440")) == ""
-
-
-async def test_turns_of_a_tree_are_not_compared_on_the_loop_that_serves_clients(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await kept.add(asked(0, None), asked(1, 0))
-    threads = []
-
-    def compared(*arguments: Any) -> dict[str, Edge]:
-        threads.append(threading.current_thread())
-        return edges_of(*arguments)
-
-    monkeypatch.setattr("a2a_eval_proxy.features.graph.trees.edges_of", compared)
-    assert len(await drawn(kept.store, 1)) == 2
-    assert threads
-    assert threading.main_thread() not in threads
-
-
-async def test_the_first_failed_edge(kept: Kept) -> None:
-    failed: dict[str, Any] = {"state": "TASK_STATE_FAILED"}
-    broken: dict[str, Any] = {"state": None, "findings": [Finding("agent_error", "500", Severity.ERROR)]}
-    await kept.add(asked(3, 1, **broken), asked(2, 0), asked(1, 0, **failed), asked(0, None, **failed))
-    tree = await StoredTrees(kept.store).around("turn-0002")
-    assert tree is not None
-    first = first_failed_edge(tree)
-    assert first is not None
-    assert (first.turn.turn_id, first.turn.failure, first.parent and first.parent.turn_id) == (
-        "turn-0003",
-        "agent_error",
-        "turn-0001",
-    )
 
 
 # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────────
@@ -253,22 +191,6 @@ async def test_the_page_draws_it_without_script(shop: Proxied) -> None:
     assert "first failed edge" in drawing
     assert 'href="turn-0000"' in drawing or 'href="../turns/turn-0000"' in drawing
     assert "&lt;b&gt;refund" in drawing
-
-
-async def test_the_terminal_prints_it(shop: Proxied, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def show() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("sys.argv", ["a2a-eval-proxy", "show", "turn-0001", "--store", str(tmp_path / "turns.db")])
-            with pytest.raises(SystemExit) as stop:
-                main()
-        assert not stop.value.code
-
-    await asyncio.to_thread(show)
-    lines = capsys.readouterr().out.splitlines()
-    tree = lines[lines.index(next(line for line in lines if line.startswith("who asked whom"))) :]
-    assert [line.split(":")[0] for line in tree[1:]] == ["- http", "  * http", "  - http"]
-    assert "completed, 1 min 40 s, calls refund, 100 + 20 tokens, cost 0.25   turn-0001" in tree[2]
-    assert "failed, 1 min 40 s, calls unknown   <- first failed edge   (a guess: " in tree[3]
 
 
 # ── privacy ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -240,16 +240,6 @@ def test_signatures_go_with_the_first_change() -> None:
     assert "signatures" in content
 
 
-def test_a_card_offers_no_push_notifications_where_they_are_refused() -> None:
-    offered = {"streaming": True, "pushNotifications": True}
-    content = card(("JSONRPC", f"{PUBLIC}/a"), capabilities=offered, signatures=[{}])
-    done = rewrite(content, UPSTREAM, PUBLIC, refuses_push=True)
-    assert done.card == card(("JSONRPC", f"{PUBLIC}/a"), capabilities={"streaming": True, "pushNotifications": False})
-    assert content["capabilities"] is offered
-    without = card(("JSONRPC", f"{PUBLIC}/a"), capabilities={"streaming": True}, signatures=[{}])
-    assert rewrite(without, UPSTREAM, PUBLIC, refuses_push=True).card is without
-
-
 def test_a_card_without_interfaces_is_left_alone() -> None:
     content = {"name": "agent", "signatures": [{}], "documentationUrl": f"{UPSTREAM}/docs"}
     assert rewrite(content, UPSTREAM, PUBLIC).card is content

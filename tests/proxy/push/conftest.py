@@ -170,7 +170,7 @@ async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncItera
     with held_ports(1) as (port,):
         push_url = f"http://127.0.0.1:{port}/push"
         relays = {"push_url": push_url, "push_listen": f"127.0.0.1:{port}", "push_allow": ("127.0.0.1",)}
-        nothing_relayed = settings.get("push") == "refuse" or settings.get("push_url", push_url) is None
+        nothing_relayed = settings.get("push_url", push_url) is None
         everything = {
             **({} if nothing_relayed else relays),
             "admin": "127.0.0.1:0",

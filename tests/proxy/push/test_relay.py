@@ -239,24 +239,6 @@ async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, p
         assert (await one.turn(text))["findings"] == turn["findings"]
 
 
-@pytest.mark.parametrize("configured", ["taskPushNotificationConfig", "task_push_notification_config"])
-async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path, configured: str) -> None:
-    async with relaying(pushing_agent, tmp_path / "turns.db", push="refuse") as relay:
-        answer = await relay.send("plain", {configured: {"url": endpoint.url}})
-        assert (answer["id"], answer["error"]["code"]) == (7, -32003)
-        assert answer["error"]["data"][0]["reason"] == "PUSH_NOTIFICATION_NOT_SUPPORTED"
-        assert answer["error"]["data"][0]["domain"] == "a2a-protocol.org"
-        rest = await relay.client.post("/rest/tasks/t/pushNotificationConfigs", json={"url": endpoint.url})
-        assert (rest.status_code, rest.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
-        assert "result" in await relay.send("plain", {})
-        assert (await relay.rpc("ListTaskPushNotificationConfigs", {"taskId": "t"}))["error"]["code"] == -32001
-        card = (await relay.client.get("/.well-known/agent-card.json")).json()
-        assert card["capabilities"]["streaming"] is True
-        assert card["capabilities"]["pushNotifications"] is False
-        await relay.proxy.flush(PATIENCE_S)
-        assert len(await relay.proxy.turns()) == 1
-
-
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
 async def test_an_agent_that_repeats_the_webhooks_url_shows_its_clients_own(

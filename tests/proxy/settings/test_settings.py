@@ -500,7 +500,6 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
     ("given", "message"),
     [
         ({"push": "relay"}, "push: relay requires push_url"),
-        ({"push": "refuse", "push_url": "http://proxy:8083"}, "push: refuse allows no webhooks, and push_url relays"),
         ({"push_listen": "0.0.0.0:8083"}, "push_listen: nothing is received on 0.0.0.0:8083 without push_url"),
         ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
         (
@@ -520,7 +519,6 @@ def test_webhooks_are_relayed_where_the_agent_knows_the_way() -> None:
     assert load({}).push_mode == "pass"
     assert load({"push_url": "http://proxy:8083"}).push_mode == "relay"
     assert load({"push_url": "http://proxy:8083", "push": "pass"}).push_mode == "pass"
-    assert load({"push": "refuse"}).push_mode == "refuse"
 
 
 def test_what_is_not_received_cannot_be_sent_on() -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.runs.run_result import judge_turns
 from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
 from a2a_tool_capture.errors import AgentUnreachableError
 from agents.scenario_agent import scenario_agent
 from support.patience import PATIENCE_S
 from support.ports import held_ports
-from tool_call_evaluators.suite import load_suite
 
 
 @pytest.fixture
@@ -61,29 +56,6 @@ def test_turns_belong_to_the_case_that_is_bound_or_that_the_client_names(pool: P
     assert [turn["case_id"] for turn in proxy.turns()] == ["bound", "named"]
 
 
-def test_a_turn_ends_in_the_state_that_its_case_states(tmp_path: Path, agent: str) -> None:
-    suite = tmp_path / "suite.yaml"
-    cases = "".join(
-        f"- {{id: {state}, turns: [{{user: reject, expect: {{state: {state}}}}}]}}\n"
-        for state in ("rejected", "failed")
-    )
-    suite.write_text(f"suite: s\nevaluators: [tool_error]\ncases:\n{cases}", "utf-8")
-    pool = ProxyPool(run="tests", suite=suite, case_id=lambda: None, export=True)
-    try:
-        proxy = pool.acquire(agent)
-        ask(proxy, "reject", case="rejected")
-        ask(proxy, "reject", case="failed")
-        results = {turn["case_id"]: turn["evaluations"][0] for turn in proxy.turns()}
-    finally:
-        pool.close()
-    assert {case: (result["evaluator"], result["status"]) for case, result in results.items()} == {
-        "rejected": ("turn_succeeded", "passed"),
-        "failed": ("turn_succeeded", "failed"),
-    }
-    judged = judge_turns(load_suite(suite), pool.exported[0]["turns"], {}, "tests")
-    assert [(reason.code, reason.case_id) for reason in judged.verdict.reasons] == [("failed_turn", "failed")]
-
-
 def test_a_turn_that_is_not_answered_is_closed_at_the_end(pool: ProxyPool, agent: str) -> None:
     proxy = pool.acquire(agent)
     ask(proxy, "long gate", wait=False)
@@ -94,15 +66,6 @@ def test_a_turn_that_is_not_answered_is_closed_at_the_end(pool: ProxyPool, agent
     assert "incomplete" in [finding["code"] for finding in turn["findings"]]
     with pytest.raises(RuntimeError, match="the proxy of the test session was stopped"):
         proxy.turns()
-
-
-def test_an_async_test_may_wait_too(pool: ProxyPool, agent: str) -> None:
-    async def test() -> int:
-        proxy = pool.acquire(agent)
-        await asyncio.to_thread(ask, proxy)
-        return len(proxy.turns())
-
-    assert asyncio.run(test()) == 1
 
 
 def test_proxies_that_nobody_uses_are_stopped_and_their_turns_kept(pool: ProxyPool, agent: str) -> None:
@@ -129,19 +92,6 @@ def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.
     for thread in set(threading.enumerate()) - before:
         thread.join(PATIENCE_S)
         assert not thread.is_alive(), thread
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are admin, "),
-        ({"otlp": "here"}, "expected HOST:PORT"),
-        ({"trace_wait": 0}, "expected a positive number of seconds"),
-    ],
-)
-def test_settings_that_cannot_be(pool: ProxyPool, agent: str, settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        pool.acquire(agent, settings)
 
 
 def test_a_message_is_sent_and_its_turn_returned(pool: ProxyPool, agent: str) -> None:
@@ -178,14 +128,3 @@ def test_an_agent_that_is_not_there_is_named(pool: ProxyPool) -> None:
     with held_ports(1) as [port], pytest.raises(AgentUnreachableError, match=words) as raised:
         pool.acquire(f"http://127.0.0.1:{port}").send("hello")
     assert [frame.name for frame in raised.traceback][1:] == ["send"]
-
-
-@pytest.mark.parametrize(("text", "after"), [(3, None), ("hello", "a turn id")])
-def test_a_wrong_argument_of_send_is_named(pool: ProxyPool, agent: str, text: Any, after: Any) -> None:
-    with pytest.raises(TypeError, match=r"send: expected (the text of a message, got 3|an earlier turn as `after`)"):
-        pool.acquire(agent).send(text, after=after)
-
-
-def test_a_slow_agent(pool: ProxyPool, agent: str) -> None:
-    with pytest.raises(TimeoutError, match=r"did not finish within 0\.2 s"):
-        pool.acquire(agent).send("long gate", timeout_s=0.2)

@@ -184,12 +184,6 @@ async def test_an_agent_that_does_not_declare_the_extension(a2a_proxy_factory):
         session.run().assert_outcomes(passed=2)
 
 
-def test_the_agent_of_the_configuration(session: Session, agent: str) -> None:
-    session.write(test_agent=f"def test_it(a2a_proxy):\n    assert a2a_proxy.agent_url == '{agent}'\n")
-    session.run("-o", f"a2a_agent={agent}").assert_outcomes(passed=1)
-    session.run("-o", "a2a_agent=http://127.0.0.1:9", "--a2a-agent", agent).assert_outcomes(passed=1)
-
-
 BEFORE = "def test_it(a2a_proxy_factory): a2a_proxy_factory("
 
 
@@ -241,22 +235,6 @@ async def test_the_other_examples(session: Session, tmp_path: Path) -> None:
     async with run_agent(tmp_path / "shop.db") as agent_url:
         result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url)
     result.assert_outcomes(passed=2)
-
-
-def test_wrong_use_shows_nothing_of_the_library(session: Session, agent: str) -> None:
-    session.write(test_agent='''
-def test_a_name(a2a_proxy):
-    assert_tool_calls(a2a_proxy.send("chunks please"), ["search"])
-
-
-def test_no_turn(a2a_proxy):
-    a2a_proxy.turn()
-''')  # fmt: skip
-    result = session.run("--a2a-agent", agent)
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["E       ValueError: assert_tool_calls: write {*search*None}*"])
-    result.stdout.fnmatch_lines(["E       AssertionError: expected one turn, got 0; send messages to http:*"])
-    assert not {"assertions.py", "proxies.py", "During handling"} & set(result.stdout.str().replace(":", " ").split())
 
 
 # ── cases, gates, report ────────────────────────────────────────────────────────────────────────────────────
@@ -320,14 +298,6 @@ def test_a_session_that_stops_early_reports_what_there_was(session: Session, age
     assert not list(session.temporary.iterdir())
 
 
-def test_without_a_suite_there_is_a_report_and_no_gate(session: Session, agent: str) -> None:
-    session.write(test_agent=BOTH_CASES)
-    result = session.run("--a2a-agent", agent, "--a2a-report", "out")
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["2 turns, 2 tool calls; no suite, no gates"])
-    assert "chunks in other words" in Path(session.folder, "out/report.html").read_text("utf-8")
-
-
 def test_a_suite_without_any_traffic_does_not_pass(session: Session) -> None:
     session.write(test_nothing="def test_it(): pass")
     result = session.run("--a2a-suite", "suite.yaml")
@@ -347,17 +317,6 @@ def test_bad_options_end_the_session_at_once(session: Session) -> None:
         result = session.run(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([message])
-
-
-def test_a_report_that_cannot_be_written_is_not_passed_over(session: Session) -> None:
-    session.write(test_it='''
-def test_it():
-    from pathlib import Path
-    Path("out").write_text("in the way")
-''')  # fmt: skip
-    result = session.run("--a2a-report", "out")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["the report could not be written: *out*"])
 
 
 # ── pytest-xdist ────────────────────────────────────────────────────────────────────────────────────────────
@@ -403,17 +362,6 @@ def test_importing_the_plugin_costs_nothing_but_itself() -> None:
     assert {name for name in result.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names} == {
         "a2a_eval_proxy", "a2a_eval_proxy.testing", "a2a_eval_proxy.testing.pytest_plugin"
     }  # fmt: skip
-
-
-def test_a_session_that_does_not_use_it_loads_nothing(session: Session) -> None:
-    Path(session.folder, "test_plain.py").write_text(
-        "import sys\ndef test_it(): assert not {'a2a', 'uvicorn', 'tool_call_evaluators'} & set(sys.modules)\n", "utf-8"
-    )
-    alone = [sys.executable, "-m", "pytest", *PLUGINS]  # not forked: nothing is imported yet
-    done = subprocess.run(alone, cwd=session.folder, capture_output=True, text=True, check=False)
-    result = pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0)
-    result.assert_outcomes(passed=1)
-    assert "a2a-eval-proxy =" not in result.stdout.str()
 
 
 def test_the_distribution_names_the_plugin_and_asks_nobody_for_pytest() -> None:

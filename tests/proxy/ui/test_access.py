@@ -72,11 +72,6 @@ def test_who_followed_a_link_of_another_site_can_open_it_again(visitor: httpx.Cl
     assert [html.unescape(url) for url in found] == ["./" + path.rpartition("/")[2]]
 
 
-@pytest.mark.parametrize("cookie", ["", "a2a-eval-proxy-00000000=x", "x", '"', "a2a-eval-proxy=" + "x" * 5000])
-def test_a_wrong_cookie_opens_nothing(locked: Shown, cookie: str) -> None:
-    assert locked.admin.get("/", headers={**HTML, "cookie": cookie.encode("latin-1")}).status_code in (400, 401)
-
-
 CHANGES = [
     ({}, False),
     ({"origin": "http://evil.example"}, False),
@@ -100,13 +95,6 @@ def test_only_a_page_of_the_same_origin_changes_something(
         given = {name: value.replace("HERE", url) for name, value in headers.items()}
         expected = allowed or (client is shown.admin and not headers)  # curl without a token
         assert (client.put("/api/cases/x", json=case, headers=given).status_code == 200) is expected
-
-
-def test_the_bearer_token_needs_no_origin(locked: Shown) -> None:
-    bearer = {"authorization": "Bearer s3cret", "host": "evil.example"}
-    assert (
-        locked.admin.put("/api/cases/x", json={"id": "x", "turns": [{"user": "hi"}]}, headers=bearer).status_code == 200
-    )
 
 
 @pytest.mark.parametrize("path", ["/", "/turns/x", "/api/events", "/login?code=x"])

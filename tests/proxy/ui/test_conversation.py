@@ -142,16 +142,3 @@ def test_a_long_conversation_is_cut_and_says_so(shop, monkeypatch):
     assert "Send it back." not in text.partition("Not executed")[0]
     monkeypatch.setattr(turn_page, "MAX_CHARACTERS", 10)  # then with the shortest texts
     assert shop.admin.get("/conversations/c%2F1?run=monday").status_code == 200
-
-
-def test_a_turn_of_it_has_its_own_page(shop):
-    assert shop.admin.get("/turns/2").status_code == 200
-
-
-def test_a_turn_leads_to_its_conversation_whose_id_can_be_copied(shop: Shown) -> None:
-    name = f"{WILD}2"
-    copied = f'<span id="conversation-id">{name}</span> <button class="copy" data-copy="conversation-id"'
-    page = shop.admin.get("/turns/10").text
-    assert f'conversation <a href="../conversations/{name}">{name}</a>' in page
-    assert copied in page
-    assert copied in shop.admin.get(f"/conversations/{name}").text

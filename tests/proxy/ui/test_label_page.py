@@ -7,19 +7,14 @@ import asyncio
 import re
 import uuid
 from html import unescape
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
-from a2a_eval_proxy.features.calibrate.label_page import choices
 from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
-from selenium.webdriver.common.keys import Keys
-from support.chromium import chromium, tab
 from support.turn_samples import result, turn
-from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
-from tool_call_evaluators.judged.quality import Helpfulness, LlmJudgeOutput
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown
@@ -120,24 +115,6 @@ def test_what_is_no_label_is_refused(shown: Shown, run: str, form: dict[str, str
     assert (refused.status_code, said in unescape(refused.text)) == (status, True), refused.text
 
 
-def test_another_site_labels_nothing_and_a_visitor_logs_in_first(shown: Shown, locked: Shown, run: str) -> None:
-    form = {"metric": "helpfulness", "who": "ann", "turn_id": f"{run}-0", "label": "4"}
-    foreign = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
-    assert shown.admin.post("/label", data=form, headers=foreign).status_code == 403
-    for path in ("/label", "/judges"):
-        assert locked.admin.get(path).status_code == 401
-    assert locked.admin.post("/label", data=form).status_code in (401, 403)
-
-
-def test_names_and_texts_of_others_stay_text(shown: Shown) -> None:
-    name, hostile = f"hostile-{uuid.uuid4().hex}", "<script>alert(1)</script>"
-    shown.store(turn(name, hostile, evaluations=[judged(4.5)], run=name, response_text=hostile))
-    text = page(shown, name, who=hostile)
-    assert "<script>alert" not in text
-    assert "<script>alert" not in give(shown, name, name, "3", who=hostile, note=hostile).text
-    assert "<script>alert" not in shown.admin.get(f"/turns/{name}").text
-
-
 @pytest.fixture
 def conversations(shown: Shown) -> str:
     """A run with three conversations of two turns, each judged as a whole."""
@@ -181,28 +158,6 @@ def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, 
     assert 'href="label?metric=goal_completion"' in judges
 
 
-def test_a_disagreement_on_a_conversation_leads_to_the_conversation(shown: Shown, conversations: str) -> None:
-    whole = f"{conversations}/0"
-    evaluator = GoalCompletion(judge={"model": "m"}, id=conversations)
-    verdicts = {f"{whole}-0": JudgeVerdict(True, 0.9, None, "m-1", "goal_completion@1")}
-    labels = Labels.of([Label(f"{whole}-0", False)])
-    made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z", "conversation")
-    made["disagreements"][0] |= {"run": conversations, "conversation_id": whole}
-    shown.loop.run(shown.proxy.control.store.put_calibration(made))
-    text = unescape(shown.admin.get("/judges").text)
-    assert "1 label of 1 rater on 1 conversation." in text
-    (link,) = re.findall(rf'href="([^"]+)">{whole}<', text)
-    page = shown.admin.get(f"/{link}").text
-    assert "Ask 0" in page
-    assert "Ask 1" in page
-
-
-def test_choices_are_those_of_the_evaluator() -> None:
-    assert [value for value, _, _ in choices(Helpfulness())] == ["5", "4", "3", "2", "1"]
-    assert next(iter(choices(AgentBehaviorFailure)))[1] == "no failure"
-    assert [key for _, _, key in choices(LlmJudgeOutput())] == ["p", "f"] == [key for _, _, key in choices(None)]
-
-
 def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:
     evaluator = Helpfulness(judge={"model": "m"}, id=run)
     labels = Labels.of([Label(f"{run}-0", False), Label(f"{run}-1", True)])
@@ -214,36 +169,3 @@ def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:
     (link,) = re.findall(rf'href="([^"]+{run}-0)">', text)
     assert shown.admin.get(f"/{link}").status_code == 200
     assert 'href="label?metric=helpfulness"' in text
-
-
-def test_a_rater_needs_the_keyboard_only(shown: Shown, run: str, tmp_path: Path) -> None:
-    with chromium(tmp_path) as session, tab(session) as opened:
-        opened.get(f"{shown.url}/label?metric=helpfulness&who=kim&run={run}")
-        body = "return document.querySelector('[name=turn_id]')?.value"
-        settled(opened, "")
-        seen = []
-        for key in ("5", "s", "2"):
-            seen.append(opened.execute_script(body))
-            opened.switch_to.active_element.send_keys(key)
-            settled(opened, seen[-1])
-        fourth = opened.execute_script(body)
-        opened.switch_to.active_element.send_keys("b")
-        settled(opened, fourth)
-        assert opened.execute_script(body) == seen[2]
-        opened.switch_to.active_element.send_keys("n")
-        opened.switch_to.active_element.send_keys("5 pages long", Keys.ENTER)  # writes, and gives no label
-        assert opened.execute_script(body) == seen[2]
-        opened.switch_to.active_element.send_keys(Keys.TAB)
-    labels = {
-        turn_id: [one["label"] for one in shown.admin.get(f"/api/turns/{turn_id}").json().get("annotations", [])]
-        for turn_id in seen
-    }
-    assert labels == {seen[0]: [5.0], seen[1]: [], seen[2]: [2.0]}
-
-
-def settled(session: Any, before: str) -> None:
-    """Returns when the page offers another turn, and its script has begun."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    there = "return document.documentElement.dataset.ready && document.querySelector('[name=turn_id]')?.value"
-    WebDriverWait(session, 30).until(lambda _: session.execute_script(there) not in (None, before))

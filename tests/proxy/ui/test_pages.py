@@ -98,21 +98,6 @@ def test_a_turn_says_where_a_call_was_seen_that_no_message_had(shown: Shown) -> 
     assert "source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
 
 
-def test_filters_that_the_form_does_not_offer_stay(shown: Shown) -> None:
-    page = shown.admin.get("/", params={"conversation": "a b", "status": "done", "q": "x"}).text
-    assert '<input type="hidden" name="conversation" value="a b">' in page
-    assert '<input type="hidden" name="status" value="done">' in page
-
-
-def test_a_long_name_of_a_run_does_not_fill_the_page_and_tokens_are_shown(shown: Shown) -> None:
-    name = "long-" + "x" * 4000
-    shown.store(turn("tokens", run=name, usage={"input_tokens": 120, "output_tokens": 30}))
-    for path in ("/", "/runs", "/compare", f"/runs/{name}", "/conversations/conversation-tokens", "/turns/tokens"):
-        assert "x" * 201 not in text_of(shown.admin.get(path).text), path
-    assert f'<option value="{name}">' in shown.admin.get("/").text
-    assert "120 + 30 tokens" in text_of(shown.admin.get("/turns/tokens").text)
-
-
 def test_a_turn_whose_parent_is_not_in_the_store_says_so(shown: Shown) -> None:
     """So do those that it caused, and no turn whose parent is there, or that has none."""
     parents = {"orphan": "turn-that-was-deleted", "below-orphan": "orphan", "alone": ""}

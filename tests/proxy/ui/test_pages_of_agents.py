@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,12 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.features.pages.turn_list import _selected as selected
-from a2a_eval_proxy.store import TurnQuery
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_app
-from click.testing import CliRunner
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.turn_samples import result, turn
@@ -161,16 +156,6 @@ def test_a_turn_is_bound_to_cases_of_its_agent(platform: Shown) -> None:
     assert (gone.status_code, gone.json()["error"]) == (409, "this process does not score turns of the agent removed")
 
 
-def test_a_tag_is_that_of_the_suite_of_the_agent(platform: Shown) -> None:
-    say(platform, "orders", "Do it.")
-    found = turns(platform, tag="orders", agent="orders")
-    assert {(item["agent_name"], item["case_id"]) for item in found} == {("orders", "one")}
-    assert platform.admin.get("/api/turns?tag=orders&agent=refunds").status_code == 400
-    unclear = platform.admin.get("/api/turns?tag=orders")
-    assert unclear.json()["error"] == "tag: only some agents give it to their case 'one'; give `agent`, too"
-    assert platform.admin.get("/api/turns?tag=all").status_code == 200
-
-
 def test_a_conversation_on_a_page_is_that_with_one_agent(platform: Shown) -> None:
     """Two have a conversation with the same id in one run, as `run` has one with both."""
     of = {"conversation": "same/id", "case": "one", "run": "talks"}
@@ -230,57 +215,3 @@ def test_the_page_of_an_agent_says_how_it_does_and_why(platform: Shown) -> None:
 
 
 # ── what is listed, compared and exported ───────────────────────────────────────────────────────────────────
-
-
-def test_runs_comparisons_and_commands_can_be_those_of_one_agent(platform: Shown) -> None:
-    for run in ("before", "after"):
-        for name in ("orders", "refunds"):
-            say(platform, name, "Do it.", **{"a2a-eval-run": run})
-    say(platform, "refunds", "Do it.", **{"a2a-eval-run": "alone"})
-    names = [run["name"] for run in platform.admin.get("/api/runs?agent=orders").json()["items"]]
-    assert {"before", "after"} <= set(names)
-    assert not {"alone", "nightly-refunds"} & set(names)
-    page = text_of(platform.admin.get("/runs?agent=orders").text)
-    assert "Runs of orders" in page
-    assert "alone" not in page
-    for query, named in (("", ["orders: one", "refunds: one"]), ("?agent=orders", ["one"])):
-        cases = platform.admin.get(f"/api/runs/before/compare/after{query}").json()["cases"]
-        assert sorted(case["case"] for case in cases) == named
-        assert [side["of"] for case in cases for side in case["passed"]] == [1, 1] * len(named)
-    unknown = platform.admin.get("/api/runs/before/compare/after?agent=search")
-    assert (unknown.status_code, "has no turns of the agent 'search'" in unknown.text) == (404, True)
-    shown = text_of(platform.admin.get("/compare?a=before&b=after&agent=orders&wait=1").text)
-    assert "only turns of orders" in shown
-    store = platform.proxy.control.settings.store
-    exported = invoke("export", "--store", store, "--run", "before", "--agent", "orders")
-    assert [json.loads(line)["agent_name"] for line in exported.splitlines()] == ["orders"]
-    assert "alone" not in invoke("runs", "--store", store, "--agent", "orders")
-    assert "agent refunds" in invoke("show", "before", "--store", store)
-    assert "agent refunds" not in invoke("show", "before", "--store", store, "--agent", "orders")
-    refused = CliRunner().invoke(cli, ["export", "--store", store, "--run", "alone", "--agent", "orders"])
-    assert refused.exit_code != 0
-
-
-def invoke(*arguments: str) -> str:
-    done = CliRunner().invoke(cli, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def test_live_events_can_be_those_of_one_agent(platform: Shown) -> None:
-    query = {"types": "turn.done", "agent": "orders"}
-    with platform.admin.stream("GET", "/api/events", params=query, timeout=30) as events:
-        lines = events.iter_lines()
-        next(lines)
-        say(platform, "refunds", "Do it.")
-        say(platform, "orders", "Do it.")
-        data = next(line for line in lines if line.startswith("data:") and "agent_name" in line)
-    assert json.loads(data[5:])["agent_name"] == "orders"
-
-
-def test_open_turns_in_a_list_are_those_of_the_agent() -> None:
-    open_turns = [turn(name, "Do it.", agent_name=name) for name in NAMES] + [turn("alone", "Do it.")]
-    shown = {
-        agent: [one["turn_id"] for one in selected(open_turns, TurnQuery(agent=agent))] for agent in ("orders", None)
-    }
-    assert shown == {"orders": ["orders"], None: [*NAMES, "alone"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -11,13 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.admin import runs_api
-from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.errors import ListenError
-from a2a_eval_proxy.features.pages import store_pages as module
 from a2a_eval_proxy.features.pages.feature import UiOptions, serve_pages
 from a2a_eval_proxy.features.pages.store_pages import store_pages
-from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import StoreError
@@ -25,9 +20,7 @@ from a2a_eval_proxy.store.base import KeptVerdict
 from a2a_eval_proxy.telemetry import logs
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
-from tool_call_evaluators import load_suite, parse_suite
-from tool_call_evaluators.report import comparison_json
-from tool_call_evaluators.report.html import comparison_body
+from tool_call_evaluators import parse_suite
 
 
 @pytest.fixture
@@ -82,40 +75,6 @@ async def test_agents_are_those_that_turns_in_the_store_name(store):
                 assert (await browser.get(path)).status_code == 200, path
 
 
-async def test_a_run_is_compared_with_all_of_a_version_as_by_the_command(tmp_path, monkeypatch):
-    path = str(tmp_path / "turns.db")
-    for day, score in enumerate((1.0, 1.0, 0.0)):
-        card = {"name": "shop", "version": "1.4" if day < 2 else "1.5"}
-        turns = [
-            turn(f"{day}-{number}", evaluations=[result("tool_error", score)], case="a", run=f"day-{day}", start=day)
-            | {"agent_card": card}
-            for number in range(3)
-        ]
-        store_turns(path, turns)
-    comparison = await compare_runs(path, "version:1.4", "day-2")
-    assert comparison.baseline.runs == ("day-1", "day-0")
-    async with store_pages(path, 0) as (link, token):
-        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=base, trust_env=False, follow_redirects=True) as browser:
-            api = "/api/runs/version:1.4/compare/day-2"
-            assert (await browser.get(api, headers=bearer)).json() == json.loads(comparison_json(comparison))
-            none = await browser.get("/api/runs/version:1.44/compare/day-2", headers=bearer)
-            assert (none.status_code, "did you mean 1.4?" in none.text) == (404, True)
-            assert (await browser.get("/api/runs/day-2/compare/version:1.4", headers=bearer)).status_code == 404
-            await browser.get(link)
-            page = (await browser.get("/compare?a=version:1.4&b=day-2&wait=1")).text
-            assert str(comparison_body(comparison)) in page
-            assert '<option value="version:1.4" selected>version 1.4, newest runs</option>' in page
-            assert ">Swap</a>" not in page, "no version is a later run"
-            assert ">Swap</a>" in (await browser.get("/compare?a=day-1&b=day-2")).text
-            alone = (await browser.get("/compare?a=version:1.5&b=day-2")).text
-            assert "There is no earlier run of version &#39;1.5&#39;" in alone
-            assert (await browser.get("/compare?a=day-2&b=version:1.4")).status_code == 404
-            monkeypatch.setattr(runs_api, "MAX_TURNS", 5)
-            assert "a2a-eval-proxy compare" in (await browser.get("/compare?a=version:1.4&b=day-2")).text
-            assert (await browser.get(api, headers=bearer)).status_code == 422
-
-
 async def test_a_trace_is_a_link_to_where_it_can_be_seen(tmp_path):
     path = tmp_path / "turns.db"
     store_turns(path, [turn("1", run="monday", trace_id="4bf9<"), turn("2", run="monday", trace_id="")])
@@ -142,45 +101,6 @@ async def test_the_api_needs_the_token_and_changes_no_traffic(store):
             assert (await api.get("/api/runs", headers={"authorization": "Bearer wrong"})).status_code == 401
 
 
-async def test_turns_are_annotated_and_become_cases_of_the_suite_file(store, tmp_path):
-    path = tmp_path / "orders.yaml"
-    path.write_text("suite: orders\nevaluators: [tool_error]\ncases: []  # none yet\n")
-    async with store_pages(str(store), 0, parse_suite(path.read_text()), str(path)) as (link, token):
-        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=bearer) as api:
-            assert (await api.post("/api/turns/1/annotations", json={"assessment": "right"})).status_code == 201
-            assert (await api.get("/api/turns/1")).json()["annotations"][0]["assessment"] == "right"
-            assert (await api.post("/api/suite/cases", json={"turn_id": "1"})).status_code == 201
-            assert "where-is-it" in (await api.get("/api/cases")).text
-            bound = await api.post("/api/turns/1/case", json={"case_id": "where-is-it"})
-            assert (bound.status_code, bound.json()["error"]) == (409, "this process does not score turns")
-    assert load_suite(path).cases[0].turns[0].user == "Where is it?"
-
-
-async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
-    monkeypatch.setattr(module, "EVERY_S", 0.01)
-    async with store_pages(str(store), 0) as (link, token):
-        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
-        listening = httpx.AsyncClient(trust_env=False, headers=bearer)
-        adding = True
-
-        async def add() -> None:  # until the watch has begun
-            number = 0
-            while adding:
-                number += 1
-                await asyncio.to_thread(store_turns, store, [turn(f"new-{number}", run="tuesday")])
-
-        async with listening, listening.stream("GET", f"{base}/api/events?types=turn.done") as events:
-            lines = events.aiter_lines()
-            assert await anext(lines) == ": listening"
-            task = asyncio.create_task(add())
-            async for line in lines:
-                if line.startswith("data:") and "new-" in line:
-                    break
-            adding = False
-            await task
-
-
 async def test_a_missing_store_and_a_taken_port_are_named(tmp_path, store):
     with pytest.raises(StoreError, match="no such file"):
         async with store_pages(str(tmp_path / "missing.db"), 0):
@@ -203,8 +123,3 @@ async def test_the_command_prints_the_link_and_stops_on_a_signal(store, capsys, 
     assert "/login?code=" in printed
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
-
-
-def test_the_help_has_an_example(capsys):
-    cli(["ui", "--help"], standalone_mode=False)
-    assert "Example: a2a-eval-proxy ui" in capsys.readouterr().out

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.features.pages import store_pages
 from a2a_eval_proxy.features.pages.store_pages import StoreWatch
-from a2a_eval_proxy.store import Scored, Store, StoreFileError, open_store
+from a2a_eval_proxy.store import Scored, Store, open_store
 from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
 from a2a_eval_proxy.turn import Turn
 from support.turn_samples import result, turn
@@ -72,41 +71,3 @@ async def test_a_turn_that_waits_is_closed_and_later_done(followed):
         await followed.finish("a")
         assert await followed.news(listener) == [("turn.done", "a")]
         assert await followed.news(listener) == []
-
-
-class Counted:
-    """A watch whose polls are counted, and fail if `error` is set."""
-
-    def __init__(self, bus: EventBus) -> None:
-        self.polls = 0
-        self.error: StoreFileError | None = None
-        self.watch = StoreWatch(None, bus)
-        self.watch.poll = self._poll
-
-    async def _poll(self) -> None:
-        self.polls += 1
-        if self.error:
-            raise self.error
-
-    async def until(self, polls: int) -> None:
-        while self.polls < polls:
-            await asyncio.sleep(0.001)
-
-
-async def test_without_a_listener_the_store_is_not_polled_and_an_error_is_logged_once(monkeypatch, caplog):
-    monkeypatch.setattr(store_pages, "EVERY_S", 0.001)
-    bus = EventBus(linger_s=0)
-    counted = Counted(bus)
-    task = asyncio.create_task(counted.watch.run())
-    with bus.listen():
-        await counted.until(3)
-        counted.error = StoreFileError("store x: away")
-        await counted.until(counted.polls + 3)
-    while bus.recording:
-        await asyncio.sleep(0.001)
-    polls = counted.polls
-    for _ in range(50):
-        await asyncio.sleep(0.001)
-    assert counted.polls <= polls + 1  # one that had begun
-    task.cancel()
-    assert caplog.text.count("the store is not followed: store x: away") == 1

@@ -5,32 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import psycopg
 import pytest
-from a2a_eval_proxy.features.worker import job_scorer
 from a2a_eval_proxy.features.worker.command import Engine
-from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents, in_their_cases
+from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.store.postgres.work import MOST_TRIES, queue_abandoned
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
-from a2a_tool_capture import Finding, Severity, ToolCall
+from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
-from tool_call_evaluators.suite import parse_suite
 
 SUITE = """
 suite: orders
@@ -155,18 +152,6 @@ async def test_a_worker_scores_a_turn_with_those_that_it_caused(shared: Shared) 
     assert reasons["turn-0002"] == "no request to another agent was seen"
 
 
-async def test_turns_of_a_job_wait_for_others_at_the_same_time(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, each would wait for its whole patience where those that it caused do not end."""
-    both = asyncio.Barrier(2)
-
-    async def waits(*_: Any) -> None:
-        await asyncio.wait_for(both.wait(), PATIENCE_S)
-
-    monkeypatch.setattr(job_scorer, "awaited_tree", waits)
-    await shared.kept.add(said(1, "Hello", conversation="c"), said(2, "Hello", conversation="d"))
-    assert await shared.work("{suite: crew, evaluators: [delegation], cases: []}") == 2
-
-
 async def test_a_worker_scores_a_conversation_with_the_trees_of_its_turns(shared: Shared) -> None:
     suite = """
 suite: crew
@@ -186,12 +171,6 @@ cases:
         await shared.kept.add(asks, below)
     assert await shared.work(suite) == 4
     assert await shared.said() == {("c", "plan"): (2, ["passed"])}
-
-
-async def test_without_a_suite(shared: Shared) -> None:
-    await shared.kept.add(said(1, "Hello", case_id="named by the client"), said(2, "Hello", conversation=""))
-    assert await shared.work(None) == 2
-    assert [item["evaluations"][0]["evaluator"] for item in await shared.turns()] == ["tool_error"] * 2
 
 
 async def test_a_job_that_comes_twice_changes_nothing(shared: Shared) -> None:
@@ -239,22 +218,6 @@ async def test_a_conversation_that_goes_on_is_scored_again(shared: Shared) -> No
     assert await shared.said() == {("c", "refund"): (3, ["passed"])}
 
 
-async def test_a_conversation_is_scored_again_with_a_turn_whose_calls_are_not_known_any_more(shared: Shared) -> None:
-    await shared.kept.add(said(1, "Refund it", "find"), paid := said(2, "Really", "pay"))
-    await shared.work()
-    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
-    paid.findings.append(Finding("calls_missed", "It comes late.", Severity.WARNING))
-    shared.store.add([replace(paid, case_id="refund")], lambda: None, again=True)
-    await shared.store.drained()
-    assert await shared.said() == {}
-    await shared.work(SUITE, "turn-0002")
-    assert await shared.said() == {("c", "refund"): (2, ["skipped"])}
-
-
-async def test_a_job_of_turns_that_are_gone(shared: Shared) -> None:
-    assert await shared.work(SUITE, "nobody") == 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Witness(AsyncEvaluator):
     """Keeps what it was shown; waits, as a judge does."""
@@ -275,22 +238,6 @@ async def test_evaluators_that_wait_see_the_turns_before(shared: Shared, monkeyp
     await shared.work("suite: s\nevaluators: [witness_of_test_worker]\ncases: []", "turn-0002", "turn-0009")
     seen = {case.user_text: [past.user_text for past in case.history] for case in Witness.seen}
     assert seen == {"text 2": ["text 0", "text 1"], "alone": []}
-
-
-def test_positions_do_not_depend_on_what_was_seen_before() -> None:
-    texts = ["Refund it", "Really", "Hello", "Where is it?", "Really"]
-    turns = [said(number, text).to_dict() for number, text in enumerate(texts)]
-    cases = CaseBook(parse_suite(SUITE))
-    expected = ["refund", "refund", "refund", "status", "refund"]
-
-    def found(*conversation: dict[str, Any]) -> list[str | None]:
-        return [turn["case_id"] for turn in in_their_cases(cases, conversation)]
-
-    assert found(*turns) == expected
-    assert found(turns[0]) == expected[:1]
-    assert found(*turns) == expected
-    assert found() == []
-    assert found({**turns[2], "case_id": "named"}, turns[2]) == ["named", "named"]
 
 
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -415,36 +362,3 @@ async def test_a_job_that_fails_is_tried_again_later(shared: Shared, caplog: pyt
         await until(shared, "SELECT FROM jobs WHERE tries = 1 AND due_at BETWEEN now() AND now() + interval '2 s'")
     assert "1 turn(s) could not be scored; they are tried again later" in caplog.text
     assert "LookupError: no scoring of" in caplog.text
-
-
-async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
-    shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "a2a_eval_proxy.features.worker")
-    scorer = shared.scorer(None)
-    scored, stopped = asyncio.Event(), asyncio.Event()
-
-    async def score(turn_ids: Sequence[str]) -> int:
-        number = await scorer.score(turn_ids)
-        scored.set()
-        await stopped.wait()  # the turn is done, but its job is not; the engine may cancel it meanwhile
-        return number
-
-    async def until_logged(line: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while line not in caplog.text:
-                await asyncio.sleep(0.02)
-
-    async with working(shared, score):
-        await shared.kept.add(said(1, "before"))
-        await scored.wait()
-        await asyncio.to_thread(postgres.stop)
-        stopped.set()
-        await until_logged("the database cannot be reached: ")
-        shared.store.add([said(2, "meanwhile")], lambda: None)
-        await asyncio.to_thread(postgres.start)
-        await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0002' AND status = 'done'")
-        await until(shared, "SELECT WHERE NOT EXISTS (SELECT FROM jobs)")
-        await until_logged("the database can be reached again")
-    assert await shared.kept.ids(status="done") == ["turn-0001", "turn-0002"]
-    assert caplog.text.count("cannot be reached") == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
@@ -169,9 +168,3 @@ async def test_a_worker_reads_the_file_of_the_proxies(url: str, store: PostgresS
         ("search", "common", "passed"): 1,
     }
     assert "Traceback" not in told
-
-
-def test_a_mistake_names_the_agent_and_the_setting() -> None:
-    given = {"store": "postgresql://h/turns", "agents": {"orders": {"upstream": "http://o", "suit": "x"}}}
-    with pytest.raises(ConfigError, match=r"agents.orders.suit: unknown setting 'suit' \(did you"):
-        load(WorkerOptions, given)

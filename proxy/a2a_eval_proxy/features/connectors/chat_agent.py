@@ -50,7 +50,7 @@ class ChatApiError(Exception):
 
 
 @dataclass(frozen=True, repr=False)
-class ChatApi:
+class ChatEndpoint:
     """An endpoint, and what every request has. `${VARIABLE}` and `${file:PATH}` in headers are expanded."""
 
     endpoint: str
@@ -139,7 +139,7 @@ NOT_RUN = "The tool was not run."
 class ChatAgent:
     """A conversation with a model. The tool calls in its messages are recorded, and end the turn: nothing is run."""
 
-    def __init__(self, api: ChatApi, first: list[dict[str, Any]], *, with_metadata: bool) -> None:
+    def __init__(self, api: ChatEndpoint, first: list[dict[str, Any]], *, with_metadata: bool) -> None:
         """`with_metadata`: requests carry the conversation's `chat_id` and `turn_id`."""
         self._api = api
         self._with_metadata = with_metadata

@@ -33,7 +33,7 @@ from ...runs.served_agents import SEED
 from ...threads import LoopThread
 from ...turn import Turn
 from .agent_spans import TurnSpans, spans_of_turn
-from .chat_agent import ChatAgent, ChatApi, endpoint
+from .chat_agent import ChatAgent, ChatEndpoint, endpoint
 from .conversations import CLOSE_TIMEOUT_S, AgentAnswer, AgentConversations, AnswerError, ModelUnreachableError
 from .loading import failure, python_agents
 
@@ -191,7 +191,7 @@ async def _models(
     with_metadata = bool(body.pop("enable_metadata", False))
     if chat.model:
         body["model"] = chat.model
-    api = ChatApi(endpoint(resolve("--agent", url)), body, headers, tls)
+    api = ChatEndpoint(endpoint(resolve("--agent", url)), body, headers, tls)
     await api.reach()
     return lambda: ChatAgent(api, first, with_metadata=with_metadata)
 

@@ -47,7 +47,7 @@ from .notifications import (
     visible_to_others,
     without_body_fields,
 )
-from .registry import RefusedWebhooks, WebhookRegistry
+from .registry import WebhookRegistry
 from .rewriting import RelayAddresses
 from .targets import WebhookTargets
 
@@ -399,11 +399,8 @@ class PushPort(WebhookPort):
         self._tls = server_tls(TlsFiles.of(*settings.tls_of("push")), files, "TLS for notifications")
 
     def of(self, agent: Agent, store: Store, identifier: Callable[[str], str]) -> Webhooks | None:
-        match agent.settings.push_mode:
-            case "pass":
-                return None
-            case "refuse":
-                return RefusedWebhooks()
+        if agent.settings.push_mode == "pass":
+            return None
         found = self._relayed[agent.name.encode()] = WebhookRegistry(store, agent, identifier)
         return found
 

@@ -19,7 +19,6 @@ from a2a_tool_capture.recent import Recent
 from ...body_memory import BodyMemory
 from ...capture.turn_book import TurnBook
 from ...clock import CLOCK
-from ...protocol.error_bodies import INVALID_PARAMS, PUSH_NOT_SUPPORTED
 from ...protocol.headers import DIGESTS
 from ...protocol.operations import SETS_WEBHOOKS, A2ARequest, Operation, decode_json
 from ...protocol.webhooks import NewWebhook
@@ -107,23 +106,10 @@ class LearnedFacts:
             stored.set_result(None)
 
 
-class RefusedWebhooks(Webhooks):
-    """With `--push refuse`."""
-
-    refuses = True
-
-    async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> None:
-        if asked.wanted or asked.unclear:
-            reason = f"; the request may set a webhook: {asked.unclear}" if asked.unclear else ""
-            message = f"this proxy does not allow push notifications (--push refuse){reason}"
-            raise RefusedWebhookError(PUSH_NOT_SUPPORTED, message)
-
-
 class WebhookRegistry(Webhooks):
     """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time. Belongs to one
     event loop."""
 
-    relays = True
     book: TurnBook
     bodies: BodyMemory
     wire_log: WireLog | None
@@ -196,7 +182,7 @@ class WebhookRegistry(Webhooks):
             unclear = unclear or "it is no request of A2A that the proxy knows"
         if unclear:
             message = f"the proxy cannot tell which webhook the request sets: {unclear}"
-            raise RefusedWebhookError(INVALID_PARAMS, message)
+            raise RefusedWebhookError(message)
         if request is None or not request.has_webhook:
             return None
         relayed = RelayedRequest(self, exchange, request, asked)
@@ -301,7 +287,7 @@ class RelayedRequest(WebhookRequest):
             for one in asked.wanted:
                 self._registry.targets.check(one.url)
         except ValueError as error:
-            raise RefusedWebhookError(INVALID_PARAMS, str(error)) from None
+            raise RefusedWebhookError(str(error)) from None
         why = asked.unchangeable
         if not why and (is_signed(asked.headers) or any(name in DIGESTS for name, _ in asked.headers)):
             why = "the request is signed, or has a digest"

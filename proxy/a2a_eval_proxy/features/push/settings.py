@@ -24,9 +24,9 @@ def _targets(value: Any) -> tuple[str, ...]:
 
 class PushSettings(TlsOptions):
     push: str | None = _agent(
-        types.one_of("relay", "pass", "refuse"),
-        "What to do with the webhooks that clients register: relay the agent's notifications, let them pass the proxy, "
-        "or refuse webhooks. Default: relay with --push-url, else pass.",
+        types.one_of("relay", "pass"),
+        "What to do with the webhooks that clients register: relay the agent's notifications, or let them pass the "
+        "proxy. Default: relay with --push-url, else pass.",
         of_agent=True,
     )
     push_url: str | None = _agent(
@@ -46,8 +46,6 @@ class PushSettings(TlsOptions):
         super().__post_init__()
         if self.push == "relay" and not self.push_url:
             raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
-        if self.push == "refuse" and self.push_url:
-            raise ConfigError("push: refuse allows no webhooks, and push_url relays them; leave out one of them")
         if self.push_listen != _DEFAULT_LISTEN and not self.push_url:
             raise ConfigError(
                 f"push_listen: nothing is received on {self.push_listen} without push_url, the URL at which the agent "
@@ -59,7 +57,7 @@ class PushSettings(TlsOptions):
 
     @cached_property
     def push_mode(self) -> str:
-        """`relay`, `pass` or `refuse`."""
+        """`relay` or `pass`."""
         return self.push or ("relay" if self.push_url else "pass")
 
     def addresses(self) -> dict[str, str | None]:
