@@ -122,15 +122,6 @@ def of_last_turn(items: Sequence[Item]) -> Sequence[Item]:
     return items[last + 1 :]
 
 
-def loose_answers(items: Iterable[Item]) -> dict[str, str]:
-    """Answers by call id, for lists that hold answers without the calls."""
-    return {
-        item.call_id: item.text
-        for item in items
-        if isinstance(item, Answered) and item.call_id and item.text is not None
-    }
-
-
 def _first_open(calls: deque[Asked]) -> Asked | None:
     """Take the first call that has no answer yet."""
     while calls:
@@ -193,7 +184,8 @@ def _message(message: Mapping[str, Any]) -> Iterator[Item]:
     items = [item for block in blocks for item in _part(block)]
     if role == "tool" and "parts" not in message:  # the content is what the tool gave, of any kind
         items = [item for item in items if not isinstance(item, Unread)]
-    if role == "user" and _says_something(message, blocks, items):
+    hands_back = any(isinstance(item, Answered) for item in items)  # Anthropic and Bedrock: results, as the user
+    if role == "user" and not hands_back and (blocks or any(message.get(key) for key in CONTENT_OF_MESSAGE)):
         yield UserSaid()
     if answers_to or (role == "tool" and not items):
         name = _name(message.get("name")) or _name(message.get("tool_name"))
@@ -233,15 +225,12 @@ def _further_calls(message: Mapping[str, Any]) -> list[Item]:
     for given in filter(None, lists):
         calls = parse(given)
         if isinstance(calls, list):
-            found += [item for call in calls for item in _listed_call(call)]
+            for call in calls:  # OpenAI's, LangChain's, OpenInference's flattened one, or a part
+                is_part = isinstance(call, Mapping) and _is_part(call)
+                found += _part(call) if is_part else _call(PARTS["function"], call)
         else:
             found.append(Unread.withheld("calls in a message cannot be read"))
     return found
-
-
-def _listed_call(call: Any) -> Iterator[Item]:
-    """One of a message's `tool_calls`: OpenAI's, LangChain's, OpenInference's flattened one, or a part."""
-    return _part(call) if isinstance(call, Mapping) and _is_part(call) else _call(PARTS["function"], call)
 
 
 def _hidden(holder: Mapping[str, Any], read: Iterable[Item] = ()) -> Iterator[Unread]:
@@ -321,11 +310,6 @@ def _content(message: Mapping[str, Any]) -> tuple[str, Any]:
         if isinstance(content, list):
             return key, content
     return held[0] if held else ("", None)
-
-
-def _says_something(message: Mapping[str, Any], blocks: Sequence[Any], items: Sequence[Item]) -> bool:
-    answers = any(isinstance(item, Answered) for item in items)  # Anthropic and Bedrock: the user hands results back
-    return not answers and (bool(blocks) or any(message.get(key) for key in CONTENT_OF_MESSAGE))
 
 
 def _text(text: str) -> Iterator[Unread]:
@@ -477,7 +461,6 @@ _OUTPUT_CALLS = "ai.response.toolCalls"
 
 _FLATTENED_INPUT = ("llm.input_messages.", "gen_ai.prompt.")
 _FLATTENED_OUTPUT = ("llm.output_messages.", "gen_ai.completion.")
-_FLATTENED_FIRST = ("llm.", "gen_ai.p", "gen_ai.c")
 
 _DOCUMENTS = (
     ("openinference.span.kind", "LLM", "input.value", "output.value"),
@@ -571,9 +554,8 @@ def _fullest(sources: Iterable[_Source]) -> _Source:
 
 
 def _attributes(attributes: Mapping[str, Any]) -> tuple[_Source, _Source]:
-    flattened = any(key.startswith(_FLATTENED_FIRST) for key in attributes)
-    inputs = _first(attributes, _INPUT, _FLATTENED_INPUT if flattened else ())
-    outputs = _first(attributes, _OUTPUT, _FLATTENED_OUTPUT if flattened else ())
+    inputs = _first(attributes, _INPUT, _FLATTENED_INPUT)
+    outputs = _first(attributes, _OUTPUT, _FLATTENED_OUTPUT)
     if _OUTPUT_CALLS in attributes:
         outputs = _fullest((outputs, read_messages([{"tool_calls": attributes[_OUTPUT_CALLS]}])))
     for marker, value, request, response in _DOCUMENTS:
@@ -622,8 +604,8 @@ def _joined(sources: Iterable[_Source]) -> _Source:
 def _by_span(logs: Iterable[LogEvent]) -> dict[tuple[str, str], list[LogEvent]]:
     """The log events of each span by time; one that was delivered again is there once."""
     found: dict[tuple[str, str], list[LogEvent]] = {}
-    for log in sorted(logs, key=_log_order):
-        records = found.setdefault((log.trace_id, log.span_id), [])
+    for log in sorted(logs, key=lambda log: (log.time_ns, *log.key, log.name, repr((log.attributes, log.body)))):
+        records = found.setdefault(log.key, [])
         if not records or records[-1] != log:
             records.append(log)
     return found
@@ -636,7 +618,3 @@ def _choice(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**attributes, **message}
     content = message if isinstance(message, list) else attributes.get("content")
     return {"role": "assistant", "content": content, "tool_calls": attributes.get("tool_calls")}
-
-
-def _log_order(log: LogEvent) -> tuple[int, str, str, str, str]:
-    return log.time_ns, log.trace_id, log.span_id, log.name, repr((log.attributes, log.body))

@@ -93,8 +93,13 @@ class LogEvent:
     dropped: int = 0
     """Attributes that it had."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """That of its span."""
+        return self.trace_id, self.span_id
+
     def __hash__(self) -> int:
-        return hash((self.trace_id, self.span_id, self.name, self.time_ns))
+        return hash((*self.key, self.name, self.time_ns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from ..canonical import value_key
@@ -43,20 +42,20 @@ _TRACEBACK = "Traceback (most recent call last)"
 _MESSAGES = ("exception.message", "error.message")
 
 
-class FailureDetail(IntEnum):
-    """How much a string explains about a failure: the lowest is preferred."""
-
-    EXCEPTION = 0
-    STATUS = 1
-    RESULT = 2
-    ERROR_TYPE = 3
-    EXCEPTION_TYPE = 4
-    NOTHING = 5
-
-
 class Failure(NamedTuple):
-    detail: FailureDetail
+    """Why a call failed. Of several, the one of the lowest `rank` explains the most."""
+
+    rank: int
     text: str
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the text is no more than a type, or a word for failure."""
+        return self.rank > _RESULT
+
+
+_RESULT = 2
+"""The rank of what the tool gave back."""
 
 
 def failure(span: Span, outcome: ToolOutcome, says_failed: bool) -> Failure | None:
@@ -75,15 +74,9 @@ def failure(span: Span, outcome: ToolOutcome, says_failed: bool) -> Failure | No
     exception_type = next(filter(None, (_message(event.get("exception.type")) for event in exceptions)), "")
     status = _message(span.status_message)
     is_bare = status.casefold() in GENERIC or _is_type(status, error_type) or _is_type(status, exception_type)
-    texts = {
-        FailureDetail.EXCEPTION: next(filter(None, said), ""),
-        FailureDetail.STATUS: "" if is_bare else status,
-        FailureDetail.RESULT: outcome.text,
-        FailureDetail.ERROR_TYPE: error_type,
-        FailureDetail.EXCEPTION_TYPE: exception_type,
-        FailureDetail.NOTHING: status or "error",
-    }
-    return next(Failure(detail, text) for detail, text in texts.items() if text)
+    explained = "" if is_bare else status
+    texts = (next(filter(None, said), ""), explained, outcome.text, error_type, exception_type, status or "error")
+    return next(Failure(rank, text) for rank, text in enumerate(texts) if text)
 
 
 def _is_type(status: str, type_name: str) -> bool:

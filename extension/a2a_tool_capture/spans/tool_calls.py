@@ -11,9 +11,9 @@ from typing import NamedTuple
 from ..models import Finding, Severity, ToolCall, ToolCallSource
 from ..same_call import signature
 from .conventions import asks_for_tools
-from .messages import Answered, Asked, Transcript, loose_answers, of_last_turn, paired, transcripts
+from .messages import Answered, Asked, Transcript, of_last_turn, paired, transcripts
 from .model import CutText, LogEvent, Span, Unread
-from .observations import FailureDetail, Lineage, ObservationGroup, contained, group, read_span, same_tool, unread_of
+from .observations import Lineage, ObservationGroup, contained, group, read_span, same_tool, unread_of
 
 SpanKey = tuple[str, str]
 
@@ -25,7 +25,6 @@ class Requested(Asked):
     at_ns: int = 0
     """Start of the first model call that contains it."""
 
-    traces: set[str] = field(default_factory=set)
     given_by: list[SpanKey] = field(default_factory=list)
     """Spans that have it as output."""
 
@@ -70,8 +69,9 @@ class RequestedCalls:
                 call.given_by.append(key)
                 met.add(id(call))
         for items in (inputs, outputs):
-            for call_id, text in loose_answers(items).items():
-                self.answers.setdefault(call_id, text)
+            for item in items:
+                if isinstance(item, Answered) and item.call_id and item.text is not None:
+                    self.answers.setdefault(item.call_id, item.text)
             self.answered += (item for item in of_last_turn(items) if isinstance(item, Answered))
 
     def unexplained(self, calls: Sequence[ToolCall]) -> list[Unread]:
@@ -107,7 +107,6 @@ class RequestedCalls:
             call.answer = call.answer if call.answer is not None else asked.answer
         if call.call_id:
             self.by_id.setdefault(call.call_id, call)
-        call.traces.add(transcript.trace_id)
         return call
 
     def _known(self, asked: Asked, met: set[int], key: SpanKey | None) -> Requested | None:
@@ -148,9 +147,9 @@ class Draft:
         """Field by field from whoever has it, the outermost first; one failed observation makes a failed call."""
         failures = [observation.failure for observation in found.observations if observation.failure is not None]
         results = [observation.result for observation in found.observations if observation.result is not None]
-        failure = min(failures, key=lambda known: known.detail) if failures else None
+        failure = min(failures, key=lambda known: known.rank) if failures else None
         error = failure.text if failure else None
-        vague = failure is not None and failure.detail > FailureDetail.RESULT
+        vague = failure is not None and failure.is_vague
         if vague and results:
             error, vague = results[0], False
         span = found.first.span
@@ -166,16 +165,6 @@ class Draft:
         )
         return cls(call, span.start_ns, vague, found.transport, found.first.tool_id)
 
-    @classmethod
-    def asked(cls, place: int, asked: Requested) -> Draft:
-        """A call that only messages speak of. They have no mark for failure: its answer is its result."""
-        call = ToolCall(asked.name, asked.arguments, asked.call_id, asked.answer, source=ToolCallSource.OTEL_TRACE)
-        return cls(call, asked.at_ns, place=place)
-
-    @property
-    def _wants_result(self) -> bool:
-        return self.call.result is None and (self.call.error is None or self.error_is_vague)
-
     def is_of(self, asked: Requested) -> bool:
         return same_tool(self.call.name, asked.name, prefixed=self.transport)
 
@@ -183,6 +172,7 @@ class Draft:
         """Take what the spans do not contain."""
         self.place = place
         call = self.call
+        wants_result = call.result is None and (call.error is None or self.error_is_vague)
         filled_in: tuple[str, ...] = ()
         if call.arguments and asked.arguments and contained(asked.arguments, call.arguments):
             filled_in = tuple(name for name in call.arguments if name not in asked.arguments)
@@ -192,7 +182,7 @@ class Draft:
             name=asked.name,  # differs only where a transport knows less of the name
             id=call.id or asked.call_id,
             arguments=asked.arguments if call.arguments is None else call.arguments,
-            result=asked.answer if self._wants_result else call.result,
+            result=asked.answer if wants_result else call.result,
         )
 
 
@@ -289,7 +279,9 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     found = transcripts(others, logs)
     requested = RequestedCalls(lineage.related)
     unmatched = DraftCompletion(drafts, requested.of(found)).run()
-    drafts += [Draft.asked(place, call) for place, call in unmatched]
+    for place, asked in unmatched:  # only messages speak of them, which have no mark for failure
+        call = ToolCall(asked.name, asked.arguments, asked.call_id, asked.answer, source=ToolCallSource.OTEL_TRACE)
+        drafts.append(Draft(call, asked.at_ns, place=place))
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
     calls = [draft.call if draft.call.id else replace(draft.call, id=draft.tool_id) for draft in drafts]
     unread = [one for span in others if (one := unread_of(span)) is not None]
@@ -298,7 +290,7 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     unread += _asked_unseen(others, found)
     if any(not observation.transport for observation in observations):
         unread = [one for one in unread if one.certain]
-    return Conversion(calls, findings + _unknown_arguments(calls) + _cut_results(calls) + _unread(unread))
+    return Conversion(calls, findings + _incomplete(calls) + _unread(unread))
 
 
 def _asked_unseen(spans: Iterable[Span], found: Iterable[Transcript]) -> list[Unread]:
@@ -353,20 +345,16 @@ def _fullness(span: Span) -> tuple[int, int, int, str]:
     return span.end_ns, len(span.attributes), len(span.events), repr(span)
 
 
-def _unknown_arguments(calls: list[ToolCall]) -> list[Finding]:
-    unknown = sum(call.arguments is None for call in calls)
-    if not unknown:
-        return []
-    message = (
-        f"{unknown} of {len(calls)} tool calls in the traces have no arguments: "
-        "turn on content capture in the agent's instrumentation"
-    )
-    return [Finding("trace_arguments_unknown", message, Severity.INFO, "traces")]
-
-
-def _cut_results(calls: list[ToolCall]) -> list[Finding]:
-    return [
-        Finding("trace_result_cut", f"the result of {call.name!r} was too large and is cut", Severity.INFO, "traces")
+def _incomplete(calls: list[ToolCall]) -> list[Finding]:
+    found = [
+        ("trace_result_cut", f"the result of {call.name!r} was too large and is cut")
         for call in calls
         if isinstance(call.result, CutText)
     ]
+    if unknown := sum(call.arguments is None for call in calls):
+        message = (
+            f"{unknown} of {len(calls)} tool calls in the traces have no arguments: "
+            "turn on content capture in the agent's instrumentation"
+        )
+        found.append(("trace_arguments_unknown", message))
+    return [Finding(code, message, Severity.INFO, "traces") for code, message in found]

@@ -11,7 +11,6 @@ from a2a_tool_capture.spans.messages import (
     Asked,
     Item,
     UserSaid,
-    loose_answers,
     paired,
     read_flattened,
     read_messages,
@@ -253,10 +252,6 @@ def test_only_what_follows_the_users_last_message_is_of_the_turn() -> None:
     items: list[Item] = [UserSaid(), Asked("old", {}), UserSaid(), Asked("new", {})]
 
     assert [(call.name, of_this_turn) for call, of_this_turn in paired(items)] == [("old", False), ("new", True)]
-
-
-def test_loose_answers() -> None:
-    assert loose_answers([ANSWER, Answered("", "w", "x"), Answered("call_2", "", None)]) == {"call_1": "Sunny"}
 
 
 def test_a_tools_object_is_not_unwrapped_beyond_recognition() -> None:
