@@ -73,8 +73,8 @@ async def live(
 
 
 def heard(listener: Listener) -> list[LiveEvent]:
-    """What a listener of the bus has to read now, whole."""
+    """What a listener of the bus has to read now."""
     events = []
     while news := listener.now().events:
-        events += [LiveEvent(event.name, json.loads(event.whole), str(event.number)) for event in news]
+        events += [LiveEvent(event.name, json.loads(event.data), str(event.number)) for event in news]
     return events

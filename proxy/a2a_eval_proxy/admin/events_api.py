@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
@@ -12,8 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ..store.encoding import json_bytes
-from ..store.reads import turn_summary
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType
 from .api_route import api_route
 from .control import Api
@@ -27,8 +24,8 @@ class EventsQuery(BaseModel):
     case: str | None = None
     types: Annotated[frozenset[EventType], BeforeValidator(lambda text: text.split(","))] = TYPES
     turn: str | None = None
-    view: Literal["short", "summary", "whole", "count"] = "short"
-    """Large events cut, turns as summaries, everything whole, or only the number of events."""
+    view: Literal["short", "count"] = "short"
+    """Events, of which large ones are cut, or only their number."""
     last_event_id: str | None = None
     """As the header Last-Event-ID: events after the one with this id."""
 
@@ -69,14 +66,11 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view
                 count, last = len(news.events), listener.last_id
                 yield f'event: changes\ndata: {{"count":{count}}}\nid: {last}\n\n'.encode()
             elif news.events:
-                yield b"".join(_message(bus, event, view) for event in news.events)
+                yield b"".join(_message(bus, event) for event in news.events)
             if news.ended:
                 return
             await asyncio.sleep(_PAUSE_S if len(news.events) < _MANY else _LONG_PAUSE_S)
 
 
-def _message(bus: EventBus, event: Event, view: str) -> bytes:
-    data = event.whole if view == "whole" else event.short
-    if view == "summary" and event.name.startswith("turn."):
-        data = json_bytes(turn_summary(json.loads(event.whole)))
-    return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), data, bus.id_of(event.number).encode())
+def _message(bus: EventBus, event: Event) -> bytes:
+    return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), event.data, bus.id_of(event.number).encode())

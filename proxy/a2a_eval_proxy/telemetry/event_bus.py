@@ -46,20 +46,15 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class Event(NamedTuple):
-    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large."""
+    """One live event."""
 
     number: int  # the first event of a log is number 1
     name: str
     run: str
     case_id: str | None
-    whole: bytes
-    short: bytes
+    data: bytes  # JSON; its short form if it is large
     turn_id: str | None = None
     agent_name: str | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.whole) + (0 if self.short is self.whole else len(self.short))
 
 
 EventType = Literal["turn.opened", "tool_call", "text", "state", "turn.closed", "turn.done", "conversation.done"]
@@ -134,14 +129,15 @@ class EventBus:
 
     def publish(self, name: str, data: Mapping[str, Any]) -> None:
         """Record an event with the JSON-like `data`, and wake the listeners."""
-        whole = json_bytes(data)
-        short = whole if len(whole) <= _SHORT_BYTES else json_bytes(shortened(data))
+        text = json_bytes(data)
+        if len(text) > _SHORT_BYTES:
+            text = json_bytes(shortened(data))
         of = data.get("turn_id"), data.get("agent_name")
         self.last += 1
-        self._events.append(event := Event(self.last, name, data["run"], data["case_id"], whole, short, *of))
-        self._bytes += event.size
+        self._events.append(Event(self.last, name, data["run"], data["case_id"], text, *of))
+        self._bytes += len(text)
         while len(self._events) > self.max_events or (self._bytes > self._max_bytes and len(self._events) > 1):
-            self._bytes -= self._events.popleft().size
+            self._bytes -= len(self._events.popleft().data)
         self._wake()
 
     def lose(self) -> None:
@@ -230,7 +226,7 @@ class Listener:
             self._number = event.number
             if self._selection.takes(event):
                 taken.append(event)
-                size += event.size
+                size += len(event.data)
         return News(taken, "", self._bus.closed)
 
     async def news(self) -> News:

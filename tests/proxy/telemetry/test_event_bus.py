@@ -45,7 +45,7 @@ async def test_news_come_in_parts_of_bounded_size() -> None:
     bus = EventBus()
     with bus.listen() as listener:
         for number in range(8):
-            publish(bus, n=number, text="x" * 100_000)
+            publish(bus, n=number, texts=["x" * 900] * 100)
         parts = []
         while events := (await listener.news() if len(parts) < 3 else listener.now()).events:
             parts.append(len(events))

@@ -30,7 +30,7 @@ def test_a_reader_misses_nothing_and_gets_nothing_twice(
         whole = log.after(log.last - min(kept, most))
         if whole is not None:
             assert len(whole) <= most
-            assert len(whole) <= 1 or sum(one.size for one in whole) <= most_bytes
+            assert len(whole) <= 1 or sum(len(one.data) for one in whole) <= most_bytes
         if data.draw(st.booleans()):
             news = log.after(place)
             if news is None:
@@ -55,12 +55,3 @@ def test_the_latest_event_is_kept_whatever_its_size() -> None:
     publish(log, 100)
     assert log.after(0) is None
     assert [event.number for event in log.after(1) or ()] == [2]
-
-
-def test_a_short_form_of_its_own_counts() -> None:
-    log = EventBus()
-    publish(log, 5)
-    publish(log, 100_000)
-    small, large = log.after(0) or ()
-    assert small.size == len(small.whole)
-    assert large.size == len(large.whole) + len(large.short)

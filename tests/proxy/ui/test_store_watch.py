@@ -37,7 +37,7 @@ class Followed:
 
     async def news(self, listener: Listener) -> list[tuple[str, str]]:
         await self.watch.poll()
-        return [(event.name, json.loads(event.whole)["turn_id"]) for event in listener.now().events]
+        return [(event.name, json.loads(event.data)["turn_id"]) for event in listener.now().events]
 
     def close(self) -> None:
         self.writing.close()
