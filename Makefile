@@ -49,34 +49,34 @@ frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest 
 	$(BIN)/python -m pytest -m frameworks tests/e2e/peers $(ARGS)
 
 references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.references.table
 
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m validation $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.validation $(ARGS)
 
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench $(ARGS)
 
 simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the tables of evaluators/docs/runs.md; an hour
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench.gate $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench.gate $(ARGS)
 
 mutation: $(STAMP) ## plant small faults in modules, and count those that tests find; ARGS="MODULE... --tests PATH..."
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.mutation $(ARGS)
 
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m fuzz $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.fuzz $(ARGS)
 
 soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1 minute, ARGS="--minutes 30"
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak $(ARGS)
 
 turns: $(STAMP) ## random turns with an oracle: every stored turn against what was executed; ARGS="--turns 1000 --seed 7"
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.turns $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak.turns $(ARGS)
 
 trees: $(STAMP) ## 500 conversations of agents that ask each other, with an oracle: who asked whom; ARGS="--proxies 3"
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak.trees $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak.trees $(ARGS)
 
 conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m conformance $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.conformance $(ARGS)
 
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)

@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 from agents.replay_agent import Answer, ReplayAgent
-from bench.procfs import rss_bytes
 from e2e.contracts import GetAgent
 from e2e.operation.test_cli import run
 from golden.spans.building import TRACE
@@ -21,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from support.otlp import JSON, PROTOBUF, export_request
 from support.proxy import Proxy
 from support.raw_a2a import Wire
+from tools.bench.procfs import rss_bytes
 
 MIB = 1024 * 1024
 BODY = export_request(["a"]).SerializeToString()

@@ -60,7 +60,7 @@ def case(chance: random.Random) -> tuple[str, dict[str, Any], list[dict[str, Any
 @pytest.mark.statement(13, 23, 26, 27, 28, 29)
 async def test_scores_are_those_of_uipaths_own_package() -> None:
     try:
-        python = python_with(TESTS / "bench/environments/uipath.txt")
+        python = python_with(TESTS / "tools/bench/environments/uipath.txt")
     except UnavailableError as error:
         pytest.skip(str(error))
     chance = random.Random(20261122)

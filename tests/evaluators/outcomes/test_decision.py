@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from bench.gate import Setting, facts
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.regression import DETERMINISTIC_RUNS, MARGIN, Answer, decide, find_drops
+from tools.bench.gate import Setting, facts
 
 COMPARISONS = 200
 MOST_WRONG = 20 / COMPARISONS

@@ -6,11 +6,11 @@ import random
 from collections import Counter
 
 import pytest
-from bench.gate import LOSSES, RATES, REPETITIONS, SPECIAL, Cases, Setting, worse
 from support.later import Later
 from support.turn_samples import result, turn
 from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.regression import FALSE_ALARMS, Sides, find_drops, sensitivity_of
+from tools.bench.gate import LOSSES, RATES, REPETITIONS, SPECIAL, Cases, Setting, worse
 
 stats = Later("scipy.stats")
 

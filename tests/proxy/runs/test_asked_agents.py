@@ -10,12 +10,12 @@ import pytest
 from a2a_eval_proxy.features.graph.trees import StoredTrees
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.store import open_store
-from soak.trees.crew import Crew, running_crew
-from soak.trees.plan import ANSWERS, NOTHING, WHOLE, Message
 from support.postgres_server import PostgresServer
 from support.proxy import Proxy
 from tool_call_evaluators.agent_tree import walk
 from tool_call_evaluators.suite import parse_suite
+from tools.soak.trees.crew import Crew, running_crew
+from tools.soak.trees.plan import ANSWERS, NOTHING, WHOLE, Message
 
 
 @pytest.mark.database

@@ -22,12 +22,12 @@ from a2a_eval_proxy.store import Scored, SqliteStore
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from agents.replay_agent import Answer, ReplayAgent
 from opentelemetry.context import Context
-from soak.trees.crew import Crew, http_client, running_crew
-from soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.agent_tree import AgentTurn, walk
+from tools.soak.trees.crew import Crew, http_client, running_crew
+from tools.soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
 
 OF_C = Message("o", "c", WHOLE, [ANSWERS])
 OF_B = Message("n", "b", WHOLE, [FAILS, ANSWERS], [[OF_C]])

@@ -19,9 +19,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import httpx
-from bench import procfs
 from support.processes import ChildProcess
 from support.proxy import COMMAND, Proxy
+from tools.bench import procfs
 
 from .clients import keep_asking
 from .judge import Outcome, Tally, descriptor_trend, memory_trend, too_much_memory
@@ -109,7 +109,7 @@ class _Agent:
 
     def start(self) -> None:
         """Returns when it listens."""
-        self._child = ChildProcess([sys.executable, "-m", "soak.agent", str(self.port)])
+        self._child = ChildProcess([sys.executable, "-m", "tools.soak.agent", str(self.port)])
         self._child.__enter__()
         while True:
             try:

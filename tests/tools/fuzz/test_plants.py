@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from fuzz.plants import PACKAGE, PLANTS, Edit, PlantError, planted
+from tools.fuzz.plants import PACKAGE, PLANTS, Edit, PlantError, planted
 
 
 @pytest.mark.parametrize("name", PLANTS)

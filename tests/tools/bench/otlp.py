@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 from .programs import LoadError
 from .targets import Running
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "spans"
+GOLDEN = Path(__file__).parents[2] / "golden" / "spans"
 CONNECTIONS = 4
 """Exporters at once; each waits for its answer before it sends the next batch, as OpenTelemetry SDKs do."""
 

@@ -13,8 +13,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import httpx
-from bench import procfs
 from support.proxy import Proxy
+from tools.bench import procfs
 
 from .agent import Agent
 from .clients import Client

@@ -1,6 +1,6 @@
 """What the kit for A2A 0.3 is run against: an a2a-sdk 0.3 agent with all three bindings.
 
-`python -m conformance.agent_v03 FILE` in tests/, in an environment with a2a-sdk 0.3; FILE gets the arrivals.
+`python -m tools.conformance.agent_v03 FILE` in tests/, in an environment with a2a-sdk 0.3; FILE gets the arrivals.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from a2a.utils import new_task
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import serve_forever
 from starlette.routing import Route
-
-from conformance.arrivals import REST_PATH, Arrivals
+from tools.conformance.arrivals import REST_PATH, Arrivals
 
 LONG_S = 4.5
 """The kit asks for twice its own timeout of 2 s where it subscribes to a running task."""

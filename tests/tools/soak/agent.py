@@ -1,6 +1,6 @@
 """An A2A agent for the soak: answers name their request, carry tool calls to who asks, and come in all sizes.
 
-`python -m soak.agent PORT` serves until it is killed.
+`python -m tools.soak.agent PORT` serves until it is killed.
 """
 
 from __future__ import annotations

@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fuzz.__main__ import told
-from fuzz.agents_rounds import AgentsRound, run_agents_round
-from fuzz.differential.rounds import DifferentialRound, run_differential_round
-from fuzz.octets.rounds import OctetsRound, run_octets_round
-from fuzz.plan import BEHAVIOURS, round_of
-from fuzz.push_plan import push_round_of
-from fuzz.push_rounds import run_push_round
-from fuzz.rounds import Result, run_round
 from support.patience import PATIENCE_S
 from support.proxy import COMMAND
+from tools.fuzz.__main__ import told
+from tools.fuzz.agents_rounds import AgentsRound, run_agents_round
+from tools.fuzz.differential.rounds import DifferentialRound, run_differential_round
+from tools.fuzz.octets.rounds import OctetsRound, run_octets_round
+from tools.fuzz.plan import BEHAVIOURS, round_of
+from tools.fuzz.push_plan import push_round_of
+from tools.fuzz.push_rounds import run_push_round
+from tools.fuzz.rounds import Result, run_round
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

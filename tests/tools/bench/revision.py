@@ -9,7 +9,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("extension", "evaluators", "proxy")
 
 

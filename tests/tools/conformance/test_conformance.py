@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from conformance.__main__ import main
+from tools.conformance.__main__ import main
 
 _OPTIONS = """
 def pytest_addoption(parser):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from soak.turns.plan import conversations
-from soak.turns.proxies import Setup
-from soak.turns.run import soak
+from tools.soak.turns.plan import conversations
+from tools.soak.turns.proxies import Setup
+from tools.soak.turns.run import soak
 
 SEED = 1
 

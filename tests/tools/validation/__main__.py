@@ -13,14 +13,14 @@ from tool_call_evaluators.grouping import grouped
 from .agreement import BFCL, BFCL_AS_WRITTEN, TAU, TAU_ALL, TAU_WRITES, Agreement, agreement, mean_pass_hat, wilson
 from .sources import DATA, Judged, bfcl, tau
 
-PAGE = Path(__file__).parents[2] / "evaluators/docs/validation.md"
+PAGE = Path(__file__).parents[3] / "evaluators/docs/validation.md"
 _LONGEST = 160
 
 _HEAD = """\
 # Validation
 
 How often `tool_trajectory` and public verdicts on the same trajectories agree. `make validate` writes this page from
-the rows in `tests/validation/data`. Intervals are those of Wilson, at 95 %. [All rows of both
+the rows in `tests/tools/validation/data`. Intervals are those of Wilson, at 95 %. [All rows of both
 sources](#all-rows-of-both-sources) can be read, too.
 """
 _BFCL = """\

@@ -1,4 +1,4 @@
-"""The fortieth agent, hostile, and its clients: `python -m bench.subjects.hostile` prints its URLs.
+"""The fortieth agent, hostile, and its clients: `python -m tools.bench.subjects.hostile` prints its URLs.
 
 Then a line `KIND PORT GRPC_PORT` on standard input starts its clients, through a proxy at these ports, and an empty
 line ends them, after which it prints how their requests ended. The text of a request says how the agent answers it.

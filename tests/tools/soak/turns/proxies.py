@@ -33,7 +33,7 @@ _PORTS = ("--listen", "--admin", "--grpc", "--push-listen")
 def running_agent() -> Iterator[tuple[str, str]]:
     """Its URL, and the address of its gRPC port."""
     unrecorded = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}  # spans that nobody reads take a fifth of the time
-    with ChildProcess([sys.executable, "-m", "soak.turns.agent"], environment=unrecorded) as agent:
+    with ChildProcess([sys.executable, "-m", "tools.soak.turns.agent"], environment=unrecorded) as agent:
         ready = agent.wait_for(r"listening on (\S+), gRPC (\S+)")
         yield ready[1], ready[2]
         assert agent.process.stdin is not None

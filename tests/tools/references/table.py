@@ -2,7 +2,7 @@
 
 `statements.yaml` contains the statements. A test names those it shows, `@pytest.mark.statement(14, 15)`: a function, a
 class, a parameter set or, as `pytestmark`, a module. The markers are read from the source, without importing the
-tests. `make references` (`PYTHONPATH=tests python -m references.table`) writes evaluators/docs/references.md.
+tests. `make references` (`PYTHONPATH=tests python -m tools.references.table`) writes evaluators/docs/references.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import yaml
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 STATEMENTS = Path(__file__).with_name("statements.yaml")
 PAGE = TESTS.parent / "evaluators/docs/references.md"
 
@@ -25,7 +25,7 @@ INTRODUCTION = """\
 This project implements five documents of other projects. Below is each of their statements, in our words, with the
 tests that show that it holds here, or with what is otherwise here and why.
 
-<!-- `make references` writes this page from tests/references/statements.yaml and the markers of the tests. -->
+<!-- `make references` writes this page from tests/tools/references/statements.yaml and the markers of the tests. -->
 """
 
 

@@ -11,23 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench import procfs
-from bench.__main__ import main
-from bench.grpc_calls import grpc_part
-from bench.hostility import hostile
-from bench.part import BehaviourError, Part, Plan, Setting
-from bench.profile import NAMELESS, Cost, Function, ProfilePart, profile_of, read_calls, read_stacks
-from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compile_c, running_agent
-from bench.report import Metric, Round, figures, table, table_by_target
-from bench.revision import ROOT
-from bench.scoring import MODES, RULES, SCORERS, check_scores, score, varied_turns
-from bench.stages import stages
-from bench.targets import STAGES, TRAFFIC_TARGETS, Running, Target
-from bench.traces import TRACES
-from bench.traffic import check
-from bench.workers import AWAITED, suite_file, turns_per_s
 from support.postgres_server import PostgresServer
 from support.provision import provided_python
+from tools.bench import procfs
+from tools.bench.__main__ import main
+from tools.bench.grpc_calls import grpc_part
+from tools.bench.hostility import hostile
+from tools.bench.part import BehaviourError, Part, Plan, Setting
+from tools.bench.profile import NAMELESS, Cost, Function, ProfilePart, profile_of, read_calls, read_stacks
+from tools.bench.programs import CompilerMissingError, LoadError, LoadGenerator, compile_c, running_agent
+from tools.bench.report import Metric, Round, figures, table, table_by_target
+from tools.bench.revision import ROOT
+from tools.bench.scoring import MODES, RULES, SCORERS, check_scores, score, varied_turns
+from tools.bench.stages import stages
+from tools.bench.targets import STAGES, TRAFFIC_TARGETS, Running, Target
+from tools.bench.traces import TRACES
+from tools.bench.traffic import check
+from tools.bench.workers import AWAITED, suite_file, turns_per_s
 
 pytestmark = [pytest.mark.installs, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from soak.trees.plan import WHOLE, conversations
-from soak.trees.run import Setup, soak
+from tools.soak.trees.plan import WHOLE, conversations
+from tools.soak.trees.run import Setup, soak
 
 SEED = 3
 

@@ -125,7 +125,7 @@ def _ratio(values: Values, to: Values, key: str) -> float:
 def _forty(setting: Setting, bench: Bench) -> Iterator[tuple[Running, ChildProcess, int]]:
     """The proxy, the hostile agent, and the proxy's port for gRPC."""
     folder = Path(tempfile.mkdtemp(dir=setting.folder))
-    with ChildProcess([sys.executable, "-m", "bench.subjects.hostile"]) as fortieth, held_ports(3) as ports:
+    with ChildProcess([sys.executable, "-m", "tools.bench.subjects.hostile"]) as fortieth, held_ports(3) as ports:
         upstream, grpc_upstream = fortieth.read_line().split()
         os.sched_setaffinity(fortieth.process.pid, setting.other_cpus)
         agents: dict[str, Any] = {f"a{number}": f"http://127.0.0.1:{bench.agent_port}" for number in range(GOOD)}

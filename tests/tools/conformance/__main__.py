@@ -115,7 +115,7 @@ class _Run:
 
     def _agent(self, folder: Path) -> ChildProcess:
         python = python_with(PINS / "a2a-0.3.txt") if self.kit is _V03 else sys.executable
-        return ChildProcess([python, "-m", f"conformance.{self.kit.agent}", folder / "arrivals"])
+        return ChildProcess([python, "-m", f"tools.conformance.{self.kit.agent}", folder / "arrivals"])
 
     def _outcomes(self, url: str, folder: Path) -> Outcomes:
         python, report = self.checkout / ".venv/bin/python", self.report.with_suffix(".xml")

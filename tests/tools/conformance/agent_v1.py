@@ -1,7 +1,7 @@
 """What the kit for A2A 1.0 is run against: an a2a-sdk 1.x agent with all three bindings.
 
-`python -m conformance.agent_v1 FILE` in tests/; FILE gets the arrivals. The kit says with the beginning of a message's
-id what is to happen (its folder `scenarios`).
+`python -m tools.conformance.agent_v1 FILE` in tests/; FILE gets the arrivals. The kit says with the beginning of a
+message's id what is to happen (its folder `scenarios`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from agents.serving import serve_forever
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct, Value
 from starlette.applications import Starlette
-
-from conformance.arrivals import REST_PATH, Arrivals
+from tools.conformance.arrivals import REST_PATH, Arrivals
 
 _FILE = {"filename": "output.txt", "media_type": "text/plain"}
 _ARTIFACTS = {

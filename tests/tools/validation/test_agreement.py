@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from validation.__main__ import PAGE, page
-from validation.agreement import BFCL, TAU, agreement
-from validation.sources import Judged, bfcl, tau
+from tools.validation.__main__ import PAGE, page
+from tools.validation.agreement import BFCL, TAU, agreement
+from tools.validation.sources import Judged, bfcl, tau
 
 
 @pytest.fixture(scope="module")

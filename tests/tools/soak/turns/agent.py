@@ -1,7 +1,7 @@
 """The agent of the turns: real servers of a2a-sdk for all three bindings, with the recorder of the extension.
 
-`python -m soak.turns.agent` serves until its standard input ends. Each message says in its text what the agent does
-(`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and listed below /_oracle, where no
+`python -m tools.soak.turns.agent` serves until its standard input ends. Each message says in its text what the agent
+does (`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and listed below /_oracle, where no
 proxy is asked.
 """
 
