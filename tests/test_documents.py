@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -110,58 +107,3 @@ def test_a_reader_of_the_architecture_page_opens_few_modules() -> None:
     opened = {module for is_bold, module, _ in steps if is_bold}
     assert {module for _, module, _ in steps} == opened
     assert len(opened) <= 12
-
-
-PROFILE = ROOT / "proxy/docs/profile.md"
-LINE = re.compile(r'\| <a id="([a-z]+-\d+)"></a>([A-Z]+-\d+) \| .+ \| (`tests/.+`) \|')
-
-
-def profile_lines() -> list[str]:
-    """The lines of the tables that have a column for tests."""
-    tables = re.split(r"\n\n", PROFILE.read_text("utf-8"))
-    return [line for table in tables if "| test |" in table.split("\n")[0] for line in table.split("\n")[2:] if line]
-
-
-def lines_without_proof(lines: list[str]) -> list[str]:
-    """What is wrong in lines of the profile: no anchor, no test, or a test that does not exist."""
-    problems, seen = [], set()
-    for line in lines:
-        match = LINE.fullmatch(line)
-        if match is None or match[1] != match[2].lower() or match[1] in seen:
-            problems.append(f"no anchor of its own, or no test: {line}")
-            continue
-        seen.add(match[1])
-        for name in match[3].split("<br>"):
-            path, _, test = name.strip("`").partition("::")
-            if test.partition("[")[0] not in functions_of(ROOT / path):
-                problems.append(f"{match[2]}: {name}: no such test")
-    return problems
-
-
-@cache
-def functions_of(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return frozenset(node.name for node in functions if node.name.startswith("test_"))
-
-
-def test_every_line_of_the_profile_names_tests_that_exist() -> None:
-    assert len(profile_lines()) > 100
-    assert lines_without_proof(profile_lines()) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "| X-1 | body | as is | `tests/test_documents.py::test_the_first_page_is_short` |",
-        '| <a id="x-1"></a>X-1 | body | as is | |',
-        '| <a id="x-1"></a>X-2 | body | as is | `tests/test_documents.py::test_the_first_page_is_short` |',
-        '| <a id="x-1"></a>X-1 | body | as is | `tests/test_documents.py::test_nothing` |',
-        '| <a id="x-1"></a>X-1 | body | as is | `tests/test_documents.py::test_nothing[a]`<br>`tests/x.py::test_x` |',
-    ],
-)
-def test_a_line_of_the_profile_without_proof_is_found(line: str) -> None:
-    right = '| <a id="y-1"></a>Y-1 | body | as is | `tests/test_documents.py::test_the_first_page_is_short` |'
-    assert lines_without_proof([right]) == []
-    assert lines_without_proof([right, line]) != []
-    assert len(lines_without_proof([right, right])) == 1

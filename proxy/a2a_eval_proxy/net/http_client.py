@@ -1,7 +1,7 @@
 """HTTP/1.1 to the agent: pooled connections, bytes in and out as they are, nothing decoded or followed.
 
-Written for the forwarding path, where a general-purpose client costs more than the rest of the proxy
-(tests/tools/bench): the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
+Written for the forwarding path, where a general-purpose client costs more than the rest of the proxy (`make bench`):
+the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
 caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
 - The framing of a request is computed from the body that is sent (`http1_messages.framed`).

@@ -132,7 +132,7 @@ async def _judge(crew: Crew, turns: Sequence[dict[str, Any]], proxy: Proxy, outc
             if turn_id in seen:
                 continue
             began = time.perf_counter()
-            tree = (await client.get(f"/api/turns/{turn_id}/tree", params={"turns": 500})).json()
+            tree = (await client.get(f"/api/turns/{turn_id}/tree")).json()
             outcome.slowest_tree_s = max(outcome.slowest_tree_s, time.perf_counter() - began)
             edges = list(_edges(tree["root"]))
             found = {tree["root"]["turn_id"], *(child["turn_id"] for _, child in edges)}

@@ -1,8 +1,8 @@
 """The agent of the turns: real servers of a2a-sdk for all three bindings, with the recorder of the extension.
 
 `python -m tools.soak.turns.agent` serves until its standard input ends. Each message says in its text what the agent
-does (`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and listed below /_oracle, where no
-proxy is asked.
+does (`Turn.instruction`). What was executed is kept, by the numbers of turn and call, and listed below /_oracle, where
+no proxy is asked.
 """
 
 from __future__ import annotations
