@@ -6,11 +6,25 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
 from .resources import Price, read_prices
+from .suite_fields import (
+    FieldError,
+    at,
+    boolean,
+    checked_object,
+    choice,
+    kind,
+    number,
+    place,
+    text,
+    text_or_texts,
+    whole_number,
+)
 from .texts import counted, json_text
 from .tool_classes import ToolClasses
 
@@ -85,12 +99,8 @@ def _a2e_schema(parameters: Any, where: str) -> dict[str, Any]:
 
 def _a2e_parameter(entry: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: expected an object, got {kind_of(entry)}")
+        raise ValueError(f"{where}: expected an object, got {kind(entry)}")
     return entry
-
-
-def kind_of(value: Any) -> str:
-    return "an object" if isinstance(value, Mapping) else f"{type(value).__name__} {value!r}"
 
 
 T = TypeVar("T")
@@ -312,18 +322,18 @@ class ExpectedCall:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ExpectedCall:
-        """Inverse of `to_dict`; `args` is also accepted. Raises KeyError without a name, ValueError for other keys."""
-        if unknown := [key for key in data if key not in EXPECTED_CALL_KEYS]:
-            accepted = ", ".join(EXPECTED_CALL_KEYS)
-            raise ValueError(f"unknown key {unknown[0]!r}; accepted in an expected call are {accepted}")
-        required_name(data["name"])
-        arguments = data.get("arguments", data.get("args", {}))
-        if arguments is not None and not isinstance(arguments, Mapping):
-            raise ValueError(f"arguments must be an object, got {kind_of(arguments)}")
-        succeeded = data.get("succeeded")
-        if not isinstance(succeeded, bool | None):
-            raise ValueError(f"succeeded must be true or false, got {kind_of(succeeded)}")
-        return cls(data["name"], arguments, data.get("result"), data.get("error"), succeeded)
+        """Inverse of `to_dict`; `args` is also accepted. Raises FieldError, whose path begins with the key."""
+        entries = checked_object(dict(data), EXPECTED_CALL_KEYS, ("name",))
+        if {"args", "arguments"} <= entries.keys():
+            raise FieldError("arguments and args are the same; give one of them", "args")
+        key = "args" if "args" in entries else "arguments"
+        arguments = entries.get(key, {})
+        if not isinstance(arguments, Mapping | None):
+            raise FieldError(f"expected an object, got {kind(arguments)}", key)
+        succeeded = entries.get("succeeded")
+        if succeeded is not None:
+            at("succeeded", boolean, succeeded)
+        return cls(at("name", text, entries["name"]), arguments, entries.get("result"), entries.get("error"), succeeded)
 
 
 _OUTCOME = ("result", "error", "succeeded")
@@ -368,29 +378,21 @@ EXPECTED_AGENT_KEYS = ("name", "at_least", "at_most", "given")
 
 
 def expected_agent(entry: Any) -> ExpectedAgent:
-    """An expected agent from its JSON form, a name or `{name, at_least, at_most, given}`. Raises ValueError."""
+    """An expected agent from its JSON form, a name or `{name, at_least, at_most, given}`. Raises FieldError."""
     if isinstance(entry, ExpectedAgent):
         return entry
-    data: Any = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(data, Mapping):
-        raise ValueError(f"expected the name of an agent, or an object, got {kind_of(entry)}")
-    if unknown := [key for key in data if key not in EXPECTED_AGENT_KEYS]:
-        raise ValueError(
-            f"unknown key {unknown[0]!r}; accepted of an expected agent are {', '.join(EXPECTED_AGENT_KEYS)}"
-        )
+    data = checked_object({"name": entry} if isinstance(entry, str) else entry, EXPECTED_AGENT_KEYS, ("name",))
     at_most = data.get("at_most")
-    at_least = data.get("at_least", 0 if at_most == 0 else 1)
-    for name, times in (("at_least", at_least), ("at_most", at_most)):
-        if not (times is None and name == "at_most") and (
-            isinstance(times, bool) or not isinstance(times, int) or times < 0
-        ):
-            raise ValueError(f"{name} must be a whole number of at least 0, got {times!r}")
+    if at_most is not None:
+        at("at_most", TIMES.read, at_most)
+    at_least = at("at_least", TIMES.read, data.get("at_least", 0 if at_most == 0 else 1))
     if at_most is not None and at_least > at_most:
-        raise ValueError(f"at_least, which is {at_least}, must not be above at_most, which is {at_most}")
-    given = data.get("given", ())
-    texts = _texts((given,) if isinstance(given, str) else given, "given")
-    return ExpectedAgent(required_name(data.get("name")), at_least, at_most, texts)
+        raise FieldError(f"at_least, which is {at_least}, must not be above at_most, which is {at_most}")
+    given = at("given", text_or_texts, data.get("given", []))
+    return ExpectedAgent(at("name", text, data["name"]), at_least, at_most, given)
 
+
+TIMES = whole_number(0, 1_000_000)
 
 EXPECT_KEYS: Mapping[str, str] = {
     "expected_agents": "agents",
@@ -565,42 +567,42 @@ def expected_output(entry: Any) -> ExpectedOutput:
     JSON text. Raises ValueError."""
     if isinstance(entry, ExpectedOutput):
         return entry
-    if not isinstance(entry, Mapping) or not {"name", "output"} <= entry.keys():
-        raise ValueError(f"expected {{name, output}}, got {entry!r}")
-    return ExpectedOutput(required_name(entry["name"]), json_text(entry["output"]) or "")
+    entries = checked_object(entry, None, ("name", "output"))
+    return ExpectedOutput(at("name", text, entries["name"]), json_text(entries["output"]) or "")
 
 
 def count_criterion(entry: Any) -> CountCriterion:
     """A criterion of `tool_call_count` from its JSON form, `[comparator, times]`. Raises ValueError."""
-    if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
-        raise ValueError(f"expected [comparator, times], got {entry!r}")
+    if not isinstance(entry, list | tuple) or len(entry) != 2:
+        raise FieldError(f"expected [comparator, times], got {kind(entry)}")
     comparator, times = entry
-    if not isinstance(comparator, str) or comparator not in COMPARATORS:
-        raise ValueError(f"comparator must be one of {', '.join(COMPARATORS)}; got {comparator!r}")
-    if isinstance(times, bool) or not isinstance(times, int | float) or times % 1:
-        raise ValueError(f"times must be a whole number, got {times!r}")
-    return CountCriterion(comparator, int(times))
+    if at(1, number, times) % 1:
+        raise FieldError(f"expected a whole number, got {kind(times)}", 1)
+    return CountCriterion(at(0, partial(choice, accepted=COMPARATORS), comparator), int(times))
 
 
 def _models(
     entries: Iterable[Any], model: type[T], from_dict: Callable[[Mapping[str, Any]], T], where: str
 ) -> tuple[T, ...]:
     if type(entries) not in (list, tuple) and isinstance(entries, str | Mapping):  # the first test is the cheaper one
-        raise ValueError(f"{where}: expected a list, got {kind_of(entries)}")
+        raise ValueError(f"{where}: expected a list, got {kind(entries)}")
     out = []
     for index, entry in enumerate(entries):
         if isinstance(entry, model):
             out.append(entry)
-        elif isinstance(entry, Mapping):
-            try:
-                out.append(from_dict(entry))
-            except KeyError as missing:
-                raise ValueError(f"{where}[{index}]: {missing.args[0]} is missing") from None
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{where}[{index}]: {error}") from error
-        else:
-            raise ValueError(f"{where}[{index}]: expected an object or {model.__name__}, got {kind_of(entry)}")
+            continue
+        try:
+            out.append(from_dict(entry if isinstance(entry, Mapping) else checked_object(entry)))
+        except KeyError as missing:
+            raise ValueError(f"{where}[{index}]: {missing.args[0]} is missing") from None
+        except (ValueError, TypeError) as error:
+            raise _placed(error, f"{where}[{index}]") from error
     return tuple(out)
+
+
+def _placed(error: Exception, where: str) -> ValueError:
+    """An error whose message begins with the place of the invalid value."""
+    return ValueError(f"{where}{place(getattr(error, 'path', ()))}: {error}")
 
 
 def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
@@ -616,10 +618,8 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
 
 
 def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:
-    """A forbidden call from its JSON form, `{name, arguments}`. Raises KeyError without a name, ValueError."""
-    call = ExpectedCall.from_dict(data)
-    if call.outcome:
-        raise ValueError(f"{next(iter(call.outcome))} of a forbidden call: a call is forbidden whatever its outcome")
+    """A forbidden call from its JSON form, `{name, arguments}`. Raises FieldError."""
+    call = ExpectedCall.from_dict(checked_object(dict(data), ("name", "arguments", "args")))
     return replace(call, arguments=call.arguments or None)
 
 
@@ -629,20 +629,15 @@ def _resources(given: Any) -> Mapping[str, Any]:
     if not isinstance(models, (dict, Mapping)) or (
         models and not all(isinstance(tokens, Mapping) for tokens in models.values())
     ):
-        raise ValueError(f"resources: expected an object, with models as an object of objects, got {kind_of(given)}")
+        raise ValueError(f"resources: expected an object, with models as an object of objects, got {kind(given)}")
     return dict(given)
 
 
-def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:
-    if not isinstance(entries, Mapping):
-        raise ValueError(f"{where}: expected {{name: [comparator, times]}}, got {kind_of(entries)}")
-    criteria = {}
-    for name, entry in entries.items():
-        try:
-            criteria[name] = count_criterion(entry)
-        except ValueError as error:
-            raise ValueError(f"{where}.{name}: {error}") from None
-    return criteria
+def _counts(entries: Any, where: str) -> dict[str, CountCriterion]:
+    try:
+        return {name: at(name, count_criterion, entry) for name, entry in checked_object(entries).items()}
+    except FieldError as error:
+        raise _placed(error, where) from None
 
 
 def _tool_call(data: Mapping[str, Any]) -> ToolCall:
@@ -651,9 +646,9 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
     call = ToolCall.from_dict(data)
     required_name(call.name)
     if call.arguments is not None and not isinstance(call.arguments, Mapping):
-        raise ValueError(f"arguments must be an object, got {kind_of(call.arguments)}")
+        raise ValueError(f"arguments must be an object, got {kind(call.arguments)}")
     if not isinstance(call.metadata, Mapping):
-        raise ValueError(f"metadata must be an object, got {kind_of(call.metadata)}")
+        raise ValueError(f"metadata must be an object, got {kind(call.metadata)}")
     return replace(call, result=json_text(call.result), error=json_text(call.error))
 
 
@@ -670,10 +665,10 @@ def _json(value: Any) -> Any:
 
 def _texts(entries: Iterable[str], where: str) -> tuple[str, ...]:
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
-        got = "one string" if isinstance(entries, str) else kind_of(entries)
+        got = "one string" if isinstance(entries, str) else kind(entries)
         raise ValueError(f"{where}: expected a list of strings, got {got}")
     texts = tuple(entries)
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"{where}[{index}]: expected a string, got {kind_of(text)}")
+    for index, item in enumerate(texts):
+        if not isinstance(item, str):
+            raise ValueError(f"{where}[{index}]: expected a string, got {kind(item)}")
     return texts

@@ -149,6 +149,11 @@ class SuiteFields:
         return cls.schema(handler(core))
 
 
+def place(path: Iterable[str | int]) -> str:
+    """`.cases[0].id`"""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
 def kind(value: Any) -> str:
     """A description of `value` for error messages."""
     if isinstance(value, dict | list):

@@ -51,24 +51,23 @@ def test_mappings_become_models():
     [
         ({"tool_calls": [{"arguments": {}}]}, r"tool_calls\[0\]: name is missing"),
         ({"tool_calls": [{"name": ""}]}, r"tool_calls\[0\]: name must be a non-empty string"),
-        ({"tool_calls": [{"name": "a", "arguments": [1]}]}, r"arguments must be an object, got list"),
-        ({"tool_calls": [ToolCall("a"), "b"]}, r"tool_calls\[1\]: expected an object or ToolCall, got str 'b'"),
+        ({"tool_calls": [{"name": "a", "arguments": [1]}]}, r"arguments must be an object, got a list"),
+        ({"tool_calls": [ToolCall("a"), "b"]}, r"tool_calls\[1\]: expected an object, got .b."),
         ({"tool_calls": {"name": "a"}}, "tool_calls: expected a list, got an object"),
         ({"expected_tool_calls": "a"}, "expected_tool_calls: expected a list"),
         ({"expected_tool_calls": [{"arguments": {}}]}, r"expected_tool_calls\[0\]: name is missing"),
         (
             {"expected_tool_calls": [{"name": "a"}, {"name": "a", "source": "otel_trace"}]},
-            r"expected_tool_calls\[1\]: unknown key 'source'; accepted in an expected call are "
-            "name, arguments, args, result, error",
+            r"expected_tool_calls\[1\].source: unknown key; accepted are name, arguments, args, result, error",
         ),
         ({"tools": [{}]}, r"tools\[0\]: name must be"),
         ({"tasks": "book"}, "tasks: expected a list of strings, got one string"),
         ({"tool_calls_order": ["a", 1]}, r"tool_calls_order\[1\]: expected a string"),
-        ({"tool_calls_count": {"a": ["~", 1]}}, r"tool_calls_count.a: comparator must be one of >, >=, .*got '~'"),
-        ({"tool_calls_count": {"a": [">", True]}}, "tool_calls_count.a: times must be a whole number"),
+        ({"tool_calls_count": {"a": ["~", 1]}}, r"tool_calls_count.a\[0\]: unknown '~'; accepted are >, >="),
+        ({"tool_calls_count": {"a": [">", True]}}, r"tool_calls_count.a\[1\]: expected a number"),
         ({"tool_calls_count": {"a": 1}}, r"tool_calls_count.a: expected \[comparator, times\], got 1"),
-        ({"tool_calls_count": ["a"]}, "tool_calls_count: expected {name"),
-        ({"tool_outputs": [{"name": "a"}]}, r"tool_outputs\[0\]: expected {name, output}"),
+        ({"tool_calls_count": ["a"]}, "tool_calls_count: expected an object"),
+        ({"tool_outputs": [{"name": "a"}]}, r"tool_outputs\[0\]: output is missing"),
         ({"turns": [{"tool_calls": [3]}]}, r"turns\[0\]: tool_calls\[0\]: expected an object"),
         ({"turns": [{"usertext": "x"}]}, r"turns\[0\]: .*usertext"),
     ],
@@ -83,7 +82,7 @@ def test_arguments_may_be_named_as_in_other_systems():
     assert case.tool_calls[0].arguments == {"x": 1}
     assert case.expected_tool_calls[0].arguments is None
     assert EvalCase(tool_calls=[{"name": "a", "args": {"x": 1}, "arguments": {}}]).tool_calls[0].arguments == {}
-    with pytest.raises(ValueError, match=r"tool_calls\[0\]: arguments must be an object, got int 3"):
+    with pytest.raises(ValueError, match=r"tool_calls\[0\]: arguments must be an object, got 3"):
         EvalCase(tool_calls=[{"name": "a", "args": 3}])
 
 
@@ -277,11 +276,11 @@ def test_an_a2e_descriptor_becomes_a_json_schema(parameters):
     ("descriptor", "complaint"),
     [
         ({"input_parameters": []}, "name must be a non-empty string"),
-        ({"name": "t", "input_parameters": ["id"]}, "input_parameters: expected an object, got str 'id'"),
+        ({"name": "t", "input_parameters": ["id"]}, "input_parameters: expected an object, got .id."),
         ({"name": "t", "input_parameters": [{"type": "string"}]}, "name must be a non-empty string, got None"),
         (
             {"name": "t", "input_parameters": [{"name": "a", "properties": [1]}]},
-            "input_parameters.a: expected an object, got int 1",
+            "input_parameters.a: expected an object, got 1",
         ),
     ],
 )

@@ -30,7 +30,6 @@ from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
     EXPECT_KEYS,
-    EXPECTED_CALL_KEYS,
     CountCriterion,
     EvalCase,
     EvalResult,
@@ -42,6 +41,7 @@ from ..model import (
     count_criterion,
     expected_agent,
     expected_output,
+    forbidden_call,
 )
 from ..options import did_you_mean
 from ..plugins import load_plugin
@@ -354,18 +354,9 @@ Plugins = tuple[Annotated[Path, _PLUGIN], ...]
 
 
 def _expected_call(value: Any) -> ExpectedCall:
-    entries = checked_object(value, EXPECTED_CALL_KEYS, ("name",))
-    at("name", text, entries["name"])
-    if {"args", "arguments"} <= entries.keys():
-        raise FieldError("arguments and args are the same; give one of them", "args")
-    for key, entry in entries.items():
-        if key in ("args", "arguments") and entry is not None:
-            at(key, checked_object, entry)
+    for key, entry in checked_object(value).items():
         at(key, check_placeholders, entry)
-    try:
-        return ExpectedCall.from_dict(entries)
-    except ValueError as error:
-        raise FieldError(str(error), "succeeded") from None
+    return ExpectedCall.from_dict(value)
 
 
 _ARGUMENTS = {
@@ -395,8 +386,8 @@ _CALL = Value(
 
 
 def _forbidden(value: Any) -> ExpectedCall:
-    entries = checked_object(value, ("name", "args", "arguments"), ("name",))
-    return replace(call := _expected_call(entries), arguments=call.arguments or None)
+    _expected_call(value)
+    return forbidden_call(value)
 
 
 _TOOL = {**TEXT, "description": "A tool, a pattern such as `delete_*`, or the class `reads` or `writes`."}

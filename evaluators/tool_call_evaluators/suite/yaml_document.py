@@ -78,8 +78,8 @@ class Document:
         value, known = self.value, 0
         while known < len(path) and _holds(value, path[known]):
             value, known = value[path[known]], known + 1
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:known])
-        problem = f"{where.removeprefix('.')}: {problem}" if where else problem
+        where = suite_fields.place(path[:known]).removeprefix(".")
+        problem = f"{where}: {problem}" if where else problem
         return SuiteError(problem, self.filename, self.position(path))
 
 

@@ -120,12 +120,12 @@ def test_that_an_agent_is_never_asked_needs_requests_that_are_seen() -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        (3, "expected the name of an agent"),
-        ({"name": "a", "times": 1}, "unknown key 'times'"),
-        ({"name": "a", "at_most": -1}, "at_most must be a whole number"),
-        ({"name": "a", "at_least": True}, "at_least must be a whole number"),
+        (3, "expected an object, got 3"),
+        ({"name": "a", "times": 1}, "unknown key; accepted are name"),
+        ({"name": "a", "at_most": -1}, "expected a whole number from 0 to"),
+        ({"name": "a", "at_least": True}, "expected a whole number from 0 to"),
         ({"name": "a", "at_least": 2, "at_most": 1}, "must not be above"),
-        ({"name": "a", "given": 5}, "given: expected a list of strings, got int 5"),
+        ({"name": "a", "given": 5}, "expected a list, got 5"),
         ({"at_most": 1}, "name"),
     ],
 )

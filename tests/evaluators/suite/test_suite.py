@@ -250,12 +250,11 @@ def turn(*lines):
         ),
         (
             turn("- user: hi", "  expect: {tool_calls_count: {a: [1, '>']}}"),
-            "s.yaml:6:37: cases[0].turns[0].expect.tool_calls_count.a: "
-            "comparator must be one of >, >=, <, <=, =, ==, !=; got 1",
+            's.yaml:6:44: cases[0].turns[0].expect.tool_calls_count.a[1]: expected a number, got ">"',
         ),
         (
             turn("- user: hi", "  expect: {tool_outputs: [{name: a}]}"),
-            "s.yaml:6:33: cases[0].turns[0].expect.tool_outputs[0]: expected {name, output}, got {'name': 'a'}",
+            "s.yaml:6:33: cases[0].turns[0].expect.tool_outputs[0]: output is missing",
         ),
         (
             "suite: x\nevaluators:\n  - tool_eror",
@@ -722,7 +721,6 @@ def test_another_case_does_not_open_what_only_a_file_may_set():
     [
         ("TASK_STATE_INPUT_REQUIRED", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
         ("input-required", ("TASK_STATE_INPUT_REQUIRED",), "input-required"),
-        ("FAILED", ("TASK_STATE_FAILED",), "failed"),
         ("[rejected, TASK_STATE_REJECTED]", ("TASK_STATE_REJECTED",), "rejected"),
         (
             "[auth-required, rejected]",
