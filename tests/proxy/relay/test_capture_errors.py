@@ -119,7 +119,7 @@ ENTRIES: list[tuple[type, str]] = [
     *((ObservationTable, name) for name in ("add", "of_task", "count", "keep_until")),
     *((QueuedWrites, name) for name in ("add", "finish")),
     *((WireLog, name) for name in ("begin", "grow")),
-    *((WireRecord, name) for name in ("answered", "part", "end")),
+    *((WireRecord, name) for name in ("answer_begins", "part", "end")),
 ]
 
 
