@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
@@ -20,6 +20,7 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.served_request import CLIENT
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
+from support import net_server
 from support.patience import PATIENCE_S
 from support.raw_http2 import RawClient, unchecked_connection
 
@@ -28,17 +29,10 @@ async def calls(stream: Http2Stream, head: Headers, ends: Ends) -> None:
     stream.send_headers([(b":status", b"200"), (b"x-from", b"grpc")], end=True)
 
 
-@asynccontextmanager
-async def serving(app: Any, **limits: Any) -> AsyncIterator[HttpServer]:
+def serving(app: Any, **limits: Any) -> AbstractAsyncContextManager[HttpServer]:
     held = ClientLimits(**limits)
-    capacity = Capacity(held.max_connections)
-    streams = HttpStreams(app, calls, held)
-    server = HttpServer(app, "127.0.0.1:0", streams=streams, limits=held, capacity=capacity, reserved_part=1)
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
+    capacity, streams = Capacity(held.max_connections), HttpStreams(app, calls, held)
+    return net_server.serving(app, limits=held, streams=streams, capacity=capacity, reserved_part=1)
 
 
 def client_of(server: HttpServer) -> httpx.AsyncClient:
@@ -246,7 +240,7 @@ async def test_a_client_that_reads_nothing_is_cut_off():
 
     async with serving(app, send_timeout_s=0.01) as server:
         assert await raw(server, talk) == ErrorCodes.INTERNAL_ERROR
-        assert server._limits.broken_limits == {"send_timeout": 1}
+        assert server.clients.limits.broken_limits == {"send_timeout": 1}
         async with asyncio.timeout(PATIENCE_S):
             await left.wait()
 
@@ -284,7 +278,7 @@ async def test_a_body_that_stops_gets_a_408():
 
     async with serving(app, body_timeout_s=0.01) as server:
         assert await raw(server, talk) == b"408"
-        assert server._limits.broken_limits == {"body_timeout": 1}
+        assert server.clients.limits.broken_limits == {"body_timeout": 1}
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -301,7 +295,7 @@ async def test_a_fault_of_the_application(begun, caplog):
 
     async with serving(app) as server:
         assert await raw(server, talk) == (ErrorCodes.INTERNAL_ERROR if begun else b"500")
-        assert server._limits.broken_limits == {"internal_error": 1}
+        assert server.clients.limits.broken_limits == {"internal_error": 1}
     assert "a fault" in caplog.text
 
 

@@ -11,11 +11,11 @@ import pytest
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
 from a2a_eval_proxy.net.http2_server import Ends
 from a2a_eval_proxy.net.http2_streams import MAX_STREAMS, Headers, Http2Stream
-from a2a_eval_proxy.net.http_server import HttpServer
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, SettingsFrame
+from support import net_server
 from support.patience import PATIENCE_S
 from support.raw_http2 import PREFACE, RawClient
 
@@ -52,12 +52,8 @@ async def serving(
     capacity: Capacity | None = None, **limits: float
 ) -> AsyncIterator[tuple[str, Handler, ClientLimits]]:
     handler, held = Handler(), ClientLimits(**limits)  # type: ignore[arg-type]  # seconds
-    server = HttpServer(None, "127.0.0.1:0", streams=handler, limits=held, capacity=capacity)
-    await server.start()
-    try:
+    async with net_server.serving(None, limits=held, streams=handler, capacity=capacity) as server:
         yield server.address, handler, held
-    finally:
-        await server.stop()
 
 
 def end_of(client: RawClient) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import Any
 
 import pytest
 from a2a_eval_proxy.net.http2_gate import PREFACE, Http2Error
@@ -18,12 +17,10 @@ from a2a_eval_proxy.net.http2_streams import (
     Http2Streams,
     Reset,
     are_valid,
-    regular,
 )
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, RequestReceived, ResponseReceived, StreamEnded, TrailersReceived
 from h2.settings import SettingCodes
 from hpack import Encoder, NeverIndexedHeaderTuple
 from hyperframe.frame import (
@@ -250,129 +247,6 @@ def _junk(rng: random.Random) -> bytes:
 def test_fields_that_end_the_connections_of_others(field):
     assert not are_valid([*HEAD, field])
     assert are_valid([*HEAD, (b"x-tab", b"a\tb"), (b"x-latin", b"\xe9")])
-
-
-class H2Peer:
-    """The other side on h2, which answers with what it got, in trailers too; whole bodies in pieces, some padded."""
-
-    def __init__(self, rng: random.Random, *, is_client: bool) -> None:
-        checks = {"validate_outbound_headers": False, "normalize_outbound_headers": False}
-        self.h2 = H2Connection(H2Configuration(client_side=is_client, header_encoding=False, **checks))
-        self.h2.initiate_connection()
-        self.rng = rng
-        self.got: dict[int, list[Any]] = {}
-        """Head, body and trailers, by stream."""
-        self.waiting: dict[int, tuple[bytes, Fields]] = {}
-
-    def send(self, stream_id: int, head: Fields, content: bytes, trailers: Fields) -> None:
-        self.h2.send_headers(stream_id, head)
-        self.waiting[stream_id] = content, trailers
-
-    def output(self) -> bytes:
-        for stream_id, (content, trailers) in [*self.waiting.items()]:
-            while content:
-                padding = self.rng.choice([None, 0, 200])
-                window = self.h2.local_flow_control_window(stream_id) - (0 if padding is None else padding + 1)
-                size = min(len(content), window, self.rng.randrange(1, self.h2.max_outbound_frame_size - 300))
-                if size <= 0:
-                    break
-                self.h2.send_data(stream_id, content[:size], pad_length=padding)
-                content = content[size:]
-            self.waiting[stream_id] = content, trailers
-            if not content:
-                del self.waiting[stream_id]
-                self.h2.send_headers(stream_id, trailers, end_stream=True)
-        return self.h2.data_to_send()
-
-    def feed(self, data: bytes) -> None:
-        for event in self.h2.receive_data(data):
-            if isinstance(event, RequestReceived | ResponseReceived):
-                self.got[event.stream_id] = [list(event.headers), b"", []]
-            elif isinstance(event, DataReceived):
-                self.got[event.stream_id][1] += event.data
-                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-            elif isinstance(event, TrailersReceived):
-                self.got[event.stream_id][2] = list(event.headers)
-            elif isinstance(event, StreamEnded) and not self.h2.config.client_side:
-                head, content, trailers = self.got[event.stream_id]
-                self.send(event.stream_id, [(b":status", b"200"), *regular(head)], content, trailers)
-
-
-def exchanged(end: Http2Streams, peer: H2Peer, rng: random.Random) -> None:
-    """Let each read what the other one sends, in pieces of any size."""
-    for feed, data in ((peer.feed, end.output()), (lambda data: feed_all(end, data), peer.output())):
-        while data:
-            size = rng.choice([1, 9, 10_000, len(data)])
-            feed(data[:size])
-            data = data[size:]
-
-
-def contents(rng: random.Random) -> tuple[Fields, bytes, Fields]:
-    """A head without pseudo-headers, a body and trailers."""
-    names = [b"x-%d" % number for number in range(5)]
-
-    def fields(most: int) -> Fields:
-        return [(rng.choice(names), rng.randbytes(rng.randrange(most)).hex().encode()) for _ in range(rng.randrange(6))]
-
-    return fields(rng.choice([20, 9000])), rng.randbytes(rng.choice([0, 10, 100_000])), [(b"x-last", b"1"), *fields(20)]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_h2_as_the_server_answers_with_what_it_was_sent(seed):
-    rng = random.Random(seed)
-    end = Http2Streams(is_client=True, max_header_bytes=2**18, on_output=lambda: None)
-    peer, sent = H2Peer(rng, is_client=False), {}
-    for _ in range(5):
-        head, content, trailers = contents(rng)
-        stream = end.open([*HEAD, *head], end=False)
-        stream.send_data(content)
-        stream.send_headers(trailers, end=True)
-        sent[stream] = [(b":status", b"200"), *head], content, trailers
-    got: dict[Http2Stream, list[Any]] = {stream: [] for stream in sent}
-    while end.streams:
-        exchanged(end, peer, rng)
-        for stream in sent:
-            collect(stream, got[stream])
-    assert {stream: (got[0], got[1], got[2]) for stream, got in got.items()} == sent
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_h2_as_the_client_gets_what_it_was_sent(seed):
-    rng = random.Random(seed)
-    end = Http2Streams(is_client=False, max_header_bytes=2**18, on_output=lambda: None)
-    peer, sent, got = H2Peer(rng, is_client=True), {}, {}
-    for stream_id in range(1, 11, 2):
-        head, content, trailers = contents(rng)
-        peer.send(stream_id, [*HEAD, *head], content, trailers)
-        sent[stream_id] = [[*HEAD, *head], content, trailers]
-    answered = set()
-    while len(peer.got) < 5 or end.streams:
-        exchanged(end, peer, rng)
-        for stream in [*end.streams.values()]:
-            collect(stream, got.setdefault(stream.id, []))
-            if stream.peer_has_ended and stream not in answered:
-                answered.add(stream)
-                head, content, trailers = got[stream.id]
-                stream.send_headers([(b":status", b"200"), *regular(head)], end=False)
-                stream.send_data(content)
-                stream.send_headers(trailers, end=True)
-    exchanged(end, peer, rng)
-    assert got == sent
-    for content in sent.values():
-        content[0] = [(b":status", b"200"), *regular(content[0])]
-    assert peer.got == sent
-
-
-def collect(stream: Http2Stream, got: list[Any]) -> None:
-    """Add what has arrived: head, body, trailers."""
-    while stream.arrived:
-        event = stream.arrived.popleft()
-        if isinstance(event, Headers):
-            got += [event.fields] if got else [event.fields, b""]
-        else:
-            assert isinstance(event, Data)
-            got[1] += event.content
-            stream.taken(event.size)
 
 
 def test_a_smaller_window_holds_for_bytes_that_are_under_way():

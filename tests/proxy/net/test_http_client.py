@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 import struct
@@ -11,8 +10,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,10 +158,11 @@ async def test_an_upload_goes_out_piece_by_piece(framing: str) -> None:
         writer.write(OK)
 
     async def pieces() -> AsyncIterator[bytes]:
-        for piece in (b"one", b"two", b"three"):
+        for piece in (b"one", b"", b"two", b"three"):
             yield piece
-            await arrived.wait()
-            arrived.clear()
+            if piece:  # an empty one would end a body in chunks
+                await arrived.wait()
+                arrived.clear()
 
     async with origin(behave) as it, client_of(it) as client:
         length = 11 if framing == "length" else None
@@ -235,7 +233,11 @@ async def test_a_connection_with_an_unfinished_upload_is_not_used_again() -> Non
         assert it.connections == 2
 
 
-async def test_a_client_that_leaves_while_sending() -> None:
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [(ConnectionResetError("it left"), UpstreamCutError), (LookupError("it left"), LookupError)],
+)
+async def test_a_sender_that_stops(problem: Exception, expected: type[Exception]) -> None:
     gone = asyncio.Event()
 
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
@@ -245,10 +247,10 @@ async def test_a_client_that_leaves_while_sending() -> None:
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"some"
-        raise ConnectionResetError("the client left")
+        raise problem
 
     async with origin(behave) as it, client_of(it) as client:
-        with pytest.raises(UpstreamCutError, match="the client left"):
+        with pytest.raises(expected, match="it left"):
             await client.request(b"POST", b"/", HOST, pieces())
         await gone.wait()
 
@@ -280,12 +282,6 @@ FRAMED = {
 
 
 @pytest.mark.parametrize("framing", FRAMED)
-async def test_how_a_body_is_framed(framing: str) -> None:
-    async with origin(answering(FRAMED[framing])) as it, client_of(it) as client:
-        assert await get(client) == b"some body"
-
-
-@pytest.mark.parametrize("framing", FRAMED)
 async def test_a_response_byte_by_byte(framing: str) -> None:
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
         await it.head(reader)
@@ -296,27 +292,6 @@ async def test_a_response_byte_by_byte(framing: str) -> None:
 
     async with origin(behave) as it, client_of(it) as client:
         assert await get(client) == b"some body"
-
-
-async def test_a_stream_is_handed_on_as_it_comes() -> None:
-    next_one = asyncio.Event()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        for number in range(5):
-            writer.write(b"7\r\ndata: %d\r\n" % number)
-            await next_one.wait()
-            next_one.clear()
-        writer.write(b"0\r\n\r\n")
-
-    async with origin(behave) as it, client_of(it) as client:
-        response = await client.request(b"GET", b"/", HOST)
-        for number in range(5):
-            assert await response.read() == b"data: %d" % number
-            next_one.set()
-        assert await response.read() == b""
-        assert await response.read() == b""
 
 
 @pytest.mark.parametrize(
@@ -447,15 +422,6 @@ async def test_a_connection_is_used_again() -> None:
         assert (it.connections, len(it.requests)) == (1, 5)
 
 
-async def test_who_reads_on_behind_the_end_gets_nothing_of_the_next_response() -> None:
-    async with origin(always_ok) as it, client_of(it) as client:
-        first = await client.request(b"GET", b"/", HOST)
-        assert await body_of(first) == b"ok"
-        second = await client.request(b"GET", b"/", HOST)
-        assert (it.connections, await first.read()) == (1, b"")
-        assert await body_of(second) == b"ok"
-
-
 async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent may be closing it right now, and a request sent on it would be lost."""
     monkeypatch.setattr(http_client, "_KEEPALIVE_S", 0.0)
@@ -464,25 +430,17 @@ async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: p
         assert it.connections == 2
 
 
-async def test_concurrent_requests_have_connections_of_their_own() -> None:
-    async with origin(always_ok) as it, client_of(it) as client:
-        responses = [await client.request(b"GET", b"/", HOST) for _ in range(3)]
-        assert it.connections == 3
-        assert [await body_of(response) for response in responses] == [b"ok"] * 3
-        assert await get(client) == b"ok"
-        assert it.connections == 3
-
-
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "connections"),
     [
-        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
-        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", 2),
+        (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 2),
+        (b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok", 1),
         # RFC 9112, section 6.1: chunks in HTTP/1.0 count as faulty framing
-        b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        (b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 2),
     ],
 )
-async def test_a_connection_that_will_close_is_not_used_again(answer: bytes) -> None:
+async def test_a_connection_that_will_close_is_not_used_again(answer: bytes, connections: int) -> None:
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
         while True:
             await it.head(reader)
@@ -490,26 +448,7 @@ async def test_a_connection_that_will_close_is_not_used_again(answer: bytes) -> 
 
     async with origin(behave) as it, client_of(it) as client:
         assert [await get(client), await get(client)] == [b"ok", b"ok"]
-        assert it.connections == 2
-
-
-async def test_a_connection_of_http_1_0_is_used_again_where_it_may_be() -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        while True:
-            await it.head(reader)
-            writer.write(b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok")
-
-    async with origin(behave) as it, client_of(it) as client:
-        assert [await get(client), await get(client)] == [b"ok", b"ok"]
-        assert it.connections == 1
-
-
-@pytest.mark.parametrize("status", [b"000", b"099", b"600", b"999"])
-async def test_a_status_outside_of_http_is_no_answer(status: bytes) -> None:
-    answer = b"HTTP/1.1 %b Odd\r\ncontent-length: 2\r\n\r\nok" % status
-    async with origin(answering(answer + OK)) as it, client_of(it) as client:
-        with pytest.raises(UpstreamError, match=f"the answer has the status {status.decode()}; expected 100 to 599"):
-            await get(client)
+        assert it.connections == connections
 
 
 async def test_a_response_given_up_costs_its_connection() -> None:
@@ -608,13 +547,6 @@ async def test_a_safe_request_is_repeated_once_however_many_connections_are_idle
         assert (len(it.requests), it.connections) == (7, 6)
 
 
-async def test_a_safe_request_that_fails_on_a_new_connection_is_not_repeated() -> None:
-    async with origin(answering(b"")) as it, client_of(it) as client:
-        with pytest.raises(UpstreamCutError):
-            await get(client)
-        assert it.connections == 1
-
-
 async def test_words_nobody_asked_for_end_a_connection() -> None:
     drop_in = asyncio.Event()
 
@@ -658,26 +590,7 @@ async def test_closing_the_client_closes_what_is_idle() -> None:
         await closed.wait()
 
 
-async def test_closing_the_client_lets_responses_finish() -> None:
-    async with origin(always_ok) as it, client_of(it) as client:
-        response = await client.request(b"GET", b"/", HOST)
-        client.close()
-        assert await body_of(response) == b"ok"
-        assert await get(client) == b"ok"
-        assert it.connections == 2
-
-
 # ── refusal, silence, nonsense ──────────────────────────────────────────────────────────────────────────────
-
-
-async def test_nobody_listens(port: int) -> None:
-    with pytest.raises(UpstreamUnreachableError, match=r"(?i)connect"):
-        await HttpClient("127.0.0.1", port).request(b"GET", b"/", HOST)
-
-
-async def test_a_host_that_does_not_exist() -> None:
-    with pytest.raises(UpstreamUnreachableError):
-        await HttpClient("agent.invalid", 80).request(b"GET", b"/", HOST)
 
 
 async def test_a_connection_that_is_never_accepted() -> None:
@@ -696,7 +609,11 @@ async def test_a_connection_that_is_never_accepted() -> None:
             one.close()
 
 
-@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\n"])
+OK_LATER = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK_LATER + b"transfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("beginning", [b"", OK_LATER, OK_LATER + b"content-length: 9\r\n\r\nsome"])
 async def test_an_agent_that_does_not_answer_in_time(beginning: bytes) -> None:
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
         await it.head(reader)
@@ -705,69 +622,31 @@ async def test_an_agent_that_does_not_answer_in_time(beginning: bytes) -> None:
 
     async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
         with pytest.raises(UpstreamTimeoutError, match=r"silent for 0\.05 s"):
-            await client.request(b"GET", b"/", HOST)
-
-
-async def test_an_agent_that_falls_silent() -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
-        assert await reader.read() == b""
-
-    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
-        response = await client.request(b"GET", b"/", HOST)
-        assert await response.read() == b"some"
-        with pytest.raises(UpstreamTimeoutError):
-            await response.read()
-        response.close()
+            await get(client)
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "problem"),
     [
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
-        b"\x16\x03\x01\x02\x00",
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP"),
+        (OK_LATER + b"no colon here\r\n\r\n", "not HTTP"),
+        (OK_LATER + b"content-length: many\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n", "not HTTP"),
+        (b"\x16\x03\x01\x02\x00", "not HTTP"),
+        (CHUNKED + b"4\r\nsome\r\nZZ\r\n", "not HTTP"),
+        (b"HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\nok" + OK, "the status 099; expected 100 to 599"),
+        (b"HTTP/1.1 600 Odd\r\ncontent-length: 2\r\n\r\nok" + OK, "the status 600; expected 100 to 599"),
+        # its header goes no further than this hop: the client would get a body that it cannot read
+        (OK_LATER + b"transfer-encoding: gzip\r\n\r\nsome", "transfer coding 'gzip'"),
+        (OK_LATER + b"a: %b\r\ncontent-length: 0\r\n\r\n" % (b"x" * 1_300), "header exceeds 1024 bytes"),
+        (OK_LATER + b"a: x\r\n" * 700 + b"content-length: 0\r\n\r\n", "header exceeds 1024 bytes"),
+        (CHUNKED + b"2\r\nok\r\n0\r\n" + b"a: x\r\n" * 1_000 + b"\r\n", "trailer exceeds 1024 bytes"),
     ],
 )
-async def test_an_answer_that_is_not_http(answer: bytes) -> None:
-    async with origin(answering(answer)) as it, client_of(it) as client:
-        with pytest.raises(UpstreamError, match="not HTTP"):
-            await client.request(b"GET", b"/", HOST)
-
-
-async def test_nonsense_inside_a_body() -> None:
-    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\nZZ\r\n"
-    async with origin(answering(answer)) as it, client_of(it) as client:
-        with pytest.raises(UpstreamError, match="not HTTP"):
-            await body_of(await client.request(b"GET", b"/", HOST))
-
-
-@pytest.mark.parametrize("lines", [[b"a: %s" % (b"x" * 300)], [b"a%d: x" % n for n in range(100)]])
-async def test_a_header_beyond_the_limit(lines: list[bytes]) -> None:
-    answer = b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"content-length: 0", b"", b""])
-    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=256) as client:
-        with pytest.raises(UpstreamError, match="exceeds 256 bytes"):
-            await client.request(b"GET", b"/", HOST)
-
-
-async def test_a_header_line_without_an_end_is_not_collected_for_ever() -> None:
-    sent = 0
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        nonlocal sent
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\na: ")
-        while sent < 256:
-            writer.write(b"x" * 65_536)
-            await writer.drain()
-            sent += 1
-
-    async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
-        with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
-            await client.request(b"GET", b"/", HOST)
+async def test_an_answer_that_is_none(answer: bytes, problem: str) -> None:
+    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match=problem):
+            await get(client)
 
 
 # ── how many at once ────────────────────────────────────────────────────────────────────────────────────────
@@ -789,31 +668,8 @@ async def test_requests_beyond_the_limit_wait_their_turn() -> None:
 async def test_a_failed_connection_gives_its_place_back(port: int) -> None:
     client = HttpClient("127.0.0.1", port, max_connections=1)
     for _ in range(3):
-        with pytest.raises(UpstreamUnreachableError):
+        with pytest.raises(UpstreamUnreachableError, match=r"(?i)connect"):
             await client.request(b"GET", b"/", HOST)
-
-
-async def test_who_stops_waiting_takes_no_place() -> None:
-    async with origin(always_ok) as it, client_of(it, max_connections=1) as client:
-        busy = await client.request(b"GET", b"/", HOST)
-        leaver, stayer = asyncio.create_task(get(client)), asyncio.create_task(get(client))
-        await let_everything_run()
-        leaver.cancel()
-        await asyncio.gather(leaver, return_exceptions=True)
-        await body_of(busy)
-        assert await stayer == b"ok"
-
-
-async def test_who_leaves_at_the_moment_a_place_is_free_passes_it_on() -> None:
-    async with origin(always_ok) as it, client_of(it, max_connections=1) as client:
-        busy = await client.request(b"GET", b"/", HOST)
-        leaver = asyncio.create_task(get(client))
-        await let_everything_run()
-        busy.close()  # unread, so that its connection goes
-        asyncio.get_running_loop().call_soon(leaver.cancel)  # just when it is gone
-        await asyncio.gather(leaver, return_exceptions=True)
-        async with asyncio.timeout(PATIENCE_S):
-            assert await get(client) == b"ok"
 
 
 @pytest.mark.parametrize("rounds", range(12))
@@ -833,78 +689,6 @@ async def test_a_request_cancelled_at_any_moment_leaves_the_limit_as_it_was(roun
         assert not other.done()
         assert await body_of(busy) == b"ok"
         assert await other == b"ok"
-
-
-# ── TLS ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Certificate:
-    server: ssl.SSLContext
-    trusting: ssl.SSLContext
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """A self-signed certificate for 127.0.0.1, and a client's context that trusts it."""
-    pytest.importorskip("cryptography")
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agent")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path: Path = tmp_path_factory.mktemp("tls") / "agent.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(path)
-    return Certificate(server, ssl.create_default_context(cafile=str(path)))
-
-
-async def test_over_tls(certificate: Certificate) -> None:
-    async with origin(always_ok, certificate.server) as it, client_of(it, tls=certificate.trusting) as client:
-        assert [await get(client) for _ in range(3)] == [b"ok"] * 3
-        assert it.connections == 1
-
-
-async def test_a_cut_over_tls(certificate: Certificate) -> None:
-    cut = answering(CUT["inside a length"])
-    async with origin(cut, certificate.server) as it, client_of(it, tls=certificate.trusting) as client:
-        with pytest.raises(UpstreamCutError):
-            await get(client)
-
-
-async def test_a_certificate_nobody_vouches_for(certificate: Certificate) -> None:
-    context = ssl.create_default_context()
-    async with origin(always_ok, certificate.server) as it, client_of(it, tls=context, max_connections=1) as client:
-        for _ in range(2):
-            with pytest.raises(UpstreamUnreachableError, match=r"(?i)certificate"):
-                await get(client)
-
-
-async def test_an_agent_without_tls(certificate: Certificate) -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await reader.read(10)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-    async with origin(behave) as it, client_of(it, tls=certificate.trusting) as client:
-        with pytest.raises(UpstreamUnreachableError):
-            await get(client)
 
 
 # ── one owner ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -1011,42 +795,12 @@ async def test_a_body_of_another_length_than_declared_breaks_the_connection(leng
         assert len(body) <= length
 
 
-async def test_an_empty_piece_does_not_end_a_chunked_body() -> None:
-    received = asyncio.get_running_loop().create_future()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        received.set_result(await reader.readuntil(b"0\r\n\r\n"))
-        writer.write(OK)
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for piece in (b"", b"one", b"", b"two"):
-            yield piece
-
-    async with origin(behave) as it, client_of(it) as client:
-        await body_of(await client.request(b"POST", b"/", HOST, pieces()))
-        assert await received == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
-
-
 @pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nb", b"a\rb", b"a\0b"])
 async def test_a_line_break_in_a_header_never_leaves(value: bytes) -> None:
     async with origin(always_ok) as it, client_of(it) as client:
         with pytest.raises(UpstreamError, match="line break"):
             await client.request(b"GET", b"/", [*HOST, (b"x", value)])
         assert it.requests == []
-
-
-async def test_a_failing_source_of_a_body_is_an_error_of_the_request() -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"some"
-        raise LookupError("no more")
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await reader.read()
-
-    async with origin(behave) as it, client_of(it) as client:
-        with pytest.raises(LookupError):
-            await client.request(b"POST", b"/", HOST, pieces())
 
 
 # ── in doubt, not used again ────────────────────────────────────────────────────────────────────────────────
@@ -1113,14 +867,16 @@ async def test_an_agent_that_may_send_a_body_where_there_is_none_is_not_trusted(
         assert it.connections == 2
 
 
-@pytest.mark.parametrize("beginning", [b"0\r\nx: ", b"2\r\nok\r\n0\r\nx: ", b"2;"])
-async def test_a_trailer_or_chunk_line_without_an_end_is_not_collected(beginning: bytes) -> None:
+@pytest.mark.parametrize(
+    "beginning", [OK_LATER + b"a: ", CHUNKED + b"0\r\nx: ", CHUNKED + b"2\r\nok\r\n0\r\nx: ", CHUNKED + b"2;"]
+)
+async def test_a_line_without_an_end_is_not_collected(beginning: bytes) -> None:
     sent = 0
 
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
         nonlocal sent
         await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + beginning)
+        writer.write(beginning)
         while sent < 256:
             writer.write(b"x" * 65_536)
             await writer.drain()
@@ -1128,24 +884,8 @@ async def test_a_trailer_or_chunk_line_without_an_end_is_not_collected(beginning
 
     async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
         with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
-            await body_of(await client.request(b"GET", b"/", HOST))
+            await get(client)
     assert sent < 256
-
-
-async def test_many_trailer_fields_are_bounded_too() -> None:
-    fields = b"".join(b"a%d: x\r\n" % number for number in range(1000))
-    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + fields + b"\r\n"
-    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=1024) as client:
-        with pytest.raises(UpstreamError, match="trailer exceeds 1024 bytes"):
-            await body_of(await client.request(b"GET", b"/", HOST))
-
-
-async def test_a_transfer_coding_nobody_asked_for_is_refused() -> None:
-    """Its header goes no further than this hop: the client would get a body it cannot read."""
-    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nsome"
-    async with origin(answering(answer)) as it, client_of(it) as client:
-        with pytest.raises(UpstreamError, match="transfer coding 'gzip'"):
-            await client.request(b"GET", b"/", HOST)
 
 
 async def test_a_client_that_takes_its_time_is_no_silence_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,14 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.net import client_connection
-from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http_server import HttpServer
 from support.certificates import Authority
+from support.net_server import serving
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(method="thread")  # uvloop does not wake up for a signal
@@ -36,23 +34,12 @@ async def only_a_header(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-@asynccontextmanager
-async def serving(app: Any, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[HttpServer, ClientLimits]]:
-    limits = ClientLimits()
-    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=5, limits=limits, tls=tls)
-    await server.start()
-    try:
-        yield server, limits
-    finally:
-        await server.stop()
-
-
 def connect(server: HttpServer, tls: ssl.SSLContext | None = None) -> socket.socket:
     """A blocking client, for a thread."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
     client.settimeout(PATIENCE_S)
-    client.connect(server._socket.getsockname()[:2])
+    client.connect(("127.0.0.1", int(server.address.rpartition(":")[2])))
     return client if tls is None else tls.wrap_socket(client, server_hostname="127.0.0.1")
 
 
@@ -75,11 +62,11 @@ def read_all(client: socket.socket) -> bytes:
 async def test_an_answer_before_the_end_of_the_request_arrives(secure: bool, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     mine = ssl.create_default_context(cafile=str(authority.ca)) if secure else None
-    async with serving(answer_at_once, authority.server() if secure else None) as (server, limits):
+    async with serving(answer_at_once, tls=authority.server() if secure else None) as server:
         received = await asyncio.to_thread(upload, server, mine, 10_000_000)
         assert received.startswith(b"HTTP/1.1 200 ")
         assert received.endswith(b"\r\n\r\n" + LARGE)
-        assert not limits.broken_limits
+        assert not server.clients.limits.broken_limits
 
 
 async def test_who_reads_nothing_does_not_see_the_end_of_its_response() -> None:
@@ -90,19 +77,19 @@ async def test_who_reads_nothing_does_not_see_the_end_of_its_response() -> None:
         await send({"type": "http.response.body", "body": LARGE * 10, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serving(without_length) as (server, limits):
-        limits.send_timeout_s = 0.0
+    async with serving(without_length) as server:
+        server.clients.limits.send_timeout_s = 0.0
         with connect(server) as client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            while not limits.broken_limits or server.connections:
+            while not server.clients.limits.broken_limits or server.connections:
                 await asyncio.sleep(0.01)
             with pytest.raises(ConnectionResetError):
                 await asyncio.to_thread(read_all, client)
-        assert limits.broken_limits == {"send_timeout": 1}
+        assert server.clients.limits.broken_limits == {"send_timeout": 1}
 
 
 async def test_a_header_without_a_body_comes_before_the_close() -> None:
-    async with serving(only_a_header) as (server, _):
+    async with serving(only_a_header) as server:
         assert (await asyncio.to_thread(upload, server, None, 0)).startswith(b"HTTP/1.1 204 ")
 
 
@@ -119,27 +106,27 @@ async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.Monk
                 client.sendall(b"x")
                 pace.wait(0.01)
 
-    async with serving(only_a_header) as (server, limits):
+    async with serving(only_a_header) as server:
         with pytest.raises(ConnectionError):
             await asyncio.to_thread(never_stops)
-        assert limits.broken_limits["close_ignored"] == 1
+        assert server.clients.limits.broken_limits["close_ignored"] == 1
 
 
 async def test_a_client_that_does_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_connection, "_QUIET_S", 0.05)
 
-    async with serving(only_a_header) as (server, limits):
+    async with serving(only_a_header) as server:
         with connect(server) as client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert (await asyncio.to_thread(read_all, client)).startswith(b"HTTP/1.1 204 ")
             while server.connections:
                 await asyncio.sleep(0)
-        assert not limits.broken_limits
+        assert not server.clients.limits.broken_limits
 
 
 @pytest.mark.parametrize("how", ["closes", "resets"])
 async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) -> None:
-    async with serving(answer_at_once) as (server, limits):
+    async with serving(answer_at_once) as server:
         for _ in range(20):
             with connect(server) as client:
                 client.sendall(b"GET / HTTP/1.0\r\n\r\nmore")
@@ -148,7 +135,7 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) ->
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         while server.connections:
             await asyncio.sleep(0)
-        assert not limits.broken_limits
+        assert not server.clients.limits.broken_limits
 
 
 async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> None:
@@ -160,7 +147,7 @@ async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> No
         for connection in [*server.clients.connections]:
             connection.abort()
 
-    async with serving(begin_and_abort) as (server, _):
+    async with serving(begin_and_abort) as server:
         with pytest.raises(ConnectionResetError):
             await asyncio.to_thread(upload, server, None, 0)
         while server.connections:

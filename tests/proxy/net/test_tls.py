@@ -27,6 +27,7 @@ from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
 from support.certificates import Authority, MountedSecret, Pair
+from support.net_server import hello, serving
 from support.patience import PATIENCE_S
 from support.raw_a2a import RPC, Wire
 
@@ -275,27 +276,6 @@ async def test_a_broken_certificate_changes_nothing_and_is_logged_once(
     ]
 
 
-async def test_a_replaced_authority_of_clients(
-    authority: Authority, stranger: Authority, agent: str, tmp_path: Path
-) -> None:
-    ca = tmp_path / "clients.pem"
-    ca.write_bytes(authority.ca.read_bytes())
-    settings = files(authority.issue("proxy")) | {"tls_client_ca": ca}
-    of_old, of_new = authority.client(authority.issue("old")), authority.client(stranger.issue("new"))
-    async with proxy_before(agent, tmp_path, **settings) as proxy:
-        async with http(proxy, of_old) as client:
-            assert (await client.get(CARD)).status_code == 200
-        fresh = tmp_path / "fresh.pem"
-        fresh.write_bytes(stranger.ca.read_bytes())
-        fresh.rename(ca)
-        proxy.control.serving.files.check()
-        async with http(proxy, of_new) as client:
-            assert (await client.get(CARD)).status_code == 200
-        async with http(proxy, of_old) as client:
-            with pytest.raises(httpx.TransportError):
-                await client.get(CARD)
-
-
 async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
     authority: Authority, stranger: Authority, agent: str, tmp_path: Path
 ) -> None:
@@ -361,11 +341,6 @@ async def test_clients_that_stay_connected_do_not_hold_up_the_end(
             await server.stop()
 
 
-async def hello(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"hello"})
-
-
 async def test_a_slow_client_gets_the_end_of_the_last_response(authority: Authority) -> None:
     """The server has closed long before everything is on the wire."""
     body = bytes(1_000_000)
@@ -408,22 +383,20 @@ async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, lea
         else:
             client.cancels = False
 
-    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=1, tls=authority.server())
-    await server.start()
-    parts = urlsplit(server.url)
-    gc.disable()
-    try:
-        for _ in range(3):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=authority.client())
-            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-            await reader.readuntil(b"hello")
-            writer.transport.abort()
-        async with asyncio.timeout(PATIENCE_S):  # not reached where it works
-            while any(connection() for connection in connections):
-                await asyncio.sleep(0.01)
-    finally:
-        gc.enable()
-    await server.stop()
+    async with serving(app, tls=authority.server()) as server:
+        parts = urlsplit(server.url)
+        gc.disable()
+        try:
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=authority.client())
+                writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+                await reader.readuntil(b"hello")
+                writer.transport.abort()
+            async with asyncio.timeout(PATIENCE_S):  # not reached where it works
+                while any(connection() for connection in connections):
+                    await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
 
 
 # ── headers of ours for the agent ───────────────────────────────────────────────────────────────────────────

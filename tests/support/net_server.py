@@ -1,0 +1,28 @@
+"""A listening port in the event loop of a test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.http_server import HttpServer
+
+
+@asynccontextmanager
+async def serving(app: Any, *, limits: ClientLimits | None = None, **options: Any) -> AsyncIterator[HttpServer]:
+    """`app` on a port of its own. `options`: of `HttpServer`."""
+    options = {"shutdown_timeout_s": 1, **options}
+    server = HttpServer(app, "127.0.0.1:0", limits=limits, **options)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    """An application that says hello."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-from", b"app")]})
+    await send({"type": "http.response.body", "body": b"hello"})
