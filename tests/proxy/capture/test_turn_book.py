@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -59,6 +60,7 @@ class Wire(Folded):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._numbers = itertools.count(1)
+        self.exchanges: dict[str, BookEntry] = {}
 
     def sends(self, task_id: str = "") -> BookEntry:
         """A client sends a message; to continue a task, it names it."""
@@ -85,6 +87,11 @@ class Wire(Folded):
         self.book.expire(self.now)
         assert self.closed is not None  # folded at this time, too
 
+    def plays(self, *steps: Callable[[Wire], object]) -> None:
+        """A transcript: what happens, and what is to be known then, in order."""
+        for step in steps:
+            step(self)
+
     @property
     def turns(self) -> list[tuple[str, list[str], str]]:
         """Closed turns: state, names of calls, text."""
@@ -100,6 +107,106 @@ class Wire(Folded):
     @property
     def findings(self) -> list[list[str]]:
         return [[finding.code for finding in turn.findings] for turn in self.closed]
+
+
+# ── steps of transcripts ────────────────────────────────────────────────────────────────────────────────────
+
+Step = Callable[[Wire], object]
+
+
+def sends(name: str, task_id: str = "") -> Step:
+    """A client sends a message; what its exchange shows is told by this name."""
+    return lambda wire: wire.exchanges.update({name: wire.sends(task_id)})
+
+
+def watches(name: str) -> Step:
+    return lambda wire: wire.exchanges.update({name: wire.watches()})
+
+
+def follows(name: str) -> Step:
+    """A webhook is notified."""
+    return lambda wire: wire.exchanges.update({name: wire.book.follow(notified=name)})
+
+
+def streams(name: str, *events: Event) -> Step:
+    return lambda wire: wire.streams(wire.exchanges[name], *events)
+
+
+def answers(name: str, event: Event) -> Step:
+    return lambda wire: wire.answers(wire.exchanges[name], event)
+
+
+def feeds(name: str, event: Event, *, live: bool) -> Step:
+    return lambda wire: wire.book.feed(wire.exchanges[name], event, wire.now, live=live, size=100)
+
+
+def touches(name: str) -> Step:
+    return lambda wire: wire.book.touch(wire.exchanges[name], wire.now)
+
+
+def finds(name: str, finding: Finding) -> Step:
+    return lambda wire: wire.exchanges[name].findings.append(finding)
+
+
+def ends(name: str, problem: Finding | None = None, *, final: bool = False) -> Step:
+    return lambda wire: wire.ends(wire.exchanges[name], problem, final=final)
+
+
+def answered(event: Event, *, to: str = "") -> Step:
+    """A message, which may be to a task, is answered as a whole."""
+    return lambda wire: wire.answers(wire.sends(to), event)
+
+
+def polled(event: Event) -> Step:
+    return lambda wire: wire.answers(wire.watches(), event)
+
+
+def waits(seconds: float) -> Step:
+    """Time passes, and nobody looks."""
+    return lambda wire: setattr(wire, "now", wire.now + seconds)
+
+
+def passes(seconds: float) -> Step:
+    return lambda wire: wire.passes(seconds)
+
+
+def begins(name: str, *, restarted: bool = False) -> Step:
+    return lambda wire: wire.begins(name, restarted=restarted)
+
+
+forgets, stops = Wire.forgets, Wire.stops
+
+
+def known(what: Callable[[Wire], Any], expected: Any) -> Step:
+    """To be known then."""
+
+    def check(wire: Wire) -> None:
+        assert what(wire) == expected
+
+    return check
+
+
+def turns(expected: list[tuple[str, list[str], str]], *, after: int = 0) -> Step:
+    return known(lambda wire: wire.turns[after:], expected)
+
+
+def calls(expected: list[list[str]]) -> Step:
+    return known(lambda wire: [names for _, names, _ in wire.turns], expected)
+
+
+def findings(expected: list[list[str]], *, after: int = 0, most: int | None = None) -> Step:
+    return known(lambda wire: wire.findings[after:most], expected)
+
+
+def number_answered(expected: int) -> Step:
+    return known(lambda wire: wire.book.number_answered, expected)
+
+
+def closed(expected: int) -> Step:
+    return known(lambda wire: len(wire.closed), expected)
+
+
+none_open = known(lambda wire: wire.open_turns, [])
 
 
 @pytest.fixture
@@ -120,81 +227,36 @@ def at(event: Event, second: float) -> Event:
 
 
 def test_a_webhook_shows_each_turn_of_a_task_its_own_calls(wire: Wire) -> None:
-    hook = wire.book.follow(notified=True)
+    wire.plays(
+        follows("hook"),
+    )
     sent = wire.book.open(Turn("turn-a", "run", "", "JSONRPC", "1.0", wire.now), wire.now, returns_at_once=True)
     wire.answers(sent, at(task("SUBMITTED"), 1))
-    wire.streams(hook, at(task("SUBMITTED"), 1), at(says("WORKING"), 2), gives(artifact("a", "one#1")))
-    wire.streams(hook, at(says("INPUT_REQUIRED"), 3))
-    wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one#1"), artifact("b", "two#2")), 5))
-    wire.streams(hook, gives(artifact("b", "two#2")), at(says("COMPLETED"), 5))
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], ""), ("COMPLETED", ["two"], "")]
-    assert wire.findings == [[], []]
-
-
-def test_notifications_may_lag_behind_what_a_client_is_shown(wire: Wire) -> None:
-    hook = wire.book.follow(notified=True)
-    wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
-    wire.streams(hook, at(task("SUBMITTED"), 1))
-    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one#1")), 3))
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
-    stream = wire.sends("t")
-    wire.streams(hook, at(says("WORKING"), 2), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 3))
-    wire.streams(stream, at(says("WORKING"), 4), gives(artifact("b", "two#2")))
-    wire.ends(stream, CUT)
-    wire.streams(hook, at(says("WORKING"), 4), gives(artifact("b", "two#2")), at(says("INPUT_REQUIRED"), 5))
-    wire.passes(LINGER_S + 1)
-    assert wire.turns[1:] == [("INPUT_REQUIRED", ["two"], "")]
-
-
-def test_a_stream_that_is_dropped_after_its_webhook_has_shown_the_end_closes(wire: Wire) -> None:
-    hook, stream = wire.book.follow(notified=True), wire.sends()
-    wire.streams(stream, at(task("WORKING"), 1))
-    wire.streams(hook, at(task("INPUT_REQUIRED", artifact("a", "one")), 2))
-    assert wire.book.number_answered == 0
-    wire.ends(stream, CUT)
-    wire.passes(LINGER_S + 1)
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
-
-
-def test_a_notification_may_come_before_the_answer_that_names_its_task(wire: Wire) -> None:
-    sent, hook = wire.sends(), wire.book.follow(notified="h")
-    wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one")))
-    wire.streams(hook, at(says("COMPLETED"), 2))
-    wire.answers(sent, at(task("SUBMITTED"), 1))
-    wire.passes(LINGER_S + 1)
-    assert wire.turns == [("COMPLETED", ["one"], "")]
-
-
-def test_what_was_read_of_a_task_before_its_turn_is_not_of_it(wire: Wire) -> None:
-    """Agents use ids again: a client reads the task of before while another one begins."""
-    sent = wire.sends()
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "before")))
-    wire.answers(sent, task("COMPLETED", artifact("b", "one")))
-    assert wire.turns == [("COMPLETED", ["one"], "")]
-
-
-def test_what_came_before_the_message_that_continues_a_task_does_not_count_for_its_turn(wire: Wire) -> None:
-    hook = wire.book.follow(notified="h")
-    wire.streams(hook, at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2))
-    sent = wire.sends("t")
-    wire.streams(hook, at(says("WORKING"), 3), gives(artifact("b", "two#2")))
-    wire.answers(sent, at(task("WORKING"), 3))
-    wire.streams(hook, at(says("INPUT_REQUIRED"), 4))
-    wire.passes(LINGER_S + 1)
-    assert wire.turns == [("INPUT_REQUIRED", ["two"], "")]
+    wire.plays(
+        streams("hook", at(task("SUBMITTED"), 1), at(says("WORKING"), 2), gives(artifact("a", "one#1"))),
+        streams("hook", at(says("INPUT_REQUIRED"), 3)),
+        answered(at(task("COMPLETED", artifact("a", "one#1"), artifact("b", "two#2")), 5), to="t"),
+        streams("hook", gives(artifact("b", "two#2")), at(says("COMPLETED"), 5)),
+        turns([("INPUT_REQUIRED", ["one"], ""), ("COMPLETED", ["two"], "")]),
+        findings([[], []]),
+    )
 
 
 @pytest.mark.parametrize("seen_working", [False, True])
 def test_a_question_of_the_past_does_not_end_the_next_turn(wire: Wire, seen_working: bool) -> None:
-    wire.answers(wire.sends(), at(task("INPUT_REQUIRED", artifact("a", "one")), 1))
+    wire.plays(
+        answered(at(task("INPUT_REQUIRED", artifact("a", "one")), 1)),
+    )
     sent = wire.book.open(Turn("turn-b", "run", "", "JSONRPC", "1.0", 1000, task_id="t"), 1000, returns_at_once=True)
     wire.answers(sent, at(task("INPUT_REQUIRED", artifact("a", "one")), 1))  # it has not begun
     if seen_working:
         wire.answers(wire.watches(), at(task("WORKING", artifact("a", "one")), 2))
-    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one")), 1))  # overtaken
-    assert len(wire.turns) == 1
-    wire.answers(wire.watches(), at(task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "two")), 3))
-    assert wire.turns[1:] == [("INPUT_REQUIRED", ["two"], "")]
+    wire.plays(
+        polled(at(task("INPUT_REQUIRED", artifact("a", "one")), 1)),  # overtaken
+        closed(1),
+        polled(at(task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "two")), 3)),
+        turns([("INPUT_REQUIRED", ["two"], "")], after=1),
+    )
 
 
 def test_a_stream_of_an_earlier_turn_goes_on_in_the_next_one(wire: Wire) -> None:
@@ -213,27 +275,38 @@ def test_a_stream_of_an_earlier_turn_goes_on_in_the_next_one(wire: Wire) -> None
 
 
 def test_an_answer_of_which_a_webhook_was_notified_outlives_the_process(wire: Wire) -> None:
-    wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
-    wire.streams(wire.book.follow(notified="h"), gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2))
-    wire.begins("next", restarted=True)
+    wire.plays(
+        answered(at(task("SUBMITTED"), 1)),
+        follows("other"),
+        streams("other", gives(artifact("a", "one")), at(says("INPUT_REQUIRED"), 2)),
+        begins("next", restarted=True),
+    )
     wire.sends("t")
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], "")]
-    assert wire.findings == [[]]
+    wire.plays(
+        turns([("INPUT_REQUIRED", ["one"], "")]),
+        findings([[]]),
+    )
 
 
 def test_a_turn_that_the_store_lost_is_noticed_by_the_messages_of_the_task(wire: Wire) -> None:
-    wire.answers(wire.sends(), task("INPUT_REQUIRED", artifact("a", "one")))
-    wire.forgets()  # and another turn, which was not stored
+    wire.plays(
+        answered(task("INPUT_REQUIRED", artifact("a", "one"))),
+        forgets,  # and another turn, which was not stored
+    )
     answer = task("INPUT_REQUIRED", artifact("a", "one"), artifact("b", "lost"), artifact("c", "three"))
     answer["task"]["history"] = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}] * 3
-    wire.answers(wire.sends("t"), answer)
-    assert [calls for _, calls, _ in wire.turns] == [["one"], ["lost", "three"]]
-    assert wire.findings == [[], ["earlier_calls_unknown"]]
+    wire.plays(
+        answered(answer, to="t"),
+        calls([["one"], ["lost", "three"]]),
+        findings([[], ["earlier_calls_unknown"]]),
+    )
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "restart", "another proxy"])
 def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(wire: Wire, meanwhile: str) -> None:
-    wire.answers(wire.sends(), task("WORKING"))  # and nobody sees its end
+    wire.plays(
+        answered(task("WORKING")),  # and nobody sees its end
+    )
     made = [artifact("unseen", "unseen")]
     for number, streamed in enumerate((True, True, False, False), start=2):
         if meanwhile != "nothing":
@@ -245,20 +318,10 @@ def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(wir
             wire.ends(sent)
         else:
             wire.answers(sent, task("INPUT_REQUIRED", *made))
-    assert [calls for _, calls, _ in wire.turns] == [[], ["call2"], ["call3"], ["unseen", "call4"], ["call5"]]
-    assert wire.findings == [["incomplete"], *[["earlier_calls_unknown"]] * 3, []]
-
-
-def test_what_a_killed_proxy_had_seen_last_is_missing_unless_a_task_shows_it(wire: Wire) -> None:
-    wire.answers(wire.sends(), at(task("SUBMITTED"), 1))
-    wire.streams(wire.book.follow(notified="h"), at(says("WORKING"), 1))
-    wire.begins("next", restarted=True)  # what the first was notified of last is nowhere
-    wire.now += 1
-    wire.streams(wire.book.follow(notified="h"), at(says("INPUT_REQUIRED"), 2))
-    wire.passes(LINGER_S + 1)
-    wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4))
-    assert [calls for _, calls, _ in wire.turns] == [[], ["one", "two"]]
-    assert wire.findings == [["calls_missed"], ["earlier_calls_unknown"]]
+    wire.plays(
+        calls([[], ["call2"], ["call3"], ["unseen", "call4"], ["call5"]]),
+        findings([["incomplete"], *[["earlier_calls_unknown"]] * 3, []]),
+    )
 
 
 @pytest.mark.parametrize("foreign", [0, 3])
@@ -270,11 +333,13 @@ def test_a_message_that_nobody_saw_is_noticed_by_the_messages_of_the_task(wire: 
         return event
 
     a, b, c = artifact("a", "one"), artifact("b", "unseen"), artifact("c", "three")
-    wire.answers(wire.sends(), shown(task("INPUT_REQUIRED", a), 1))
-    wire.answers(wire.sends("t"), shown(task("INPUT_REQUIRED", a, b, c), 3))
-    wire.answers(wire.sends("t"), shown(task("COMPLETED", a, b, c), 4))
-    assert [calls for _, calls, _ in wire.turns] == [["one"], ["unseen", "three"], []]
-    assert wire.findings == [[], ["earlier_calls_unknown"], []]
+    wire.plays(
+        answered(shown(task("INPUT_REQUIRED", a), 1)),
+        answered(shown(task("INPUT_REQUIRED", a, b, c), 3), to="t"),
+        answered(shown(task("COMPLETED", a, b, c), 4), to="t"),
+        calls([["one"], ["unseen", "three"], []]),
+        findings([[], ["earlier_calls_unknown"], []]),
+    )
 
 
 @pytest.mark.parametrize("shown_to", ["poll", "stream", "webhook", "nobody"])
@@ -304,26 +369,35 @@ def test_a_task_that_goes_on_without_a_message_is_noticed_once(wire: Wire, shown
 @pytest.mark.parametrize("before", [[], ["one"]])
 def test_calls_that_a_task_shows_first_after_its_end_are_noticed(wire: Wire, before: list[str], passed: float) -> None:
     shared = artifact("a", *before, text="x")
-    wire.answers(wire.sends(), task("INPUT_REQUIRED", artifact("a", text="x")))
-    sent = wire.sends("t")
-    wire.streams(sent, gives(shared), says("COMPLETED"))
-    wire.ends(sent)
-    assert [calls for _, calls, _ in wire.turns] == [[], before]
-    wire.passes(passed)
-    wire.answers(wire.watches(), task("COMPLETED", shared))
-    wire.streams(wire.book.follow(notified="h"), gives(shared))
-    assert wire.findings == [[], []]
+    wire.plays(
+        answered(task("INPUT_REQUIRED", artifact("a", text="x"))),
+        sends("sent", "t"),
+        streams("sent", gives(shared), says("COMPLETED")),
+        ends("sent"),
+        calls([[], before]),
+        passes(passed),
+        polled(task("COMPLETED", shared)),
+        follows("other"),
+        streams("other", gives(shared)),
+        findings([[], []]),
+    )
     for _ in range(2):
         wire.answers(wire.watches(), task("COMPLETED", shared, artifact("b", "two")))
-    assert wire.findings == [[], ["calls_missed"]]
+    wire.plays(
+        findings([[], ["calls_missed"]]),
+    )
 
 
 def test_events_of_another_task_neither_end_a_turn_nor_are_its_calls(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("x", "foreign"), task_id="u"), says("FAILED", "no", task_id="u"))
-    wire.streams(sent, gives(artifact("a", "one")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one"], "")]
+    wire.plays(
+        sends("sent"),
+        streams(
+            "sent", task("WORKING"), gives(artifact("x", "foreign"), task_id="u"), says("FAILED", "no", task_id="u")
+        ),
+        streams("sent", gives(artifact("a", "one")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["one"], "")]),
+    )
     assert "calls_not_on_artifact" in wire.findings[0]
     assert wire.closed[0].task_id == "t"
 
@@ -331,7 +405,9 @@ def test_events_of_another_task_neither_end_a_turn_nor_are_its_calls(wire: Wire)
 @pytest.mark.parametrize("meanwhile", ["nothing", "restart", "restart, much later"])
 @pytest.mark.parametrize("shown_to", ["poll", "subscription", "webhook", "nobody"])
 def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown_to: str, meanwhile: str) -> None:
-    wire.answers(wire.sends(), at(task("COMPLETED", text="done"), 1))
+    wire.plays(
+        answered(at(task("COMPLETED", text="done"), 1)),
+    )
     if meanwhile != "nothing":
         wire.begins("next", restarted=True)
     shown = task("COMPLETED", artifact("a", "one")) if shown_to != "nobody" else task("COMPLETED")
@@ -345,7 +421,9 @@ def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown
             wire.answers(wire.watches(), at(shown, 1))
         if "later" in meanwhile:
             wire.forgets()
-    assert wire.findings == [[] if shown_to == "nobody" else ["calls_missed"]]
+    wire.plays(
+        findings([[] if shown_to == "nobody" else ["calls_missed"]]),
+    )
 
 
 # ── generations (A2A 1.1) ───────────────────────────────────────────────────────────────────────────────────
@@ -358,28 +436,15 @@ def numbered(event: Event, generation: int) -> Event:
 
 def test_calls_are_unknown_after_a_jump_and_those_that_a_task_shows_later_may_be_of_either_turn(wire: Wire) -> None:
     a, b = artifact("a", "one"), artifact("b", "missed", "two")
-    sent = wire.sends()
-    wire.streams(sent, numbered(task("SUBMITTED"), 1), numbered(gives(a), 2), numbered(says("INPUT_REQUIRED"), 5))
-    wire.ends(sent)
-    wire.answers(wire.sends("t"), numbered(task("INPUT_REQUIRED", a, b), 8))
-    wire.answers(wire.sends("t"), numbered(task("COMPLETED", a, b, artifact("c", "three")), 11))
-    assert [calls for _, calls, _ in wire.turns] == [["one"], ["missed", "two"], ["three"]]
-    assert wire.findings == [["missed_events"], ["earlier_calls_unknown"], []]
-
-
-def test_an_answer_that_was_overtaken_is_told_by_its_generation(wire: Wire) -> None:
-    """The agent has no times, and the answer to the earlier poll arrives last."""
-    sent = wire.sends()
-    wire.answers(sent, numbered(task("SUBMITTED"), 1))
-    late = wire.watches()
-    wire.answers(wire.watches(), numbered(task("WORKING", artifact("a", "one", text="half")), 3))
-    wire.answers(late, numbered(task("WORKING"), 2))
-    wire.ends(stream := wire.watches())
-    wire.streams(stream, numbered(gives(artifact("a", text=" whole"), append=True), 4))
-    wire.streams(stream, numbered(says("COMPLETED"), 5))
-    wire.ends(stream)
-    assert wire.turns == [("COMPLETED", ["one"], "half whole")]
-    assert wire.findings == [[]]
+    wire.plays(
+        sends("sent"),
+        streams("sent", numbered(task("SUBMITTED"), 1), numbered(gives(a), 2), numbered(says("INPUT_REQUIRED"), 5)),
+        ends("sent"),
+        answered(numbered(task("INPUT_REQUIRED", a, b), 8), to="t"),
+        answered(numbered(task("COMPLETED", a, b, artifact("c", "three")), 11), to="t"),
+        calls([["one"], ["missed", "two"], ["three"]]),
+        findings([["missed_events"], ["earlier_calls_unknown"], []]),
+    )
 
 
 @given(st.lists(st.integers(0, 6), max_size=12), st.lists(st.integers(0, 6), max_size=12), st.integers(1, 8))
@@ -414,14 +479,18 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
     events = {1: task("SUBMITTED"), **gifts, 8: says("COMPLETED")}
     notified = [number for number in (*order, 8) if number not in lost]
     wire = Wire()
-    wire.answers(wire.sends(), numbered(events[1], 1))
-    hook = wire.book.follow(notified="h")
-    wire.streams(hook, *[numbered(events[number], number) for number in notified])
-    wire.passes(LINGER_S + 1)
+    wire.plays(
+        answered(numbered(events[1], 1)),
+        follows("hook"),
+        streams("hook", *[numbered(events[number], number) for number in notified]),
+        passes(LINGER_S + 1),
+    )
     (turn,) = wire.closed
     assert {call.name for call in turn.tool_calls} == {f"call{one}" for one in gifts if one not in lost}
     maybe_the_message = {2} if notified[0] == 3 else set()
-    assert wire.findings == [["missed_events"] if lost - maybe_the_message else []]
+    wire.plays(
+        findings([["missed_events"] if lost - maybe_the_message else []]),
+    )
 
 
 @pytest.mark.parametrize(("meanwhile", "codes"), [(4, []), (6, ["calls_missed"])])
@@ -430,42 +499,20 @@ def test_a_conditional_message_says_if_its_task_went_on_before_it_was_seen_to_be
 ) -> None:
     """A client polls while the agent answers. The message itself is a change."""
     one = artifact("a", "one")
-    wire.answers(wire.sends(), numbered(task("INPUT_REQUIRED", one), 3))
-    wire.answers(wire.watches(), numbered(task("WORKING", one), meanwhile))
+    wire.plays(
+        answered(numbered(task("INPUT_REQUIRED", one), 3)),
+        polled(numbered(task("WORKING", one), meanwhile)),
+    )
     turn = Turn("turn-2", "run", "http://agent", "JSONRPC", "1.0", wire.now, task_id="t")
     sent = wire.book.open(turn, wire.now, if_generation=3)
     wire.answers(sent, numbered(task("COMPLETED", one, artifact("b", "two")), 8))
-    assert [calls for _, calls, _ in wire.turns] == [["one"], ["two"]]
+    wire.plays(
+        calls([["one"], ["two"]]),
+    )
     assert wire.findings[1] == codes
 
 
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_an_open_turn_goes_on_where_its_task_is_asked_for(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "search", text="4")))
-    wire.ends(sent, CUT)
-    wire.begins("another")
-    watching = wire.watches()
-    wire.streams(watching, task("WORKING", artifact("a", "search", text="4")))
-    wire.streams(watching, gives(artifact("a", text="2"), append=True), says("COMPLETED"))
-    wire.ends(watching)
-    assert wire.turns == [("COMPLETED", ["search"], "42")]
-    assert wire.findings == [["upstream_cut"]]
-
-
-def test_what_was_known_of_an_open_turn_stands_where_nothing_more_comes(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "search", text="42")))
-    wire.ends(sent, CUT)
-    wire.begins("next", restarted=True)
-    watching = wire.watches()
-    wire.streams(watching, says("WORKING"))
-    wire.ends(watching)
-    wire.passes(301)
-    assert wire.turns == [("WORKING", ["search"], "42")]
-    assert wire.findings == [["upstream_cut", "incomplete"]]
 
 
 @given(
@@ -503,137 +550,93 @@ def test_a_task_goes_on_after_restarts(turns: list[tuple[int, bool, bool]], ids:
 
 
 def test_a_unary_send(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.answers(sent, task("COMPLETED", artifact("a", "search", text="42")))
-    assert wire.turns == [("COMPLETED", ["search"], "42")]
+    wire.plays(
+        sends("sent"),
+        answers("sent", task("COMPLETED", artifact("a", "search", text="42"))),
+        turns([("COMPLETED", ["search"], "42")]),
+    )
     (turn,) = wire.closed
     assert (turn.task_id, turn.conversation_id, turn.status) == ("t", "c", "pending")
     assert (turn.first_event_at, turn.ended_at) == (1000.0, 1000.0)
     assert turn.capture.snapshot_seen
     assert turn.capture.protocol_only == 1
-    assert wire.open_turns == []
+    wire.plays(
+        none_open,
+    )
 
 
 def test_a_stream(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("SUBMITTED"), says("WORKING"))
-    wire.now += 1
-    wire.streams(sent, gives(artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True))
-    wire.streams(sent, says("COMPLETED"))
-    assert wire.closed == []
-    assert wire.book.number_answered == 1
-    wire.now += 1
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["search"], "42")]
+    wire.plays(
+        sends("sent"),
+        streams("sent", task("SUBMITTED"), says("WORKING")),
+        waits(1),
+        streams("sent", gives(artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True)),
+        streams("sent", says("COMPLETED")),
+        turns([]),
+        number_answered(1),
+        waits(1),
+        ends("sent"),
+        turns([("COMPLETED", ["search"], "42")]),
+    )
     assert (wire.closed[0].first_event_at, wire.closed[0].ended_at) == (1000.0, 1002.0)
-    assert wire.findings == [[]]
+    wire.plays(
+        findings([[]]),
+    )
     assert not wire.closed[0].capture.snapshot_seen
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_message_alone(wire: Wire, live: bool) -> None:
-    sent = wire.sends()
-    wire.book.feed(sent, message("hi"), wire.now, live=live, size=100)
-    wire.ends(sent)
-    assert wire.turns == [("-", [], "hi")]
+    wire.plays(
+        sends("sent"),
+        feeds("sent", message("hi"), live=live),
+        ends("sent"),
+        turns([("-", [], "hi")]),
+    )
     assert wire.closed[0].conversation_id == "c"
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_message_that_names_a_task_nobody_sees(wire: Wire, live: bool) -> None:
     """Servers reserve a task id for every request, and helpers of SDKs put it into the reply."""
-    sent = wire.sends()
-    wire.book.feed(sent, message("hi", taskId="t"), wire.now, live=live, size=100)
-    wire.ends(sent)
-    assert wire.turns == [("-", [], "hi")]
-    assert wire.findings == [[]]
-
-
-def test_a_message_whose_stream_lingers(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, message("hi"))
-    wire.passes(LINGER_S + 1)
-    assert wire.turns == [("-", [], "hi")]
-    wire.streams(sent, says("WORKING"))  # against the protocol
-    wire.ends(sent)
-    assert len(wire.closed) == 1
-    assert wire.open_turns == []
+    wire.plays(
+        sends("sent"),
+        feeds("sent", message("hi", taskId="t"), live=live),
+        ends("sent"),
+        turns([("-", [], "hi")]),
+        findings([[]]),
+    )
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "CANCELED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"])
 def test_states_that_close_a_turn(wire: Wire, state: str) -> None:
-    wire.answers(wire.sends(), task(state, text="why"))
-    assert wire.turns == [(state, [], "why")]
+    wire.plays(
+        answered(task(state, text="why")),
+        turns([(state, [], "why")]),
+    )
 
 
 @pytest.mark.parametrize("state", ["SUBMITTED", "WORKING", "UNSPECIFIED"])
 def test_states_that_leave_a_turn_open(wire: Wire, state: str) -> None:
-    wire.answers(wire.sends(), task(state))
-    assert wire.closed == []
+    wire.plays(
+        answered(task(state)),
+        turns([]),
+    )
     assert len(wire.open_turns) == 1
-
-
-def test_a_settled_task_whose_stream_lingers(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, says("COMPLETED", "done"))
-    wire.passes(LINGER_S)
-    assert wire.closed == []
-    wire.passes(LINGER_S)
-    assert wire.turns == [("COMPLETED", [], "done")]
-
-
-def test_what_a_stream_says_after_its_turn_was_closed_is_of_that_turn(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, says("COMPLETED"))
-    wire.passes(2 * LINGER_S)
-    assert wire.turns == [("COMPLETED", [], "")]
-    wire.streams(sent, gives(artifact("a", "late")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["late"], "")]
-
-
-def test_an_end_without_an_answer(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.ends(sent, CUT)
-    assert wire.turns == [("-", [], "")]
-    assert wire.findings == [["upstream_cut"]]
 
 
 # ── several exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_non_blocking_send_is_completed_by_polling(wire: Wire) -> None:
-    wire.answers(wire.sends(), task("SUBMITTED"))
-    wire.answers(wire.watches(), task("WORKING", artifact("a", "search")))
-    assert wire.closed == []
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "search", text="42")))
-    assert wire.turns == [("COMPLETED", ["search"], "42")]
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "search", text="42")))
-    assert len(wire.closed) == 1
-
-
 @pytest.mark.parametrize("live", [True, False])
 def test_whoever_watches_may_learn_that_the_agent_asks_back(wire: Wire, live: bool) -> None:
-    wire.answers(wire.sends(), task("SUBMITTED"))
-    watching = wire.watches()
-    wire.book.feed(
-        watching, task("INPUT_REQUIRED", artifact("a", "search"), text="Which one?"), wire.now, live=live, size=100
+    wire.plays(
+        answered(task("SUBMITTED")),
+        watches("watching"),
+        feeds("watching", task("INPUT_REQUIRED", artifact("a", "search"), text="Which one?"), live=live),
+        ends("watching"),
+        turns([("INPUT_REQUIRED", ["search"], "Which one?")]),
     )
-    wire.ends(watching)
-    assert wire.turns == [("INPUT_REQUIRED", ["search"], "Which one?")]
-
-
-def test_a_dropped_stream_is_completed_by_a_subscription(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "search", text="4")))
-    wire.ends(sent, CUT)
-    assert wire.closed == []
-    again = wire.watches()
-    wire.streams(again, task("WORKING", artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True))
-    wire.streams(again, says("COMPLETED"))
-    wire.ends(again)
-    assert wire.turns == [("COMPLETED", ["search"], "42")]
-    assert wire.findings == [["upstream_cut"]]
 
 
 def test_two_streams_of_one_task_are_not_added_up(wire: Wire) -> None:
@@ -667,104 +670,18 @@ def test_a_poll_may_see_the_end_while_a_stream_still_delivers(wire: Wire) -> Non
     assert wire.findings == [[]]
 
 
-def test_when_the_first_of_two_streams_is_cut_the_other_one_counts(wire: Wire) -> None:
-    sent, watching = wire.sends(), wire.watches()
-    wire.streams(sent, task("WORKING"))
-    wire.streams(watching, task("WORKING"))
-    wire.streams(watching, gives(artifact("a", "one")))  # the other one is slower
-    wire.ends(sent, CUT)
-    wire.streams(watching, gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(watching)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
-
-
-def test_a_subscription_that_ends_before_the_cut_is_noticed(wire: Wire) -> None:
-    sent, again = wire.sends(), wire.watches()
-    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
-    wire.streams(again, task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(again)
-    assert wire.closed == []
-    wire.ends(sent, CUT)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
-    assert wire.findings == [["upstream_cut"]]
-
-
-def test_a_subscription_that_ends_while_nobody_reads_the_first_stream(wire: Wire) -> None:
-    sent, again = wire.sends(), wire.watches()
-    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
-    wire.streams(again, task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
-    wire.ends(again)
-    wire.passes(LINGER_S + 0.1)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
-    wire.streams(sent, gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(sent)
-    assert len(wire.closed) == 1
-
-
-def test_a_subscription_that_is_ahead_is_no_end(wire: Wire) -> None:
-    sent, again = wire.sends(), wire.watches()
-    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
-    wire.streams(again, task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(again)
-    wire.streams(sent, gives(artifact("b", "two", text="the whole")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "the whole")]
-
-
-def test_a_poll_while_a_stream_is_live_changes_nothing(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "one")), gives(artifact("a", "two"), append=True))
-    wire.answers(wire.watches(), task("WORKING", artifact("a", "one")))  # already behind
-    wire.streams(sent, says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
-
-
-def test_a_poll_that_finds_the_task_over_is_not_added_to_what_its_stream_still_delivers(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "one", text="x")))
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "one", "two", text="xy")))
-    wire.streams(sent, gives(artifact("a", "two", text="y"), append=True), says("COMPLETED"))
-    assert wire.closed == []
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "xy")]
-    assert wire.findings == [[]]
-
-
-def test_a_poll_that_finds_the_task_waiting_leaves_the_end_to_its_stream(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"))
-    wire.answers(wire.watches(), task("AUTH_REQUIRED", artifact("a", "one")))
-    wire.streams(sent, gives(artifact("a", "one")), says("AUTH_REQUIRED"), gives(artifact("b", "two")))
-    wire.streams(sent, says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
-
-
-def test_cancelling(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "one")))
-    wire.answers(wire.watches(), task("CANCELED", artifact("a", "one"), text="canceled by client"))
-    wire.streams(sent, says("CANCELED", "canceled by client"))
-    wire.ends(sent)
-    assert wire.turns == [("CANCELED", ["one"], "canceled by client")]
-
-
-def test_watching_a_task_that_did_not_come_through_here(wire: Wire) -> None:
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "one"), task_id="elsewhere"))
-    assert wire.closed == []
-    assert wire.open_turns == []
-
-
 def test_tasks_do_not_mix(wire: Wire) -> None:
-    one, two = wire.sends(), wire.sends()
-    wire.streams(one, task("WORKING", task_id="t1"))
-    wire.streams(two, task("WORKING", task_id="t2"))
-    wire.streams(one, gives(artifact("a", "one"), task_id="t1"))
-    wire.streams(two, gives(artifact("a", "two"), task_id="t2"), says("COMPLETED", task_id="t2"))
-    wire.streams(one, says("COMPLETED", task_id="t1"))
-    wire.ends(one)
-    wire.ends(two)
+    wire.plays(
+        sends("one"),
+        sends("two"),
+        streams("one", task("WORKING", task_id="t1")),
+        streams("two", task("WORKING", task_id="t2")),
+        streams("one", gives(artifact("a", "one"), task_id="t1")),
+        streams("two", gives(artifact("a", "two"), task_id="t2"), says("COMPLETED", task_id="t2")),
+        streams("one", says("COMPLETED", task_id="t1")),
+        ends("one"),
+        ends("two"),
+    )
     assert sorted((turn.task_id, turn.tool_calls[0].name) for turn in wire.closed) == [("t1", "one"), ("t2", "two")]
 
 
@@ -790,111 +707,43 @@ def asks_back(wire: Wire) -> None:
     ],
 )
 def test_a_resumed_task_repeats_its_old_calls(wire: Wire, introduction: list[Event]) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.streams(sent, *introduction, says("WORKING"), gives(artifact("b", "two", text="done")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["two"], "done")]
-    assert wire.findings == [[]]
-
-
-def test_a_resumed_task_in_one_answer(wire: Wire) -> None:
-    asks_back(wire)
-    wire.answers(
-        wire.sends("t"), task("COMPLETED", artifact("a", "one", text="so far"), artifact("b", "one", text="done"))
+    wire.plays(
+        asks_back,
+        sends("sent", "t"),
+        streams("sent", *introduction, says("WORKING"), gives(artifact("b", "two", text="done")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["two"], "done")]),
+        findings([[]]),
     )
-    assert wire.turns == [("COMPLETED", ["one"], "done")]
-
-
-def test_a_resumed_task_may_ask_again(wire: Wire) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.streams(sent, says("INPUT_REQUIRED", "No such order. Which one?"))
-    wire.ends(sent)
-    assert wire.turns == [("INPUT_REQUIRED", [], "No such order. Which one?")]
-
-
-def test_a_resumed_task_may_answer_with_a_snapshot_alone(wire: Wire) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.streams(sent, task("INPUT_REQUIRED", artifact("a", "one", text="so far"), text="Which one?"))
-    wire.ends(sent)
-    assert wire.turns == [("INPUT_REQUIRED", [], "Which one?")]
-
-
-def test_a_resumed_task_that_works_quietly_is_not_taken_for_settled(wire: Wire) -> None:
-    """It need not say that it works: its chunks do. What it waited for once says nothing of now."""
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.streams(sent, gives(artifact("b", "two", text="do")), gives(artifact("b", text="ne"), append=True))
-    wire.passes(10 * LINGER_S)
-    assert wire.closed == []
-    wire.streams(sent, gives(artifact("c", "three")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["two", "three"], "done")]
-
-
-def test_a_poll_before_a_resumed_task_reacts_is_no_end(wire: Wire) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.answers(wire.watches(), task("INPUT_REQUIRED", artifact("a", "one", text="so far")))
-    assert wire.closed == []
-    wire.streams(sent, gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("COMPLETED", ["two"], "")]
-
-
-def test_a_quick_reply_while_the_stream_of_the_question_lingers(wire: Wire) -> None:
-    asking = wire.sends()
-    wire.streams(asking, task("SUBMITTED"), gives(artifact("a", "one")), says("INPUT_REQUIRED", "Which order?"))
-    sent = wire.sends("t")
-    wire.ends(asking)
-    wire.streams(sent, gives(artifact("b", "two")), says("COMPLETED"))
-    wire.ends(sent)
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], "Which order?"), ("COMPLETED", ["two"], "")]
-    assert wire.findings == [[], []]
 
 
 def test_a_message_to_a_task_that_is_over(wire: Wire) -> None:
     """Agents refuse it; it is a turn all the same, and the earlier one was complete."""
-    lingering = wire.sends()
-    wire.streams(lingering, says("COMPLETED", "done"))
-    sent = wire.sends("t")
-    assert wire.turns == [("COMPLETED", [], "done")]
+    wire.plays(
+        sends("lingering"),
+        streams("lingering", says("COMPLETED", "done")),
+        sends("sent", "t"),
+        turns([("COMPLETED", [], "done")]),
+    )
     assert len(wire.open_turns) == 1
-    sent.findings.append(Finding("agent_error", "the task is over"))
-    wire.ends(sent, final=True)
-    assert wire.turns[1:] == [("-", [], "")]
-    assert wire.findings == [[], ["agent_error"]]
-
-
-def test_a_resumed_task_whose_stream_is_cut_stays_open(wire: Wire) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.streams(sent, gives(artifact("b", "two")))
-    wire.ends(sent, CUT)
-    assert wire.closed == []
-    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "one"), artifact("b", "two"), artifact("c", "three")))
-    assert wire.turns == [("COMPLETED", ["two", "three"], "")]
+    wire.plays(
+        finds("sent", Finding("agent_error", "the task is over")),
+        ends("sent", final=True),
+        turns([("-", [], "")], after=1),
+        findings([[], ["agent_error"]]),
+    )
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_resumed_task_may_answer_with_a_message(wire: Wire, live: bool) -> None:
-    asks_back(wire)
-    sent = wire.sends("t")
-    wire.book.feed(sent, message("thanks", taskId="t"), wire.now, live=live, size=100)
-    wire.ends(sent)
-    assert len(wire.closed) == 1
+    wire.plays(
+        asks_back,
+        sends("sent", "t"),
+        feeds("sent", message("thanks", taskId="t"), live=live),
+        ends("sent"),
+        closed(1),
+    )
     assert wire.turns[0][2] == "thanks"
-
-
-def test_the_next_message_closes_a_turn_that_has_not_settled(wire: Wire) -> None:
-    wire.answers(wire.sends(), task("WORKING", artifact("a", "one")))
-    sent = wire.sends("t")
-    assert wire.turns == [("WORKING", ["one"], "")]
-    assert wire.findings == [["incomplete"]]
-    wire.answers(sent, task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
-    assert wire.turns[1:] == [("COMPLETED", ["two"], "")]
 
 
 def test_a_message_into_a_live_stream(wire: Wire) -> None:
@@ -1036,15 +885,19 @@ def asked(second: float, *artifacts: Event, question: str = "q") -> Event:
 
 @pytest.mark.parametrize("live", [False, True])
 def test_an_answer_that_repeats_the_end_before_is_no_end(wire: Wire, live: bool) -> None:
-    wire.answers(wire.sends(), asked(1, artifact("a", "one")))
-    sent = wire.sends("t")
-    wire.book.feed(sent, asked(1, artifact("a", "one")), wire.now, live=live, size=100)
-    wire.ends(sent)
-    assert len(wire.closed) == 1
-    wire.passes(LINGER_S + 1)
-    assert wire.turns[1:] == [("INPUT_REQUIRED", [], "Which?")]
+    wire.plays(
+        answered(asked(1, artifact("a", "one"))),
+        sends("sent", "t"),
+        feeds("sent", asked(1, artifact("a", "one")), live=live),
+        ends("sent"),
+        closed(1),
+        passes(LINGER_S + 1),
+        turns([("INPUT_REQUIRED", [], "Which?")], after=1),
+    )
     assert [turn.visibility.evidence for turn in wire.closed[1:]] == ["calls_missed"]
-    wire.answers(wire.sends("t"), asked(3, artifact("a", "one"), artifact("b", "two"), question="r"))
+    wire.plays(
+        answered(asked(3, artifact("a", "one"), artifact("b", "two"), question="r"), to="t"),
+    )
     assert wire.findings[2] == ["earlier_calls_unknown"]
 
 
@@ -1073,19 +926,25 @@ def test_after_a_repeated_end_others_show_the_turns_own(wire: Wire, shown_to: st
 
 @pytest.mark.parametrize("written", ["2026-01-01T00:00:01Z", "2026-01-01T00:00:01.000+00:00"])
 def test_the_same_time_in_another_binding_is_the_same_status(wire: Wire, written: str) -> None:
-    wire.answers(wire.sends(), asked(1))
+    wire.plays(
+        answered(asked(1)),
+    )
     again = asked(1)
     again["task"]["status"]["timestamp"] = written
-    wire.answers(wire.sends("t"), again)
-    wire.passes(LINGER_S + 1)
-    assert wire.findings == [[], ["calls_missed"]]
+    wire.plays(
+        answered(again, to="t"),
+        passes(LINGER_S + 1),
+        findings([[], ["calls_missed"]]),
+    )
 
 
 @pytest.mark.parametrize("again", [asked(2), asked(1, question="r")])
 def test_a_task_that_asks_again_is_a_turns_own_end(wire: Wire, again: Event) -> None:
-    wire.answers(wire.sends(), asked(1))
-    wire.answers(wire.sends("t"), again)
-    assert wire.findings == [[], []]
+    wire.plays(
+        answered(asked(1)),
+        answered(again, to="t"),
+        findings([[], []]),
+    )
 
 
 def test_a_subscription_beside_a_resumed_turn(wire: Wire) -> None:
@@ -1104,69 +963,35 @@ def test_a_subscription_beside_a_resumed_turn(wire: Wire) -> None:
     assert wire.turns == [("COMPLETED", ["two"], "yz")]
 
 
-def test_when_the_stream_of_a_resumed_turn_is_cut_the_other_one_counts(wire: Wire) -> None:
-    """The subscriber's view shows the whole task; what was earlier stays earlier."""
-    asks_back(wire)
-    sent, watching = wire.sends("t"), wire.watches()
-    wire.streams(sent, says("WORKING"))
-    wire.streams(watching, task("WORKING", artifact("a", "one", text="so far")))
-    wire.ends(sent, CUT)
-    wire.streams(watching, gives(artifact("b", "two", text="done")), says("COMPLETED"))
-    wire.ends(watching)
-    assert wire.turns == [("COMPLETED", ["two"], "done")]
-
-
-def test_two_messages_to_a_task_that_began_elsewhere(wire: Wire) -> None:
-    """The proxy learns of the task from the first one's answer: what that showed is not the second one's doing."""
-    first, second = wire.sends("t"), wire.sends("t")
-    wire.answers(first, task("INPUT_REQUIRED", artifact("a", "one")))
-    wire.answers(second, task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
-    assert wire.turns == [("INPUT_REQUIRED", ["one"], ""), ("COMPLETED", ["two"], "")]
-
-
-def test_a_task_may_be_continued_much_later(wire: Wire) -> None:
-    """People take their time to answer."""
-    asks_back(wire)
-    wire.passes(3600)
-    wire.answers(wire.sends("t"), task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
-    assert wire.turns == [("COMPLETED", ["two"], "")]
-
-
 # ── time, limits, the end ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_task_nobody_hears_of_any_more(wire: Wire) -> None:
-    wire.answers(wire.sends(), task("WORKING", artifact("a", "one")))
-    wire.passes(300)
-    assert wire.closed == []
-    wire.passes(1)
-    assert wire.turns == [("WORKING", ["one"], "")]
-    assert wire.findings == [["incomplete"]]
+    wire.plays(
+        answered(task("WORKING", artifact("a", "one"))),
+        passes(300),
+        turns([]),
+        passes(1),
+        turns([("WORKING", ["one"], "")]),
+        findings([["incomplete"]]),
+    )
     assert "300 s" in wire.closed[0].findings[0].message
-    wire.passes(1000)
-    assert len(wire.closed) == 1
+    wire.plays(
+        passes(1000),
+        closed(1),
+    )
 
 
 def test_news_of_a_task_put_the_timeout_off(wire: Wire) -> None:
-    wire.answers(wire.sends(), task("WORKING"))
+    wire.plays(
+        answered(task("WORKING")),
+    )
     for _ in range(5):
         wire.passes(200)
         wire.answers(wire.watches(), task("WORKING"))
-    assert wire.closed == []
-
-
-def test_a_silent_stream_is_timed_out(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING", artifact("a", "search")))
-    wire.passes(299)
-    assert wire.closed == []
-    wire.passes(2)
-    assert wire.turns == [("WORKING", ["search"], "")]
-    assert wire.findings == [["incomplete"]]
-    wire.streams(sent, says("COMPLETED"))
-    wire.ends(sent)
-    assert len(wire.closed) == 1
-    assert wire.open_turns == []
+    wire.plays(
+        turns([]),
+    )
 
 
 def test_a_stream_with_nothing_but_comments_is_alive(wire: Wire) -> None:
@@ -1205,39 +1030,42 @@ def test_signs_of_life_are_observed_of_some_streams_at_a_time(wire: Wire) -> Non
     assert alive == [MAX_AT_ONCE, len(streams)]
 
 
-def test_a_request_that_is_not_answered_is_timed_out(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.passes(301)
-    assert wire.findings == [["incomplete"]]
-    assert wire.open_turns == []
-    wire.answers(sent, task("COMPLETED"))
-    assert len(wire.closed) == 1
-
-
 def test_a_clock_that_is_set_back_ends_no_turn_before_its_start(wire: Wire) -> None:
-    sent = wire.sends()
+    wire.plays(
+        sends("sent"),
+    )
     wire.now -= 86_400
-    wire.answers(sent, task("COMPLETED"))
+    wire.plays(
+        answers("sent", task("COMPLETED")),
+    )
     (turn,) = wire.closed
     assert turn.ended_at == turn.first_event_at == turn.started_at
 
 
 def test_a_task_with_a_webhook_is_not_timed_out_as_long_as_it_has_one() -> None:
     wire = Wire(awaited=True)
-    wire.answers(wire.sends(), task("WORKING"))
+    wire.plays(
+        answered(task("WORKING")),
+    )
     for _ in range(5):
         wire.passes(10_000)
-    assert wire.closed == []
+    wire.plays(
+        turns([]),
+    )
     wire.awaited = False
-    wire.passes(301)
-    assert wire.findings == [["incomplete"]]
+    wire.plays(
+        passes(301),
+        findings([["incomplete"]]),
+    )
 
 
 def test_the_timeout_can_be_set() -> None:
     wire = Wire(FoldRules(timeout_s=5.0))
-    wire.answers(wire.sends(), task("WORKING"))
-    wire.passes(6)
-    assert wire.findings == [["incomplete"]]
+    wire.plays(
+        answered(task("WORKING")),
+        passes(6),
+        findings([["incomplete"]]),
+    )
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -1302,35 +1130,36 @@ def test_what_is_held_is_bounded_and_given_back(steps: list[tuple[str, Any]], li
         assert wire.book.held_bytes <= limit
     for one in under_way:
         wire.ends(one)
-    wire.passes(4_000)
-    wire.passes(4_000)
+    wire.plays(
+        passes(4000),
+        passes(4000),
+    )
     assert (len(wire.closed), wire.open_turns) == (sent, [])
 
 
 def test_when_the_proxy_stops(wire: Wire) -> None:
     wire.sends()
-    wire.answers(wire.sends(), task("WORKING", artifact("a", "one"), task_id="t1"))
-    settled = wire.sends()
-    wire.streams(settled, says("COMPLETED", "done", task_id="t2"))
-    wire.stops()
+    wire.plays(
+        answered(task("WORKING", artifact("a", "one"), task_id="t1")),
+        sends("settled"),
+        streams("settled", says("COMPLETED", "done", task_id="t2")),
+        stops,
+    )
     assert sorted(wire.turns) == [("-", [], ""), ("COMPLETED", [], "done"), ("WORKING", ["one"], "")]
     assert sorted(wire.findings) == [[], ["incomplete"], ["incomplete"]]
-    assert wire.open_turns == []
-
-
-def test_a_message_that_lingers_when_the_proxy_stops_is_complete(wire: Wire) -> None:
-    wire.streams(wire.sends(), message("hi"))
-    wire.stops()
-    assert wire.turns == [("-", [], "hi")]
-    assert wire.findings == [[]]
+    wire.plays(
+        none_open,
+    )
 
 
 def test_findings_of_the_merger_and_of_the_exchange_reach_the_turn(wire: Wire) -> None:
-    sent = wire.sends()
-    wire.streams(sent, task("WORKING"), gives(artifact("a", "one"), append=True))
-    sent.findings.append(Finding("malformed_response", "an event was no JSON"))
-    wire.streams(sent, says("COMPLETED"))
-    wire.ends(sent)
+    wire.plays(
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "one"), append=True)),
+        finds("sent", Finding("malformed_response", "an event was no JSON")),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+    )
     assert sorted(wire.findings[0]) == ["append_to_unknown_artifact", "malformed_response"]
 
 
@@ -1338,8 +1167,394 @@ def test_the_uri_may_be_optional() -> None:
     wire = Wire(FoldRules(require_artifact_uri=False))
     content = artifact("a", "one")
     del content["extensions"]
-    wire.answers(wire.sends(), task("COMPLETED", content))
-    assert wire.turns == [("COMPLETED", ["one"], "")]
+    wire.plays(
+        answered(task("COMPLETED", content)),
+        turns([("COMPLETED", ["one"], "")]),
+    )
+
+
+# ── transcripts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+TRANSCRIPTS: dict[str, list[Step]] = {
+    # webhooks
+    "notifications may lag behind what a client is shown": [
+        follows("hook"),
+        answered(at(task("SUBMITTED"), 1)),
+        streams("hook", at(task("SUBMITTED"), 1)),
+        polled(at(task("INPUT_REQUIRED", artifact("a", "one#1")), 3)),
+        turns([("INPUT_REQUIRED", ["one"], "")]),
+        sends("stream", "t"),
+        streams("hook", at(says("WORKING"), 2), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 3)),
+        streams("stream", at(says("WORKING"), 4), gives(artifact("b", "two#2"))),
+        ends("stream", CUT),
+        streams("hook", at(says("WORKING"), 4), gives(artifact("b", "two#2")), at(says("INPUT_REQUIRED"), 5)),
+        passes(LINGER_S + 1),
+        turns([("INPUT_REQUIRED", ["two"], "")], after=1),
+    ],
+    "a stream that is dropped after its webhook has shown the end closes": [
+        follows("hook"),
+        sends("stream"),
+        streams("stream", at(task("WORKING"), 1)),
+        streams("hook", at(task("INPUT_REQUIRED", artifact("a", "one")), 2)),
+        number_answered(0),
+        ends("stream", CUT),
+        passes(LINGER_S + 1),
+        turns([("INPUT_REQUIRED", ["one"], "")]),
+    ],
+    "a notification may come before the answer that names its task": [
+        sends("sent"),
+        follows("hook"),
+        streams("hook", at(task("WORKING"), 1), gives(artifact("a", "one"))),
+        streams("hook", at(says("COMPLETED"), 2)),
+        answers("sent", at(task("SUBMITTED"), 1)),
+        passes(LINGER_S + 1),
+        turns([("COMPLETED", ["one"], "")]),
+    ],
+    # Agents use ids again: a client reads the task of before while another one begins.
+    "what was read of a task before its turn is not of it": [
+        sends("sent"),
+        polled(task("COMPLETED", artifact("a", "before"))),
+        answers("sent", task("COMPLETED", artifact("b", "one"))),
+        turns([("COMPLETED", ["one"], "")]),
+    ],
+    "what came before the message that continues a task does not count for its turn": [
+        follows("hook"),
+        streams("hook", at(task("WORKING"), 1), gives(artifact("a", "one#1")), at(says("INPUT_REQUIRED"), 2)),
+        sends("sent", "t"),
+        streams("hook", at(says("WORKING"), 3), gives(artifact("b", "two#2"))),
+        answers("sent", at(task("WORKING"), 3)),
+        streams("hook", at(says("INPUT_REQUIRED"), 4)),
+        passes(LINGER_S + 1),
+        turns([("INPUT_REQUIRED", ["two"], "")]),
+    ],
+    "what a killed proxy had seen last is missing unless a task shows it": [
+        answered(at(task("SUBMITTED"), 1)),
+        follows("other"),
+        streams("other", at(says("WORKING"), 1)),
+        begins("next", restarted=True),  # what the first was notified of last is nowhere
+        waits(1),
+        follows("other"),
+        streams("other", at(says("INPUT_REQUIRED"), 2)),
+        passes(LINGER_S + 1),
+        answered(at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 4), to="t"),
+        calls([[], ["one", "two"]]),
+        findings([["calls_missed"], ["earlier_calls_unknown"]]),
+    ],
+    # generations (A2A 1.1)
+    # The agent has no times, and the answer to the earlier poll arrives last.
+    "an answer that was overtaken is told by its generation": [
+        sends("sent"),
+        answers("sent", numbered(task("SUBMITTED"), 1)),
+        watches("late"),
+        polled(numbered(task("WORKING", artifact("a", "one", text="half")), 3)),
+        answers("late", numbered(task("WORKING"), 2)),
+        watches("stream"),
+        ends("stream"),
+        streams("stream", numbered(gives(artifact("a", text=" whole"), append=True), 4)),
+        streams("stream", numbered(says("COMPLETED"), 5)),
+        ends("stream"),
+        turns([("COMPLETED", ["one"], "half whole")]),
+        findings([[]]),
+    ],
+    # several processes
+    "an open turn goes on where its task is asked for": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "search", text="4"))),
+        ends("sent", CUT),
+        begins("another"),
+        watches("watching"),
+        streams("watching", task("WORKING", artifact("a", "search", text="4"))),
+        streams("watching", gives(artifact("a", text="2"), append=True), says("COMPLETED")),
+        ends("watching"),
+        turns([("COMPLETED", ["search"], "42")]),
+        findings([["upstream_cut"]]),
+    ],
+    "what was known of an open turn stands where nothing more comes": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "search", text="42"))),
+        ends("sent", CUT),
+        begins("next", restarted=True),
+        watches("watching"),
+        streams("watching", says("WORKING")),
+        ends("watching"),
+        passes(301),
+        turns([("WORKING", ["search"], "42")]),
+        findings([["upstream_cut", "incomplete"]]),
+    ],
+    # one exchange
+    "a message whose stream lingers": [
+        sends("sent"),
+        streams("sent", message("hi")),
+        passes(LINGER_S + 1),
+        turns([("-", [], "hi")]),
+        streams("sent", says("WORKING")),  # against the protocol
+        ends("sent"),
+        closed(1),
+        none_open,
+    ],
+    "a settled task whose stream lingers": [
+        sends("sent"),
+        streams("sent", says("COMPLETED", "done")),
+        passes(LINGER_S),
+        turns([]),
+        passes(LINGER_S),
+        turns([("COMPLETED", [], "done")]),
+    ],
+    "what a stream says after its turn was closed is of that turn": [
+        sends("sent"),
+        streams("sent", says("COMPLETED")),
+        passes(2 * LINGER_S),
+        turns([("COMPLETED", [], "")]),
+        streams("sent", gives(artifact("a", "late")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["late"], "")]),
+    ],
+    "an end without an answer": [
+        sends("sent"),
+        ends("sent", CUT),
+        turns([("-", [], "")]),
+        findings([["upstream_cut"]]),
+    ],
+    # several exchanges
+    "a non blocking send is completed by polling": [
+        answered(task("SUBMITTED")),
+        polled(task("WORKING", artifact("a", "search"))),
+        turns([]),
+        polled(task("COMPLETED", artifact("a", "search", text="42"))),
+        turns([("COMPLETED", ["search"], "42")]),
+        polled(task("COMPLETED", artifact("a", "search", text="42"))),
+        closed(1),
+    ],
+    "a dropped stream is completed by a subscription": [
+        sends("sent"),
+        streams("sent", task("SUBMITTED"), gives(artifact("a", "search", text="4"))),
+        ends("sent", CUT),
+        turns([]),
+        watches("again"),
+        streams(
+            "again", task("WORKING", artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True)
+        ),
+        streams("again", says("COMPLETED")),
+        ends("again"),
+        turns([("COMPLETED", ["search"], "42")]),
+        findings([["upstream_cut"]]),
+    ],
+    "when the first of two streams is cut the other one counts": [
+        sends("sent"),
+        watches("watching"),
+        streams("sent", task("WORKING")),
+        streams("watching", task("WORKING")),
+        streams("watching", gives(artifact("a", "one"))),  # the other one is slower
+        ends("sent", CUT),
+        streams("watching", gives(artifact("b", "two")), says("COMPLETED")),
+        ends("watching"),
+        turns([("COMPLETED", ["one", "two"], "")]),
+    ],
+    "a subscription that ends before the cut is noticed": [
+        sends("sent"),
+        watches("again"),
+        streams("sent", task("SUBMITTED"), gives(artifact("a", "one"))),
+        streams("again", task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED")),
+        ends("again"),
+        turns([]),
+        ends("sent", CUT),
+        turns([("COMPLETED", ["one", "two"], "")]),
+        findings([["upstream_cut"]]),
+    ],
+    "a subscription that ends while nobody reads the first stream": [
+        sends("sent"),
+        watches("again"),
+        streams("sent", task("SUBMITTED"), gives(artifact("a", "one"))),
+        streams("again", task("COMPLETED", artifact("a", "one"), artifact("b", "two"))),
+        ends("again"),
+        passes(LINGER_S + 0.1),
+        turns([("COMPLETED", ["one", "two"], "")]),
+        streams("sent", gives(artifact("b", "two")), says("COMPLETED")),
+        ends("sent"),
+        closed(1),
+    ],
+    "a subscription that is ahead is no end": [
+        sends("sent"),
+        watches("again"),
+        streams("sent", task("SUBMITTED"), gives(artifact("a", "one"))),
+        streams("again", task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED")),
+        ends("again"),
+        streams("sent", gives(artifact("b", "two", text="the whole")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["one", "two"], "the whole")]),
+    ],
+    "a poll while a stream is live changes nothing": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "one")), gives(artifact("a", "two"), append=True)),
+        polled(task("WORKING", artifact("a", "one"))),  # already behind
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["one", "two"], "")]),
+    ],
+    "a poll that finds the task over is not added to what its stream still delivers": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "one", text="x"))),
+        polled(task("COMPLETED", artifact("a", "one", "two", text="xy"))),
+        streams("sent", gives(artifact("a", "two", text="y"), append=True), says("COMPLETED")),
+        turns([]),
+        ends("sent"),
+        turns([("COMPLETED", ["one", "two"], "xy")]),
+        findings([[]]),
+    ],
+    "a poll that finds the task waiting leaves the end to its stream": [
+        sends("sent"),
+        streams("sent", task("WORKING")),
+        polled(task("AUTH_REQUIRED", artifact("a", "one"))),
+        streams("sent", gives(artifact("a", "one")), says("AUTH_REQUIRED"), gives(artifact("b", "two"))),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["one", "two"], "")]),
+    ],
+    "cancelling": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", "one"))),
+        polled(task("CANCELED", artifact("a", "one"), text="canceled by client")),
+        streams("sent", says("CANCELED", "canceled by client")),
+        ends("sent"),
+        turns([("CANCELED", ["one"], "canceled by client")]),
+    ],
+    "watching a task that did not come through here": [
+        polled(task("COMPLETED", artifact("a", "one"), task_id="elsewhere")),
+        turns([]),
+        none_open,
+    ],
+    # several turns of one task
+    "a resumed task in one answer": [
+        asks_back,
+        answered(task("COMPLETED", artifact("a", "one", text="so far"), artifact("b", "one", text="done")), to="t"),
+        turns([("COMPLETED", ["one"], "done")]),
+    ],
+    "a resumed task may ask again": [
+        asks_back,
+        sends("sent", "t"),
+        streams("sent", says("INPUT_REQUIRED", "No such order. Which one?")),
+        ends("sent"),
+        turns([("INPUT_REQUIRED", [], "No such order. Which one?")]),
+    ],
+    "a resumed task may answer with a snapshot alone": [
+        asks_back,
+        sends("sent", "t"),
+        streams("sent", task("INPUT_REQUIRED", artifact("a", "one", text="so far"), text="Which one?")),
+        ends("sent"),
+        turns([("INPUT_REQUIRED", [], "Which one?")]),
+    ],
+    # It need not say that it works: its chunks do. What it waited for once says nothing of now.
+    "a resumed task that works quietly is not taken for settled": [
+        asks_back,
+        sends("sent", "t"),
+        streams("sent", gives(artifact("b", "two", text="do")), gives(artifact("b", text="ne"), append=True)),
+        passes(10 * LINGER_S),
+        turns([]),
+        streams("sent", gives(artifact("c", "three")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["two", "three"], "done")]),
+    ],
+    "a poll before a resumed task reacts is no end": [
+        asks_back,
+        sends("sent", "t"),
+        polled(task("INPUT_REQUIRED", artifact("a", "one", text="so far"))),
+        turns([]),
+        streams("sent", gives(artifact("b", "two")), says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", ["two"], "")]),
+    ],
+    "a quick reply while the stream of the question lingers": [
+        sends("asking"),
+        streams("asking", task("SUBMITTED"), gives(artifact("a", "one")), says("INPUT_REQUIRED", "Which order?")),
+        sends("sent", "t"),
+        ends("asking"),
+        streams("sent", gives(artifact("b", "two")), says("COMPLETED")),
+        ends("sent"),
+        turns([("INPUT_REQUIRED", ["one"], "Which order?"), ("COMPLETED", ["two"], "")]),
+        findings([[], []]),
+    ],
+    "a resumed task whose stream is cut stays open": [
+        asks_back,
+        sends("sent", "t"),
+        streams("sent", gives(artifact("b", "two"))),
+        ends("sent", CUT),
+        turns([]),
+        polled(task("COMPLETED", artifact("a", "one"), artifact("b", "two"), artifact("c", "three"))),
+        turns([("COMPLETED", ["two", "three"], "")]),
+    ],
+    "the next message closes a turn that has not settled": [
+        answered(task("WORKING", artifact("a", "one"))),
+        sends("sent", "t"),
+        turns([("WORKING", ["one"], "")]),
+        findings([["incomplete"]]),
+        answers("sent", task("COMPLETED", artifact("a", "one"), artifact("b", "two"))),
+        turns([("COMPLETED", ["two"], "")], after=1),
+    ],
+    # an answer that repeats the end of the turn before
+    # The subscriber's view shows the whole task; what was earlier stays earlier.
+    "when the stream of a resumed turn is cut the other one counts": [
+        asks_back,
+        sends("sent", "t"),
+        watches("watching"),
+        streams("sent", says("WORKING")),
+        streams("watching", task("WORKING", artifact("a", "one", text="so far"))),
+        ends("sent", CUT),
+        streams("watching", gives(artifact("b", "two", text="done")), says("COMPLETED")),
+        ends("watching"),
+        turns([("COMPLETED", ["two"], "done")]),
+    ],
+    # The proxy learns of the task from the first one's answer: what that showed is not the second one's doing.
+    "two messages to a task that began elsewhere": [
+        sends("first", "t"),
+        sends("second", "t"),
+        answers("first", task("INPUT_REQUIRED", artifact("a", "one"))),
+        answers("second", task("COMPLETED", artifact("a", "one"), artifact("b", "two"))),
+        turns([("INPUT_REQUIRED", ["one"], ""), ("COMPLETED", ["two"], "")]),
+    ],
+    # People take their time to answer.
+    "a task may be continued much later": [
+        asks_back,
+        passes(3600),
+        answered(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), to="t"),
+        turns([("COMPLETED", ["two"], "")]),
+    ],
+    # time, limits, the end
+    "a silent stream is timed out": [
+        sends("sent"),
+        streams("sent", task("WORKING", artifact("a", "search"))),
+        passes(299),
+        turns([]),
+        passes(2),
+        turns([("WORKING", ["search"], "")]),
+        findings([["incomplete"]]),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        closed(1),
+        none_open,
+    ],
+    "a request that is not answered is timed out": [
+        sends("sent"),
+        passes(301),
+        findings([["incomplete"]]),
+        none_open,
+        answers("sent", task("COMPLETED")),
+        closed(1),
+    ],
+    # memory
+    "a message that lingers when the proxy stops is complete": [
+        sends("other"),
+        streams("other", message("hi")),
+        stops,
+        turns([("-", [], "hi")]),
+        findings([[]]),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
+def test_a_transcript(wire: Wire, steps: list[Step]) -> None:
+    wire.plays(*steps)
 
 
 # ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────
@@ -1390,8 +1605,10 @@ def test_every_turn_is_closed_exactly_once(script: list[tuple[str, Any, int]]) -
         assert opened == len({turn.turn_id for turn in (*wire.closed, *wire.open_turns)})
     for stream in open_streams:
         wire.ends(stream)
-    wire.stops()
-    assert wire.open_turns == []
+    wire.plays(
+        stops,
+        none_open,
+    )
     assert Counter(turn.turn_id for turn in wire.closed) == Counter(f"turn-{n}" for n in range(1, opened + 1))
     assert all(turn.status == "pending" and turn.ended_at is not None for turn in wire.closed)
     assert all(turn.to_dict() for turn in wire.closed)
