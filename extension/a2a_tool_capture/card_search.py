@@ -52,7 +52,6 @@ async def find_card(urls: list[str], fetch: Callable[[str], Awaitable[CardAnswer
     """The first card at `urls`. Raises AgentError or AgentUnreachableError if there is none, and what `fetch` does."""
     problems: list[AgentError | AgentUnreachableError] = []
     missing: list[tuple[str, str]] = []
-    bare: FoundCard | None = None
     for url in urls:
         answer = await fetch(url)
         found = _object(answer)
@@ -64,11 +63,7 @@ async def find_card(urls: list[str], fetch: Callable[[str], Awaitable[CardAnswer
             said = response_problem(answer.status, answer.headers, text)
             missing.append((url, _NOTHING if said.lower() in ("", "not found") else said))
             continue
-        if found is not None and bare is None and not problems:
-            bare = FoundCard(found, url, answer.body)
         problems.append(_problem(url, answer))
-    if bare is not None:
-        return bare
     if problems:
         raise problems[0]
     (first, said), *others = missing
@@ -100,7 +95,7 @@ def _object(answer: CardAnswer) -> dict[str, Any] | None:
 def _problem(url: str, answer: CardAnswer) -> AgentError | AgentUnreachableError:
     text = answer.body.decode("utf-8", "replace")
     if 200 <= answer.status < 300:
-        what = "a web page" if is_web_page(answer.headers, text) else "expected a JSON object"
+        what = "a web page" if is_web_page(answer.headers, text) else "expected the JSON of a card"
         return AgentError(f"{url} answered with no agent card ({what}); is it an A2A agent?")
     kind = AgentUnreachableError if answer.status in GATEWAYS else AgentError
     problem = response_problem(answer.status, answer.headers, text, url)

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
@@ -129,8 +128,6 @@ _UNREAD_EVENTS = frozenset({"malformed_event", "malformed_response", UNKNOWN_EVE
 _HISTORY = frozenset({"history", "timeline"})
 """Members of a Task with its messages."""
 
-_ID = attrgetter("id")
-
 
 class TaskMerger:
     """Merges the ordered A2A events of one task. Sans-io, never raises on JSON-shaped input.
@@ -182,7 +179,7 @@ class TaskMerger:
         """
         self._now, self._seen_before = now, None
         if not isinstance(event, dict):
-            self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
+            self._malformed(f"event is a {type(event).__name__}, expected an object", event)
             return
         if self._named and self.concerns_other(event):
             self._report_other(event)
@@ -200,8 +197,7 @@ class TaskMerger:
             if (payload := event.get(key)) is None:
                 continue
             if not isinstance(payload, dict):
-                self._report("malformed_event", f"'{key}' is a {type(payload).__name__}, expected an object")
-                self._note_unread(payload)
+                self._malformed(f"'{key}' is a {type(payload).__name__}, expected an object", payload)
             elif key == "artifactUpdate":
                 self._artifact_update(payload)
             elif key == "statusUpdate":
@@ -220,8 +216,7 @@ class TaskMerger:
             if unread.get("generation", 0) > self._generations.latest:
                 self._generations.saw_update(unread["generation"])
         else:
-            self._report("malformed_event", f"event has none of {', '.join(EVENT_KEYS)}")
-            self._note_unread(event)
+            self._malformed(f"event has none of {', '.join(EVENT_KEYS)}", event)
 
     def concerns_other(self, event: Mapping[str, Any]) -> bool:
         """Whether an event is about another task than the one that the first event of the turn named."""
@@ -389,8 +384,6 @@ class TaskMerger:
             reason = self._end_text[:_MAX_REASON]
             code = self.turn_state.removeprefix("TASK_STATE_").lower()
             findings[replace(self._finding(f"task_{code}", reason), severity=Severity.INFO)] = None
-        if len(set(map(_ID, known))) == len(known):
-            return list(findings)
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}
         for call in turn_tool_calls:
             if call.id and (call.id, call.name) in seen and len(findings) < MAX_FINDINGS:
@@ -419,8 +412,7 @@ class TaskMerger:
         self._identify(update.get("taskId"), update.get("contextId"))
         artifact = update.get("artifact")
         if not isinstance(artifact, dict):
-            self._report("malformed_event", "'artifactUpdate' without an 'artifact' object")
-            self._note_unread(artifact)
+            self._malformed("'artifactUpdate' without an 'artifact' object", artifact)
             return
         raw_id = artifact.get("artifactId")
         artifact_id = raw_id if isinstance(raw_id, str) else ""
@@ -481,13 +473,11 @@ class TaskMerger:
         self._seen_before = SeenCalls(self._now, before)
         self._findings = dict.fromkeys(map(_superseded, self._findings))
         if artifacts is not None and not isinstance(artifacts, list):
-            self._report("malformed_event", f"'artifacts' is a {type(artifacts).__name__}, expected a list")
-            self._note_unread(artifacts)
+            self._malformed(f"'artifacts' is a {type(artifacts).__name__}, expected a list", artifacts)
             artifacts = None
         for artifact in artifacts or ():
             if not isinstance(artifact, dict):
-                self._report("malformed_event", "an entry of 'artifacts' is not an object")
-                self._note_unread(artifact)
+                self._malformed("an entry of 'artifacts' is not an object", artifact)
                 continue
             raw_id = artifact.get("artifactId")
             artifact_id = raw_id if isinstance(raw_id, str) else ""
@@ -500,6 +490,10 @@ class TaskMerger:
             self.snapshot_seen = self.turn_snapshot_seen = True
         if before:
             self._note_dropped(before)
+
+    def _malformed(self, message: str, content: Any) -> None:
+        self._report("malformed_event", message)
+        self._note_unread(content)
 
     def _note_unread(self, content: Any) -> bool:
         """Remember the calls in what could not be read: a later report has to have them. Returns whether the extension
@@ -544,13 +538,8 @@ class TaskMerger:
             self._text_chars -= sum(map(len, replaced.text))
             self._call_count -= len(replaced.calls)
         placed = MergedArtifact(begun=generation)
-        calls = self._read(artifact_id, artifact)
-        if len(set(map(_ID, calls))) == len(calls) <= MAX_CALLS - self._call_count:
-            placed.calls = calls
-            self._call_count += len(calls)
-        else:
-            for call in calls:
-                self._add(placed, call, artifact_id)
+        for call in self._read(artifact_id, artifact):
+            self._add(placed, call, artifact_id)
         self._add_text(placed, artifact, generation)
         self._artifacts[artifact_id] = placed
         if replaced is not None and missing_calls(replaced.calls, placed.calls):

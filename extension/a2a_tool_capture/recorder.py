@@ -123,11 +123,11 @@ class CallRecording:
 
     def finished(self, id: str, result: Any = None) -> None:
         """Record the result of a call: a string as it is, other values as JSON, None if unknown."""
-        self._end(id, result=None if result is None else plain_text(result))
+        self._end(id, result=result)
 
     def failed(self, id: str, error: Any) -> None:
         """Record that a call failed. `error` is a message or an exception."""
-        self._end(id, error=error_text(error))
+        self._end(id, error=error)
 
     def is_running(self, id: str) -> bool:
         """Whether the call with this id has started and not ended."""
@@ -152,11 +152,7 @@ class CallRecording:
         """
         call_id = self.started(name, arguments, id=id, source=source, started_at=started_at, tried_again=False)
         if name:
-            self._end(
-                call_id,
-                result=None if result is None else plain_text(result),
-                error=None if error is None else error_text(error),
-            )
+            self._end(call_id, result=result, error=error)
         return call_id
 
     def add(self, call: ToolCall) -> None:
@@ -168,7 +164,9 @@ class CallRecording:
             self._places[call.id] = len(self._calls)
             self._calls.append(call)
 
-    def _end(self, call_id: str, *, result: str | None = None, error: str | None = None) -> None:
+    def _end(self, call_id: str, *, result: Any = None, error: Any = None) -> None:
+        result = None if result is None else plain_text(result)
+        error = None if error is None else error_text(error)
         with self._lock:
             place = self._places.get(call_id)
             if place is None:
@@ -183,6 +181,19 @@ class CallRecording:
                 error=call.error if error is None else error,
                 ended_at=datetime.now(UTC),
             )
+
+
+class _NoRecording(CallRecording):
+    """Of a request that did not activate the extension: keeps nothing."""
+
+    def started(self, name: str, arguments: Arguments = None, *, id: str = "", **_: Any) -> str:
+        return id
+
+    def _end(self, call_id: str, **_: Any) -> None:
+        """Nothing was started."""
+
+
+NO_RECORDING = _NoRecording()
 
 
 def _start(call: ToolCall) -> float:
@@ -300,10 +311,11 @@ class ToolCallRecorder:
         """The recording of the current request; None if calls are not recorded."""
         return self._request.get(None)
 
-    def recording_of(self, tool: str) -> CallRecording | None:
-        """The recording for a call of `tool`, as `current`; logs one warning if there is no request."""
+    def recording_of(self, tool: str) -> CallRecording:
+        """The recording for a call of `tool`: `NO_RECORDING` if calls are not recorded. Logs one warning if there is no
+        request."""
         try:
-            return self._request.get()
+            return self._request.get() or NO_RECORDING
         except LookupError:
             pass
         with self._lock:
@@ -318,13 +330,12 @@ class ToolCallRecorder:
                 "threads (contextvars.copy_context)",
                 tool,
             )
-        return None
+        return NO_RECORDING
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """All calls of the current request so far; [] if calls are not recorded."""
-        recording = self.current
-        return [] if recording is None else recording.tool_calls
+        return (self.current or NO_RECORDING).tool_calls
 
     def metadata(self) -> dict[str, list[Any]]:
         """`CallRecording.metadata` of the current request; {} if calls are not recorded."""
@@ -341,26 +352,19 @@ class ToolCallRecorder:
         id: str = "",
     ) -> None:
         """Record a finished call; see `CallRecording.record`."""
-        recording = self.recording_of(name)
-        if recording is not None:
-            recording.record(name, arguments, result=result, error=error, id=id)
+        self.recording_of(name).record(name, arguments, result=result, error=error, id=id)
 
     def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:
         """Record the start of a call; see `CallRecording.started`. Returns `id` if calls are not recorded."""
-        recording = self.recording_of(name)
-        return id if recording is None else recording.started(name, arguments, id=id)
+        return self.recording_of(name).started(name, arguments, id=id)
 
     def finished(self, id: str, result: Any = None) -> None:
         """Record the result of a call; see `CallRecording.finished`."""
-        recording = self.current
-        if recording is not None:
-            recording.finished(id, result)
+        (self.current or NO_RECORDING).finished(id, result)
 
     def failed(self, id: str, error: Any) -> None:
         """Record the error of a call; see `CallRecording.failed`."""
-        recording = self.current
-        if recording is not None:
-            recording.failed(id, error)
+        (self.current or NO_RECORDING).failed(id, error)
 
     @contextmanager
     def call(
@@ -372,9 +376,6 @@ class ToolCallRecorder:
         """
         call = CallHandle()
         recording = self.recording_of(name)
-        if recording is None:
-            yield call
-            return
         call_id = recording.started(name, arguments, id=id, default_arguments=default_arguments)
         try:
             yield call
@@ -419,7 +420,7 @@ class ToolCallRecorder:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if self.recording_of(tool_name) is None:
+            if self.recording_of(tool_name) is NO_RECORDING:
                 return function(*args, **kwargs)
             with ExitStack() as stack:
                 named = _by_name(parameters, args, kwargs)

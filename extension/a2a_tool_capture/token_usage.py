@@ -90,7 +90,8 @@ class TokenUsage:
                 return {**tokens, **named, "source": TOTAL}
         own = [one for key, one in self._calls.items() if self._before.get(key) != one]
         partly = len(self._calls) >= MAX_STATEMENTS
-        if self._last is not None and not self._earlier_elsewhere and self._last.event not in self._events:
+        known = {one.event for one in self._calls.values()}
+        if self._last is not None and not self._earlier_elsewhere and self._last.event not in known:
             partly |= called_tools or bool(own)  # then there were others, which were not seen
             own.append(self._last)
         if not own:
@@ -99,10 +100,6 @@ class TokenUsage:
         names = [name for name in AMOUNTS if all(name in one.tokens for one in distinct)]
         summed = {name: sum(one.tokens[name] for one in distinct) for name in names}
         return {**summed, "source": own[-1].key, **({"at_least": True} if partly else {})} if summed else None
-
-    @property
-    def _events(self) -> set[Hashable]:
-        return {one.event for one in self._calls.values()}
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`)."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..models import ToolCallSource
-from ..recorder import CallRecording, ToolCallRecorder
+from ..recorder import NO_RECORDING, CallRecording, ToolCallRecorder
 from .messages import (
     DEFAULT_TIMEOUT_S,
     ErrorMessage,
@@ -99,9 +99,7 @@ class ToolAPI:
             streaming=streaming,
             timeout=timeout,
         )
-        recording = self._recorder.recording_of(tool_name) if self._recorder is not None else None
-        if recording is None:
-            return await self._exchange(request, on_event)
+        recording = NO_RECORDING if self._recorder is None else self._recorder.recording_of(tool_name)
         recording.started(tool_name, request.arguments, id=request.id, source=ToolCallSource.A2E)
         try:
             result = await self._exchange(request, on_event)

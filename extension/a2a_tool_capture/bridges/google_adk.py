@@ -34,11 +34,10 @@ class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]  # untyped
         if recording is None or not recording.is_running(call_id):
             return
         if isinstance(result, dict):
-            outcome = function_outcome(result)
-            if outcome.error is not None:
-                recording.failed(call_id, outcome.error)
+            result, error = function_outcome(result)
+            if error is not None:
+                recording.failed(call_id, error)
                 return
-            result = outcome.result
         recording.finished(call_id, "null" if result is None and not tool.is_long_running else result)
 
     async def on_tool_error_callback(

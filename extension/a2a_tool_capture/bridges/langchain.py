@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
-from ..recorder import CallRecording, ToolCallRecorder
+from ..recorder import NO_RECORDING, CallRecording, ToolCallRecorder
 
 
 class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # untyped without the framework
@@ -44,7 +44,7 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
     ) -> None:
         name = str((serialized or {}).get("name", ""))
         recording = self._recorder.recording_of(name)
-        if recording is None:
+        if recording is NO_RECORDING:
             return
         arguments = input_str if inputs is None else inputs
         call_id = recording.started(name, arguments, id=tool_call_id or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..json_values import plain_text
-from ..recorder import ToolCallRecorder
+from ..recorder import NO_RECORDING, ToolCallRecorder
 
 
 class ToolCallSession:
@@ -23,7 +23,7 @@ class ToolCallSession:
         return getattr(self._session, name)
 
     async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
-        if self._recorder.recording_of(name) is None:
+        if self._recorder.recording_of(name) is NO_RECORDING:
             return await self._session.call_tool(name, arguments, *args, **options)
         with self._recorder.call(name, arguments or {}) as call:
             result = await self._session.call_tool(name, arguments, *args, **options)

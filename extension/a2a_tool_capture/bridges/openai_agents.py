@@ -40,11 +40,8 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
         data = span.span_data
         if not isinstance(data, FunctionSpanData):
             return
-        recording = self._recorder.recording_of(data.name)
-        if recording is None:
-            return
         error = _message(span.error) if span.error is not None else None
-        recording.record(
+        self._recorder.recording_of(data.name).record(
             data.name,
             data.input,
             result=data.output if error is None else None,

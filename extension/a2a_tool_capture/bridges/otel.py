@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
-from ..recorder import CallRecording, ToolCallRecorder
+from ..recorder import NO_RECORDING, CallRecording, ToolCallRecorder
 from ..spans.in_memory import span_of
 from ..spans.model import Span as SpanValue
 from ..spans.observations import Lineage, Observation, ObservationGroup, group, read_span
@@ -40,7 +40,7 @@ class ToolSpanProcessor(SpanProcessor):
         started = span_of(span)
         seen = read_span(started)
         recording = self._recorder.current if seen is None else self._recorder.recording_of(seen.name)
-        if recording is not None:
+        if recording is not None and recording is not NO_RECORDING:
             recording.heard_of(_OTEL)
             self._recordings[started.span_id] = recording
             with self._lock:

@@ -31,15 +31,11 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
         return CapabilityOrdering(position="innermost")
 
     async def on_tool_validate_error(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, error: Any) -> Any:
-        recording = self.recorder.recording_of(call.tool_name)
-        if recording is not None:
-            recording.record(call.tool_name, call.args or {}, error=_error_of(error), id=call.tool_call_id)
+        self.recorder.record(call.tool_name, call.args or {}, error=_error_of(error), id=call.tool_call_id)
         raise error
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         recording = self.recorder.recording_of(call.tool_name)
-        if recording is None:
-            return await handler(args)
         call_id = recording.started(call.tool_name, call.args or {}, id=call.tool_call_id)
         try:
             result = await handler(args)

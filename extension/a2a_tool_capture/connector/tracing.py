@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..bridges.openai_agents import ToolCallProcessor
@@ -29,16 +28,10 @@ def extract_tool_calls(result: Any) -> list[ToolCall]:
             call_id, name, arguments = (_field(item.raw_item, key) for key in ("call_id", "name", "arguments"))
             given = {} if arguments == "" else arguments  # some models write no arguments so
             recording.started(name, given, id=call_id, source=ToolCallSource.OPENAI_AGENTS)
-    known = {call.id for call in recording.tool_calls}
-    for call_id, output in _outputs(result.new_items):
-        if call_id in known:
-            recording.finished(call_id, output)
+    for item in result.new_items:
+        if item.type == "tool_call_output_item" and recording.is_running(_field(item.raw_item, "call_id")):
+            recording.finished(_field(item.raw_item, "call_id"), item.output)
     return recording.tool_calls
-
-
-def _outputs(items: Iterable[Any]) -> Iterable[tuple[str, Any]]:
-    """The id of each call that has an output, and the output."""
-    return ((_field(item.raw_item, "call_id"), item.output) for item in items if item.type == "tool_call_output_item")
 
 
 def _field(item: Any, name: str) -> Any:

@@ -580,7 +580,7 @@ async def test_nothing_is_recorded_outside_of_requests(shop: ToolAPI) -> None:
 
 @pytest.mark.statement(311)
 async def test_listed_tools_are_what_calls_are_checked_against(shop: ToolAPI) -> None:
-    tools = [Tool.from_a2e(tool.to_dict()) for tool in await shop.list()]
+    tools = [Tool.from_dict(tool.to_dict()) for tool in await shop.list()]
     calls = await captured(shop, ("search", {"q": "kettle"}))
     validity = get_evaluator("tool_call_validity")
 

@@ -173,7 +173,7 @@ MISTAKES = {
     "web page": Mistake("run suite.yaml --agent {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
     "web page: check": Mistake("check {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
     "web page: validate": Mistake("validate suite.yaml --agent {strange}/html", "(a web page); is it an A2A agent?", 3),
-    "JSON that is no card": Mistake("send hi --agent {strange}/list", "(expected a JSON object); is it an A2A", 3),
+    "JSON that is no card": Mistake("send hi --agent {strange}/list", "(expected the JSON of a card); is it an A2A", 3),
     "empty card": Mistake("run suite.yaml --agent {strange}/object", "/object offers no interfaces; expected JSONRPC"),
     "interfaces of others": Mistake("send hi --agent {strange}/soap", "/soap offers SOAP; expected JSONRPC or HTTP+JS"),
     "binding that is not offered": Mistake("send hi --agent {strange}/answers-html --binding GRPC", "expected GRPC"),
