@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pydantic import TypeAdapter, ValidationError
+
 _FEW = 8
 """Maximum number of known names listed after a suggestion."""
 
@@ -36,15 +38,19 @@ class OptionError(ValueError):
 def check_options(evaluator: Any, owner: str) -> None:
     """Check every field of the dataclass `evaluator` against its annotation.
 
-    Supports bool, int, float (accepts int, but not bool), str, None, Literal, functions, classes, unions, and sequences
-    and mappings of these; evaluators check other types themselves. The message of the OptionError begins with `owner`.
+    As pydantic checks without conversions: an integer is a number, true is none, a text is no list. The message of the
+    OptionError begins with `owner`.
     """
     cls: Any = type(evaluator)
     for name, hint in _hints(cls).items():
         value = getattr(evaluator, name)
-        if not _fits(value, hint):
+        try:
+            _adapter(hint).validate_python(tuple(value) if isinstance(value, tuple) else value)
+        except ValidationError:
             suggestion = did_you_mean(value, _choices(hint)) if isinstance(value, str) else ""
-            raise OptionError(f"{owner}: option {name} must be {_describe(hint)}; got {value!r}{suggestion}", name)
+            raise OptionError(
+                f"{owner}: option {name} must be {_describe(hint)}; got {value!r}{suggestion}", name
+            ) from None
 
 
 def check_limits(evaluator: Any, names: Iterable[str], owner: str) -> None:
@@ -118,28 +124,9 @@ def _hints(cls: type) -> dict[str, Any]:
     return {item.name: hints[item.name] for item in fields(cls)}
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    origin, args = get_origin(hint), get_args(hint)
-    if hint in (bool, str, NoneType):
-        return isinstance(value, hint)
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        return False
-    if hint in (int, float):
-        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-    if origin is Literal:
-        return value in args
-    if origin in (Union, UnionType):
-        return any(_fits(value, arg) for arg in args)
-    if origin is Sequence:
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        return is_list and all(_fits(item, args[0]) for item in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            _fits(key, args[0]) and _fits(item, args[1]) for key, item in value.items()
-        )
-    if origin is Callable:
-        return callable(value)
-    return isinstance(value, hint) if isinstance(hint, type) and hint is not Any else True
+@lru_cache(maxsize=256)
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint, config={"arbitrary_types_allowed": True, "strict": True})
 
 
 def _choices(hint: Any) -> list[str]:
@@ -160,9 +147,6 @@ def _describe(hint: Any) -> str:
         return "a mapping" if origin is Mapping else "a function"
     return _SINGULAR.get(hint) or str(hint.__name__)
 
-
-_MOST_BITS = 64
-"""Of an option, so that it fits a float."""
 
 _SINGULAR = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", NoneType: "null"}
 _PLURAL = {int: "whole numbers", float: "numbers", str: "strings"}

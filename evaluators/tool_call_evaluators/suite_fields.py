@@ -1,8 +1,7 @@
 """Declares the values of a suite file once: how each is read, what its JSON Schema is and how it is written.
 
 Dataclasses that derive from `SuiteFields` name the types of their fields from here. `TypeAdapter` of pydantic reads,
-writes and describes them. Pydantic is imported when the first suite is read: it takes longer to import than this
-package.
+writes and describes them.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from .options import did_you_mean
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -44,8 +42,6 @@ class Value:
     in_context: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema
-
         writer = core_schema.plain_serializer_function_ser_schema(self.write) if self.write else None
         if self.in_context:
             return core_schema.with_info_plain_validator_function(
@@ -57,24 +53,14 @@ class Value:
         return dict(self.schema)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Check:
+def check(function: Callable[[Any], None]) -> AfterValidator:
     """Annotates a field: `function` checks its value after reading, and raises FieldError."""
 
-    function: Callable[[Any], None]
-    schema: Mapping[str, Any] = field(default_factory=dict)
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
-
-    def _checked(self, value: T) -> T:
-        self.function(value)
+    def checked(value: T) -> T:
+        function(value)
         return value
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
-        return {**handler(core), **self.schema}
+    return AfterValidator(checked)
 
 
 class SuiteFields:
@@ -121,8 +107,6 @@ class SuiteFields:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema
-
         whole = handler(source)
         own: Any = handler.resolve_ref_schema(whole)
         arguments = own["schema"]

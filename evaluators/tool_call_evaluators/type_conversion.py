@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from a2a_tool_capture.models import ToolCall
+from pydantic import TypeAdapter
 
 from .texts import from_json
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -49,6 +47,4 @@ def result_json(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def adapter(model: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
-
     return TypeAdapter(model)

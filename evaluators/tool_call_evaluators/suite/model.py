@@ -53,7 +53,6 @@ from ..suite_fields import (
     TEXT,
     TEXTS,
     Boolean,
-    Check,
     FieldError,
     Schema,
     SuiteFields,
@@ -61,6 +60,7 @@ from ..suite_fields import (
     Texts,
     Value,
     at,
+    check,
     checked_object,
     choice,
     each,
@@ -335,7 +335,7 @@ _SPEC = Value(
     _write,
     in_context=True,
 )
-Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], Check(_unique_metrics)]
+Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], check(_unique_metrics)]
 
 
 def run_plugin(value: Any, context: ReadContext) -> tuple[Path, tuple[str, ...]]:
@@ -645,7 +645,7 @@ class Case(SuiteFields):
     agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
     """Which of several agents behind a proxy the case is for: `run` sends its messages to `/agents/NAME` below the URL
     of the agent. Turns may name others."""
-    repeat: Annotated[Repeat, Check(_possible)] | None = None
+    repeat: Annotated[Repeat, check(_possible)] | None = None
     """The attempts at the case: replaces the suite's."""
     user_goal: Text | None = None
     """What the user wants to reach, for judged evaluators."""
@@ -661,11 +661,11 @@ class Case(SuiteFields):
     """Replaces the suite's."""
     evaluators: Evaluators | None = None
     """Replaces the suite's."""
-    turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})] = ()
+    turns: Annotated[tuple[CaseTurn, ...], check(_at_least_one_turn)] = ()
     """Scripted messages. Required without `simulate`."""
     simulate: Simulation | None = None
     """A simulated user, who takes over after the scripted turns."""
-    expect: Annotated[Expectation, Check(_of_turns)] = NO_EXPECTATION
+    expect: Annotated[Expectation, check(_of_turns)] = NO_EXPECTATION
     """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
     tool_classes: ToolClasses | None = field(default=None, metadata={"key": ""})
     """The suite's."""
@@ -685,6 +685,7 @@ class Case(SuiteFields):
     @classmethod
     def schema(cls, declared: dict[str, Any]) -> dict[str, Any]:
         properties = {key: value for key, value in declared["properties"].items() if key not in _OF_SUITE}
+        properties["turns"]["minItems"] = 1
         return declared | {"properties": properties, "anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
 
     @property
@@ -881,13 +882,13 @@ class Suite(SuiteFields):
     """The model that plays the users of cases with `simulate`. What is not given is that of the judge."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
-    tool_classes: Annotated[Classes, Check(_in_one_class)] | None = None
+    tool_classes: Annotated[Classes, check(_in_one_class)] | None = None
     """Which tools only read, and which write: evaluators may ignore the calls of a class."""
     depth: Annotated[str, one_of("own", "all")] | None = None
     """Whose tool calls count: those of the agent (own, the default), or also those of the agents that it asks (all)."""
     prices: PriceTable | None = None
     """Prices of models for `budget`, or the name of a file with them. They replace the built-in ones."""
-    repeat: Annotated[Repeat, Check(_possible)] | None = None
+    repeat: Annotated[Repeat, check(_possible)] | None = None
     """The attempts at each case."""
     gates: Mapping[str, Gate] = field(default_factory=dict)
     """Limits that metrics and the run must reach."""
@@ -896,7 +897,7 @@ class Suite(SuiteFields):
     """Reasons that do not fail the run."""
     quarantine: Mapping[str, Quarantine] = field(default_factory=dict)
     """Cases that do not count for a while, by their ids."""
-    cases: Annotated[tuple[Case, ...], Check(_unique_ids)] = ()
+    cases: Annotated[tuple[Case, ...], check(_unique_ids)] = ()
     """The user messages and the expected behaviour."""
 
     @classmethod
