@@ -111,7 +111,7 @@ def test_dialects_are_names_with_commas(config_file: Any) -> None:
     assert load({"dialects": "adk"}).dialects == ("adk",)
     assert load(env={"A2A_EVAL_PROXY_DIALECTS": "kagent, adk,adk"}).dialects == ("kagent", "adk")
     assert load(file=config_file("dialects: adk,kagent")).dialects == ("adk", "kagent")
-    with pytest.raises(ConfigError, match="expected one or more of adk, kagent, traceability, separated by commas"):
+    with pytest.raises(ConfigError, match="expected one or more of adk, kagent, separated by commas"):
         load(file=config_file("dialects: [adk, kagent]"))
 
 
@@ -149,7 +149,7 @@ MISTAKES = [
     ("listen", "127.0.0.1:²", "expected HOST:PORT"),
     ("otlp", "4318", "expected HOST:PORT"),
     ("card_path", "card.json", "begins with /"),
-    ("dialects", "latin", "expected one or more of adk, kagent, traceability, separated by commas"),
+    ("dialects", "latin", "expected one or more of adk, kagent, separated by commas"),
     ("dialects", "adk,", "expected one or more of adk, kagent"),
     ("negotiate", "sometimes", "expected one of declared, always, never"),
     ("log_level", "loud", "expected one of debug, info, warning, error"),
