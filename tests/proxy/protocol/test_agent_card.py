@@ -178,12 +178,6 @@ def test_other_fields_of_an_interface_are_kept() -> None:
 # ── 0.3 ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_main_url_of_0_3() -> None:
-    done = rewrite(legacy_card(f"{UPSTREAM}/rpc", ("HTTP+JSON", f"{UPSTREAM}/rest")), UPSTREAM, PUBLIC)
-    assert urls(done.card) == [f"{PUBLIC}/rest", f"{PUBLIC}/rpc"]
-    assert done.card["preferredTransport"] == "JSONRPC"
-
-
 def test_a_main_url_that_cannot_be_carried_gives_way_to_the_first_that_can() -> None:
     content = legacy_card(
         "agent:9001", ("GRPC", "agent:9001"), ("HTTP+JSON", f"{UPSTREAM}/rest"), ("JSONRPC", f"{UPSTREAM}/rpc")
@@ -220,24 +214,6 @@ def test_a_card_that_names_the_proxy_is_left_alone(public: str) -> None:
     (finding,) = done.findings
     assert finding.code == "interface_past_proxy"
     assert finding.message.startswith("interface 'agent:9001' of the agent card leads past the proxy")
-
-
-def test_a_card_that_names_the_proxy_alone_is_no_warning() -> None:
-    content = card(("JSONRPC", f"{PUBLIC}/a"), ("HTTP+JSON", f"{PUBLIC}/b"), url=f"{PUBLIC}/a")
-    assert rewrite(content, UPSTREAM, PUBLIC).findings == []
-
-
-def test_a_card_that_names_both_is_rewritten() -> None:
-    content = card(("JSONRPC", f"{PUBLIC}/a"), ("HTTP+JSON", f"{UPSTREAM}/b"), signatures=[{}])
-    done = rewrite(content, UPSTREAM, PUBLIC)
-    assert urls(done.card) == [f"{PUBLIC}/a", f"{PUBLIC}/b"]
-    assert "signatures" not in done.card
-
-
-def test_signatures_go_with_the_first_change() -> None:
-    content = card(("JSONRPC", f"{UPSTREAM}/a"), signatures=[{"protected": "p", "signature": "s"}])
-    assert "signatures" not in rewrite(content, UPSTREAM, PUBLIC).card
-    assert "signatures" in content
 
 
 def test_a_card_without_interfaces_is_left_alone() -> None:

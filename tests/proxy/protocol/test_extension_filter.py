@@ -61,7 +61,7 @@ def artifact(**more: Any) -> dict[str, Any]:
 # ── recorded traffic ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", PAIRS or ["none is recorded"])
 def test_a_guarded_answer_is_the_one_to_a_client_that_never_asked(name: str) -> None:
     """Value for value, but for ids and times, which differ between any two answers."""
     asked, plain = Recording.load(f"{name}-ext"), Recording.load(name)
@@ -73,19 +73,6 @@ def test_a_guarded_answer_is_the_one_to_a_client_that_never_asked(name: str) -> 
         got, want = [guard(asked.response_body)], [plain.response_body]
     written = [anonymous(json.dumps([json.loads(data) for data in answer])) for answer in (got, want)]
     assert written[0] == written[1], "and in the same order"
-
-
-def test_there_are_pairs_to_compare() -> None:
-    assert len(PAIRS) == 32
-
-
-@pytest.mark.parametrize(
-    "name", ["jsonrpc-v1.0-list", "jsonrpc-v1.0-get", "rest-v1.0-get", "rest-v0.3-get", "jsonrpc-v0.3-get"]
-)
-def test_answers_about_tasks_that_were_asked_for_elsewhere(name: str) -> None:
-    recorded = Recording.load(name).response_body
-    assert METADATA_KEY.encode() in recorded or "list" in name
-    assert URI.encode() not in guard(recorded)
 
 
 def test_a_body_without_the_extension_is_the_same_object(subtests: pytest.Subtests) -> None:
@@ -155,11 +142,6 @@ def test_fields_that_hold_something_else_too_stay() -> None:
         "metadata": {"x": 1, "y": 2},
         "extensions": [OTHER],
     }
-
-
-def test_later_versions_are_the_extension_too() -> None:
-    both = artifact(metadata={METADATA_KEY: [], f"{LATER}/tool_calls": []}, extensions=[URI, LATER])
-    assert stripped({"artifacts": [both]}) == {"artifacts": [LEFT]}
 
 
 @pytest.mark.parametrize(
@@ -358,14 +340,6 @@ def test_the_chunks_that_are_left_make_whole_artifacts(sent: list[Any], left: li
     withheld: set[str] = set()
     got = [event for item in sent if (event := left_of(body(item), nobody, withheld=withheld)) is not None]
     assert [json.loads(event) for event in got] == left
-
-
-def test_append_goes_together_with_its_neighbour() -> None:
-    update = {"taskId": "t", "artifact": {"artifactId": "a", "parts": [{"text": "x"}]}, "append": True}
-    ours = {"metadata": {METADATA_KEY: [1]}}
-    event = left_of(body({"artifactUpdate": update | ours}), nobody, withheld={"a"})
-    assert event is not None
-    assert json.loads(event) == {"artifactUpdate": {key: value for key, value in update.items() if key != "append"}}
 
 
 # ── too much to be read ─────────────────────────────────────────────────────────────────────────────────────
@@ -573,8 +547,3 @@ def test_what_nests_too_deeply_is_refused_where_it_names_it(brackets: tuple[byte
     assert guard(b'{"a\\u0020":%b}' % deep) == b'{"a\\u0020":%b}' % deep
     with pytest.raises(UnreadableError):
         guard(b'{"x":%b,"extensions":["%b"]}' % (deep, URI.encode()))
-
-
-def test_another_extension_with_our_beginning_stays() -> None:
-    answer = b'{"artifacts":[{"extensions":["%b-x"]}]}' % BASE_URI.encode()
-    assert guard(answer) == answer

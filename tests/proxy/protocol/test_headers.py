@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from a2a_eval_proxy.protocol.headers import ClientRequestHeaders, for_agent, public_url, read_request, response_headers
 from a2a_tool_capture import URI
@@ -87,13 +85,6 @@ def test_facts_of_a_request() -> None:
     assert read(("transfer-encoding", "chunked")).length is None
 
 
-@pytest.mark.parametrize(("version", "legacy"), [(None, True), ("", True), ("0.3", True), ("1.0", False), ("1", False)])
-def test_a_request_without_version_is_of_0_3(version: str | None, legacy: bool) -> None:
-    headers = read(("a2a-version", version)) if version is not None else read()
-    assert (b"x-a2a-extensions", URI.encode()) in for_agent(headers, "", "", asks=True) or not legacy
-    assert len(for_agent(headers, "", "", asks=True)) - len(headers.forward) == 1 + legacy
-
-
 @pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])
 @pytest.mark.parametrize(
     ("value", "requested"),
@@ -102,12 +93,6 @@ def test_a_request_without_version_is_of_0_3(version: str | None, legacy: bool) 
 def test_whether_the_client_asked_for_the_extension(name: str, value: str, requested: bool) -> None:
     assert read((name, value)).requested is requested
     assert read((name, OTHER), (name, value)).requested is requested
-
-
-@pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])
-def test_a_client_of_another_version_is_left_alone(name: str) -> None:
-    lines = [("a2a-version", "0.3"), (name, f"{OTHER}, {URI.replace('v1', 'v2')}")]
-    assert asked(*lines) == lines
 
 
 # ── trace context ───────────────────────────────────────────────────────────────────────────────────────────
@@ -149,35 +134,34 @@ def test_an_invalid_traceparent(value: str) -> None:
 # ── negotiation ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_1_0_traffic_gets_the_header_of_1_0() -> None:
-    assert asked(("a2a-version", "1.0")) == [("a2a-version", "1.0"), ("a2a-extensions", URI)]
+V1 = ("a2a-version", "1.0")
+BOTH = [("a2a-extensions", URI), ("x-a2a-extensions", URI)]
+ANOTHER = f"{OTHER}, {URI.replace('v1', 'v2')}"
 
 
-def test_0_3_traffic_gets_both() -> None:
-    assert asked() == [("a2a-extensions", URI), ("x-a2a-extensions", URI)]
-    assert asked(("a2a-version", "0.3"))[1:] == [("a2a-extensions", URI), ("x-a2a-extensions", URI)]
-
-
-def test_a_1_0_client_that_uses_the_old_name_gets_both() -> None:
-    assert asked(("a2a-version", "1.0"), ("x-a2a-extensions", OTHER))[1:] == [
-        ("a2a-extensions", URI),
-        ("x-a2a-extensions", f"{OTHER},{URI}"),
-    ]
-
-
-def test_the_clients_own_extensions_are_kept() -> None:
-    lines = [("a2a-version", "1.0"), ("a2a-extensions", f"{OTHER}, b"), ("x", "1"), ("a2a-extensions", "c,b")]
-    assert asked(*lines) == [("a2a-version", "1.0"), ("x", "1"), ("a2a-extensions", f"{OTHER},b,c,{URI}")]
-
-
-@pytest.mark.parametrize("value", [URI, f"{OTHER} , {URI}"])
-def test_a_client_that_asks_itself_is_not_touched(value: str) -> None:
-    lines = [("a2a-extensions", value), ("a2a-version", "1.0"), ("accept", "*/*")]
-    assert asked(*lines) == lines
-
-
-def test_a_0_3_client_that_asks_itself_gets_the_other_name_too() -> None:
-    assert asked(("x-a2a-extensions", URI)) == [("x-a2a-extensions", URI), ("a2a-extensions", URI)]
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        ([V1], [V1, ("a2a-extensions", URI)]),
+        ([], BOTH),
+        ([("a2a-version", "0.3")], [("a2a-version", "0.3"), *BOTH]),
+        # a client of 1.0 that uses the old name gets both
+        ([V1, ("x-a2a-extensions", OTHER)], [V1, ("a2a-extensions", URI), ("x-a2a-extensions", f"{OTHER},{URI}")]),
+        # its own extensions are kept
+        (
+            [V1, ("a2a-extensions", f"{OTHER}, b"), ("x", "1"), ("a2a-extensions", "c,b")],
+            [V1, ("x", "1"), ("a2a-extensions", f"{OTHER},b,c,{URI}")],
+        ),
+        # who asks itself is not touched, but for the other name in 0.3
+        ([("a2a-extensions", URI), V1, ("accept", "*/*")], [("a2a-extensions", URI), V1, ("accept", "*/*")]),
+        ([("a2a-extensions", f"{OTHER} , {URI}"), V1], [("a2a-extensions", f"{OTHER} , {URI}"), V1]),
+        ([("x-a2a-extensions", URI)], [("x-a2a-extensions", URI), ("a2a-extensions", URI)]),
+        # nor is who asks for another version
+        *(([("a2a-version", "0.3"), (name, ANOTHER)],) * 2 for name in ("a2a-extensions", "x-a2a-extensions")),
+    ],
+)
+def test_what_the_proxy_asks_for(sent: list[tuple[str, str]], left: list[tuple[str, str]]) -> None:
+    assert asked(*sent) == left
 
 
 @pytest.mark.parametrize(
@@ -290,8 +274,3 @@ def test_where_the_client_reached_the_proxy(lines: dict[str, str], url: str) -> 
 def test_the_configured_public_url_goes_first() -> None:
     headers = read(("host", "p"), ("forwarded", "host=a;proto=https"))
     assert public_url(headers, "http", "https://agents.example.com/shop/") == "https://agents.example.com/shop"
-
-
-def test_the_scheme_of_the_connection_is_the_last_resort() -> None:
-    lines: Any = [("host", "p")]
-    assert public_url(read(*lines), "https", None) == "https://p"

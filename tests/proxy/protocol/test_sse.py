@@ -102,17 +102,6 @@ def test_every_byte_comes_out_again(stream: bytes, borders: list[int]) -> None:
         assert [event.data for event in events] == [event_data(event.raw) for event in events]
 
 
-def test_an_event_is_not_passed_on_without_its_last_line_feed() -> None:
-    splitter = SseSplitter(LIMIT)
-    assert splitter.feed(b"data: 1\r\n\r") == []
-    assert splitter.feed(b"\n") == [SseEvent(b"data: 1\r\n\r\n", b"1")]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r"])
-def test_an_event_is_not_held_back_for_a_line_feed_that_never_comes(end: bytes) -> None:
-    assert len(SseSplitter(LIMIT).feed(b"data: 1" + end + end)) == 1
-
-
 def test_an_event_ends_where_the_next_bytes_show_that_its_last_line_ended() -> None:
     splitter = SseSplitter(100)
     assert splitter.feed(b"data: x\r\n\r") == []
