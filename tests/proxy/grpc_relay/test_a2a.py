@@ -11,24 +11,19 @@ import grpc.aio
 import httpx
 import pytest
 import pytest_asyncio
-from a2a.client import create_client
-from a2a.client.client import ClientCallContext, ClientConfig
+from a2a.client.client import ClientCallContext
 from a2a.client.transports.grpc import GrpcTransport
-from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import (
     GetExtendedAgentCardRequest,
     GetTaskRequest,
     ListTasksRequest,
-    SubscribeToTaskRequest,
-    TaskState,
 )
 from a2a_eval_proxy.relay import wire_log
 from agents.grpc_agent import UNLIMITED
-from agents.scenario_agent import RPC_PATH
-from agents.scenarios import BOTH, SCENARIOS, URI
+from agents.scenarios import SCENARIOS, URI
 from google.protobuf.json_format import MessageToJson
-from support.transcripts import WritingClient, everything, request, task_of
+from support.transcripts import WritingClient, everything, task_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ASKING = ClientCallContext(service_parameters={"A2A-Extensions": URI})
@@ -132,29 +127,6 @@ async def test_a_call_without_a_trace_gets_one(agent, admin, client):
     assert ("tracestate", f"a2a-eval-proxy={turn['turn_id']}") in agent.seen[0].metadata
 
 
-async def test_a_conversation_goes_on_over_another_binding(proxy, admin, client):
-    text = str(uuid.uuid4())
-    async with httpx.AsyncClient() as http:
-        rpc = JsonRpcTransport(http, None, proxy.url + RPC_PATH)
-        task = (await rpc.send_message(request(f"ask {text}"), context=OVER_HTTP)).task
-    await client.send(f"re: {text}", task_id=task.id, context_id=task.context_id)
-    first, second = await turn_of(admin, f"ask {text}"), await turn_of(admin, f"re: {text}")
-    assert [first["binding"], second["binding"]] == ["JSONRPC", "GRPC"]
-    assert first["conversation_id"] == second["conversation_id"] == task.context_id
-    assert (names(first), names(second)) == ([], [call["name"] for call in BOTH])
-
-
-async def test_a_turn_begun_over_json_rpc_is_completed_by_a_read_over_grpc(agent, proxy, admin, client):
-    gate = str(uuid.uuid4())
-    async with httpx.AsyncClient() as http:
-        rpc = JsonRpcTransport(http, None, proxy.url + RPC_PATH)
-        task = (await rpc.send_message(request(f"long {gate}", wait=False), context=OVER_HTTP)).task
-    await client.did(open_then(agent.control, gate, client.transport.subscribe(SubscribeToTaskRequest(id=task.id))))
-    turn = await turn_of(admin, f"long {gate}")
-    assert (turn["binding"], turn["response_text"]) == ("JSONRPC", "long job done")
-    assert names(turn) == [call["name"] for call in BOTH]
-
-
 async def open_then(control: Any, gate: str, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """The events, of which all but the first wait for the gate."""
     yield await anext(events)
@@ -219,19 +191,6 @@ async def test_the_extended_card_names_the_proxys_addresses(agent, proxy, versio
     assert cards[0] != cards[1]
 
 
-async def test_a_client_that_prefers_grpc_comes_by_the_card_of_the_proxy(agent, proxy, admin):
-    """The client of a2a-sdk, with nothing but the URL of the proxy."""
-    text = f"artifact {uuid.uuid4()}"
-    config = ClientConfig(
-        grpc_channel_factory=grpc.aio.insecure_channel, supported_protocol_bindings=["GRPC"], use_client_preference=True
-    )
-    client = await create_client(proxy.url, client_config=config)
-    async for _ in client.send_message(request(text)):
-        pass
-    await client.close()
-    assert (await turn_of(admin, text))["binding"] == "GRPC"
-
-
 async def test_public_addresses_follow_the_metadata(proxy, client):
     parameters = {"x-forwarded-host": "proxy.example.com", "x-forwarded-proto": "https"}
     context = ClientCallContext(service_parameters=parameters)
@@ -242,24 +201,3 @@ async def test_public_addresses_follow_the_metadata(proxy, client):
         "https://proxy.example.com/a2a/jsonrpc",
         "https://proxy.example.com/a2a/rest",
     }
-
-
-async def test_two_hundred_streams_at_once(agent, proxy, admin):
-    text = f"slow {uuid.uuid4()}"
-    client = Client(proxy.grpc_address)
-    streams = [client.stream(text) for _ in range(200)]
-    for stream in streams:
-        await anext(stream)
-    await agent.control.open(text.split()[1])
-    for stream in streams:
-        events = [event async for event in stream]
-        assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
-    await client.transport.close()
-    await admin.post("/api/flush", params={"timeout": 60})
-    turns, cursor = [], {}
-    while cursor is not None:
-        page = (await admin.get("/api/turns", params={"limit": 200, **cursor})).json()
-        turns += [turn for turn in page["items"] if turn["user_text"] == text]
-        cursor = {"cursor": page["next_cursor"]} if page["next_cursor"] else None
-    assert len(turns) == 200
-    assert all(len(turn["tool_calls"]) == len(BOTH) for turn in turns)

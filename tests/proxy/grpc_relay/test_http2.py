@@ -8,7 +8,6 @@ import random
 from typing import Any
 
 import grpc.aio
-import httpx
 import pytest
 from a2a.types import GetTaskRequest, Task
 from a2a_tool_capture import METADATA_KEY, URI
@@ -16,10 +15,10 @@ from google.protobuf.json_format import ParseDict
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, Event, PingAckReceived, StreamEnded, StreamReset
+from h2.events import DataReceived, Event, StreamEnded, StreamReset
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
-from support.raw_http2 import PREFACE, RawClient, RawConnection, framed, raw_agent, raw_answer
+from support.raw_http2 import RawClient, RawConnection, framed, raw_agent, raw_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ECHO = b"/test.Service/UnaryUnary"
@@ -135,19 +134,6 @@ async def test_a_cut_connection_of_the_agent_is_unavailable(tmp_path):
         assert (b"grpc-status", b"14") in (await call(proxy.grpc_address))["head"]
 
 
-async def test_any_number_of_pings_is_answered(proxy):
-    def pinged() -> int:
-        with RawClient(proxy.grpc_address) as client:
-            for number in range(100):
-                client.h2.ping(number.to_bytes(8, "big"))
-            answered = 0
-            while answered < 100:
-                answered += sum(isinstance(event, PingAckReceived) for event in client.events())
-            return answered
-
-    assert await asyncio.to_thread(pinged) == 100
-
-
 @pytest.mark.parametrize("path", [b"/test.Service/Unknown", GET_TASK])
 async def test_an_upload_goes_at_the_pace_of_the_agent(tmp_path, path):
     """Of what a client sends, the agent that takes nothing holds no more than the windows."""
@@ -229,39 +215,6 @@ async def test_a_field_that_could_end_a_shared_connection_ends_its_call_alone(pr
     for field in [(b"X-Upper", b"1"), (b"x", b"a\nb"), (b"x y", b"1")]:
         assert await call(proxy.grpc_address, ECHO, field) == {"body": b"", "reset": ErrorCodes.PROTOCOL_ERROR}
     async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
-        assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
-
-
-@pytest.mark.parametrize("port", ["gRPC port", "data port"])
-async def test_no_bytes_end_the_port(proxy, port):
-    address = proxy.grpc_address if port == "gRPC port" else proxy.url.removeprefix("http://")
-    rng = random.Random(3)
-    calls = PREFACE + b"\x00\x00\x00\x04\x01\x00\x00\x00\x00"
-    samples = [rng.randbytes(65_536), calls + rng.randbytes(65_000), PREFACE[:20], b"PRI * HTTP/1.1\r\n\r\n"]
-    samples += [calls + bytes([0, 0, 8, kind, rng.randrange(256), 0, 0, 0, 1]) + rng.randbytes(8) for kind in range(16)]
-    samples += [_damaged(ECHO, b"application/grpc", rng) for _ in range(50)]
-    samples += [_damaged(b"/", b"application/json", rng) for _ in range(50)]
-
-    def send(data: bytes) -> None:
-        """And close."""
-        import socket
-
-        host, _, number = address.rpartition(":")
-        with socket.create_connection((host, int(number)), timeout=PATIENCE_S) as connection:
-            try:
-                connection.sendall(data)
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(65_536):
-                    pass
-            except ConnectionError:
-                pass
-
-    for data in samples:
-        await asyncio.to_thread(send, data)
-    async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
-        assert (await admin.get("/readyz")).status_code == 200
-    assert not proxy.control.serving.metrics.client_errors["internal_error"]
-    async with grpc.aio.insecure_channel(address) as channel:
         assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
 
 

@@ -130,14 +130,6 @@ def test_what_does_not_name_it_stays_the_same_object_though_an_artifact_was_with
     assert filter_.shown(update) is update
 
 
-@given(tasks)
-def test_a_client_that_did_not_ask_gets_nothing_of_the_extension_but_content(content):
-    shown = json.dumps(filtered(MessageFilter(Task, None), ParseDict(content, Task())))
-    assert KEY not in shown
-    for entry in json.loads(shown).get("artifacts", []):
-        assert not any(uri.startswith(URI) for uri in entry.get("extensions", []))
-
-
 def test_fields_that_the_proxy_does_not_know_are_kept():
     artifact = a2a_pb2.Artifact(artifact_id="a", parts=[a2a_pb2.Part(text="x")], extensions=[URI])
     artifact.MergeFromString(b"\xfa\x3f\x03new")  # field 1023

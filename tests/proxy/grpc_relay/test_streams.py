@@ -28,7 +28,6 @@ class Agent(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no type
             "/test.Talk/Both": grpc.stream_stream_rpc_method_handler(self._both),
             "/lf.a2a.v1.A2AService/Converse": grpc.stream_stream_rpc_method_handler(self._both),
             "/test.Talk/Count": grpc.stream_unary_rpc_method_handler(self._count),
-            "/test.Talk/Enough": grpc.stream_unary_rpc_method_handler(self._enough),
             "/test.Talk/Leave": grpc.stream_stream_rpc_method_handler(self._leave),
         }
         return handlers.get(details.method)
@@ -56,9 +55,6 @@ class Agent(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no type
             self.seen.put_nowait(request)
             number += 1
         return b"%d" % number
-
-    async def _enough(self, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        return await anext(aiter(requests))
 
     async def _leave(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         yield await anext(aiter(requests))
@@ -118,12 +114,6 @@ async def test_each_message_of_a_client_arrives_before_the_next(channel, agent):
         assert await agent[0].seen.get() == text
     await call.done_writing()
     assert await call == b"3"
-
-
-async def test_an_agent_may_answer_before_the_client_has_ended(channel):
-    call = channel.stream_unary("/test.Talk/Enough")()
-    await call.write(b"a")
-    assert await call == b"a"
 
 
 async def test_an_agent_may_end_before_the_client_has_ended(channel):

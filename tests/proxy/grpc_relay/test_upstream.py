@@ -165,11 +165,3 @@ async def test_the_certificate_of_the_agent_is_checked(tmp_path: Path):
         trusted.write_bytes(theirs.ca.read_bytes())
         proxy.control.serving.files.check()
         assert await echo(grpc.aio.insecure_channel(proxy.grpc_address)) == b"x"
-
-
-async def test_an_encrypted_key_is_read(tmp_path: Path):
-    ours = Authority(tmp_path)
-    pair = ours.issue("proxy", password="p")
-    files = {"tls_cert": str(pair.cert), "tls_key": str(pair.key), "tls_key_password": "p"}
-    async with grpc_agent() as agent, running_proxy(agent.url, tmp_path, **files) as proxy:
-        assert await echo(client(ours)(proxy.grpc_address)) == b"x"
