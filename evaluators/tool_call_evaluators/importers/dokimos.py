@@ -30,36 +30,31 @@ from ..texts import json_text
 def read_table(text: str, filename: str) -> Document:
     """A CSV file as examples of Dokimos: the columns `input` and `expectedOutput`; others are metadata. Raises
     SuiteError."""
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    examples: list[Any] = []
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     lines: list[tuple[int, Document]] = []
-    names: list[str] = []
-    begin = 1
+    begin = 2
     try:
+        names = [_COLUMNS.get(name.strip().lower(), name.strip()) for name in rows.fieldnames or ()]
+        if names and "input" not in names:
+            raise SuiteError(f"has no column input; its columns are {', '.join(names)}", filename, (1, 1))
+        rows.fieldnames = names
         for row in rows:
-            fields = [field.strip() for field in row]
-            if not names:
-                names = [_COLUMNS.get(name.lower(), name) for name in fields]
-                if names and "input" not in names:
-                    raise SuiteError(f"has no column input; its columns are {', '.join(names)}", filename, (begin, 1))
-            elif any(fields):
-                if any(fields[len(names) :]):
-                    raise SuiteError("has more fields than the first row has columns", filename, (begin, 1))
-                examples.append(_example(dict(zip(names, fields, strict=False))))
-                lines.append((begin, Document(examples[-1], filename)))
+            if None in row and any(row.pop(None)):  # DictReader names none of the further fields
+                raise SuiteError("has more fields than the first row has columns", filename, (begin, 1))
+            fields = {name: field.strip() for name, field in row.items() if field}
+            if fields:
+                lines.append((begin, Document(_example(fields), filename)))
             begin = rows.line_num + 1
     except csv.Error as error:
         raise SuiteError(str(error), filename, (begin, 1)) from None
-    if not examples:
-        raise SuiteError("is empty", filename)
-    return _Lines({"examples": examples}, filename, lines=lines)
+    return _examples(lines, filename)
 
 
 _COLUMNS = dict.fromkeys(("expectedoutput", "expected_output", "output"), "output") | {"input": "input"}
 
 
 def _example(entries: dict[str, str]) -> dict[str, Any]:
-    inputs = {"input": entries.pop("input")}
+    inputs = {"input": entries.pop("input", "")}
     outputs = {"output": output} if (output := entries.pop("output", "")) else {}
     return {"inputs": inputs, "expectedOutputs": outputs, "metadata": entries}
 
@@ -74,6 +69,10 @@ def read_lines(text: str, filename: str) -> Document:
             lines.append((number, read_document(line)))
         except SuiteError as error:
             raise SuiteError(error.problem, filename, (number, error.column or 1)) from None
+    return _examples(lines, filename)
+
+
+def _examples(lines: Sequence[tuple[int, Document]], filename: str) -> Document:
     if not lines:
         raise SuiteError("is empty", filename)
     return _Lines({"examples": [one.value for _, one in lines]}, filename, lines=lines)

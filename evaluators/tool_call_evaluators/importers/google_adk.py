@@ -135,10 +135,9 @@ def _in_order(turn: CaseTurn) -> CaseTurn:
 
 def _case(node: Node, notes: Notes, max_turns: int) -> Case:
     name = printable_id(node.need("eval_id", "evalId").text())
-    known = ("eval_id", "session_input", "conversation_scenario", "conversation", "rubrics", *_AT_RANDOM)
+    known = ("eval_id", "session_input", "conversation_scenario", "conversation", *_AT_RANDOM)
     notes.dropped(node, known, "a case")
-    _note_rubrics(node, notes)
-    _note_state(node.get("session_input", "sessionInput"), notes)
+    notes.dropped(node.at("session_input", "sessionInput"), _SESSION, "the session input", _WITHOUT)
     scenario = node.get("conversation_scenario", "conversationScenario")
     if scenario is not None:
         return Case(id=name, simulate=_simulated(scenario, notes, max_turns))
@@ -169,25 +168,13 @@ def _simulated(scenario: Node, notes: Notes, max_turns: int) -> Simulation:
     )
 
 
-def _note_rubrics(node: Node, notes: Notes) -> None:
-    if node.get("rubrics") is not None:
-        notes.add("rubrics were not imported")
-
-
-def _note_state(session: Node | None, notes: Notes) -> None:
-    if session is None:
-        return
-    begins = {"events": "the conversation begins without them"}
-    notes.dropped(session, ("app_name", "user_id", "session_id", "state"), "the session input", begins)
-    state = session.get("state")
-    if state is not None and state.value != {}:
-        notes.add("the initial session state was not imported")
+_SESSION = ("app_name", "user_id", "session_id")
+_WITHOUT = {"state": "the session has none", "events": "the conversation begins without them"}
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:
-    known = ("user_content", "intermediate_data", "final_response", "rubrics", *_AT_RANDOM)
+    known = ("user_content", "intermediate_data", "final_response", *_AT_RANDOM)
     notes.dropped(node, known, "an invocation")
-    _note_rubrics(node, notes)
     said = node.need("user_content", "userContent")
     user = _text(said)
     if user is None:
@@ -240,7 +227,7 @@ def _old_cases(node: Node, stem: str, notes: Notes) -> list[Case]:
     cases = []
     for item in items:
         notes.dropped(item, ("name", "data", "initial_session"), "a case")
-        _note_state(item.get("initial_session"), notes)
+        notes.dropped(item.at("initial_session"), _SESSION, "the session input", _WITHOUT)
         data = item.need("data")
         turns = tuple(_old_turn(turn, notes) for turn in data.items())
         if not turns:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -368,33 +368,15 @@ def WorkloadExecution(  # noqa: N802  # a class in UiPath
 # ── criteria, configurations and justifications ─────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
-class UiPathToolCall:
-    """An expected call. With `id`, it is the one whose span has that `tool.id`; without such a call, the name."""
+class _Given(SimpleNamespace):
+    """What UiPath's class of that name holds, under its names: an expected call or output, or criteria.
 
-    name: str
-    args: Mapping[str, Any]
-    id: str | None = None
+    With `id`, an expected call or output is the one whose span has that `tool.id`; without such a call, the name."""
 
 
-ToolCall = UiPathToolCall
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolOutput:
-    """An expected output of a call; for `id`, see ToolCall."""
-
-    name: str
-    output: str
-    id: str | None = None
-
-
-class _Criteria(SimpleNamespace):
-    """What is expected, under the name that the evaluator has for it: see there."""
-
-
-ToolCallArgsEvaluationCriteria = ToolCallOrderEvaluationCriteria = _Criteria
-ToolCallCountEvaluationCriteria = ToolCallOutputEvaluationCriteria = _Criteria
+ToolCall = UiPathToolCall = ToolOutput = _Given
+ToolCallArgsEvaluationCriteria = ToolCallOrderEvaluationCriteria = _Given
+ToolCallCountEvaluationCriteria = ToolCallOutputEvaluationCriteria = _Given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -515,10 +497,10 @@ class ToolCallOutputEvaluator(_ToolCallEvaluator):
 
 def _plain(value: Any) -> Any:
     """An object of one of these classes, or of UiPath's own (pydantic), as a mapping; a mapping unchanged."""
-    if isinstance(value, SimpleNamespace):
-        return vars(value)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, ToolCallOrderEvaluatorConfig):
         return asdict(value)
+    if isinstance(value, _Given):
+        return vars(value)
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 

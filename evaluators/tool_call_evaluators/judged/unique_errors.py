@@ -9,7 +9,7 @@ from itertools import groupby
 
 from ..behavior_failures import SEVERITY, BehaviorFailure, UniqueError, ordered, unique_errors
 from ..judge.panel import poll
-from ..judge.question import Answer, Judge, JudgeError, Question, Usage, load_prompt, total
+from ..judge.question import Judge, JudgeError, Question, Usage, load_prompt, total
 from .base import numbered, object_schema
 
 MAX_ERRORS = 100
@@ -27,55 +27,42 @@ async def errors_of_run(failures: Iterable[BehaviorFailure], judge: Judge | None
     failures = list(failures)
     if judge is None:
         return unique_errors(failures), Usage()
-    counting = _CountingJudge(judge)
+    spent: list[Usage] = []
     try:
-        merged = await judged_unique_errors((item for item in failures if item.label in SEVERITY), counting)
+        merged = await judged_unique_errors((item for item in failures if item.label in SEVERITY), judge, spent)
     except JudgeError as error:
         logger.warning("distinct errors are grouped by their wording alone: %s", error)
-        return unique_errors(failures), total(counting.spent)
+        return unique_errors(failures), total([*spent, error.usage])
     others = unique_errors(item for item in failures if item.label not in SEVERITY)
-    return ordered([*merged, *others]), total(counting.spent)
+    return ordered([*merged, *others]), total(spent)
 
 
-class _CountingJudge:
-    """A judge that keeps what its answers cost."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.spent: list[Usage] = []
-
-    async def ask(self, question: Question) -> Answer:
-        try:
-            answer = await self._judge.ask(question)
-        except JudgeError as error:
-            self.spent.append(error.usage)
-            raise
-        self.spent.append(answer.usage)
-        return answer
-
-
-async def judged_unique_errors(failures: Iterable[BehaviorFailure], judge: Judge) -> list[UniqueError]:
+async def judged_unique_errors(
+    failures: Iterable[BehaviorFailure], judge: Judge, spent: list[Usage] | None = None
+) -> list[UniqueError]:
     """As `unique_errors`, but also merges errors of one label that `judge` considers the same.
 
-    A label with one error needs no question, and at most `MAX_ERRORS` of one label are compared. Raises JudgeError;
-    `unique_errors` needs no judge.
+    A label with one error needs no question, and at most `MAX_ERRORS` of one label are compared. What answers cost is
+    appended to `spent`. Raises JudgeError.
     """
     found = sorted(unique_errors(failures), key=lambda error: error.label)
     merged: list[UniqueError] = []
+    spent = [] if spent is None else spent
     for _, group in groupby(found, key=lambda error: error.label):
         errors = list(group)
         asked, rare = errors[:MAX_ERRORS], errors[MAX_ERRORS:]
-        merged += [*(asked if len(asked) == 1 else await _merged(asked, judge)), *rare]
+        merged += [*(asked if len(asked) == 1 else await _merged(asked, judge, spent)), *rare]
     return ordered(merged)
 
 
-async def _merged(errors: list[UniqueError], judge: Judge) -> list[UniqueError]:
+async def _merged(errors: list[UniqueError], judge: Judge, spent: list[Usage]) -> list[UniqueError]:
     keys = [f"error_{number}" for number in range(1, len(errors) + 1)]
     same_as = {"type": "integer", "enum": list(range(1, len(errors) + 1))}
     schema = object_schema(dict.fromkeys(keys, object_schema({"reason": {"type": "string"}, "same_as": same_as})))
     data = {"errors": numbered("error", (error.description for error in errors))}
     (given,) = await poll(judge, [Question(load_prompt("unique_errors"), data, schema)], 1)
     (answer,) = given.values()
+    spent += [one.usage for one in given.answers]
     groups: dict[int, UniqueError] = {}
     first: list[int] = []
     for index, (key, error) in enumerate(zip(keys, errors, strict=True)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
@@ -27,13 +26,12 @@ class ToolError(SyncEvaluator):
     A call failed if it has an error that is not blank; or its result is null or blank; or its result is
     a JSON object whose top-level `error` is present and not null, or whose `isError` is true, as in a result of an MCP
     tool (MCP 2025-06-18, CallToolResult); or `error_detector`, a regular expression
-    or a function, finds an error in its result; or `is_error`, a function of the ToolCall, returns true.
+    or a function, finds an error in its result.
     Details: `failed`, a list of `{position, name, reason}`, and positions that do not count, if any, as `unknown`.
     """
 
     reads_calls = True
 
-    is_error: Callable[[ToolCall], bool] | None = None
     error_detector: str | Callable[[str], bool] | None = None
     """A regular expression: a result in which it is found is an error. In Python also a function of the result."""
 
@@ -53,7 +51,7 @@ class ToolError(SyncEvaluator):
         for index, call in enumerate(calls):
             if call.result is None and outcome_unknown(call):
                 unknown.append(index + 1)
-            elif why := why_failed(call.error, call.result) or (self._detects and self._detected(call)):
+            elif why := why_failed(call.error, call.result) or self._detected(call):
                 failed.append({"position": index + 1, "name": call.name, "reason": why})
                 problems.append(f"{call_name(index, calls)}: {why}")
         judged = len(calls) - len(unknown)
@@ -66,17 +64,11 @@ class ToolError(SyncEvaluator):
             judged - len(failed), judged, "call", "succeeded", problems, details | without_calls(case.tool_calls)
         )
 
-    @cached_property
-    def _detects(self) -> bool:
-        return self.error_detector is not None or self.is_error is not None
-
     def _detected(self, call: ToolCall) -> str:
-        """Why `call` counts as failed by the options; empty if it does not."""
+        """Why `call` counts as failed by the option; empty if it does not."""
         detector = self.error_detector
         if isinstance(detector, str) and found_in(detector, call.result or ""):
             return f"the result matches {detector!r}"
         if callable(detector) and detector(call.result or ""):
             return "error_detector returned true"
-        if self.is_error is not None and self.is_error(call):
-            return "is_error returned true"
         return ""

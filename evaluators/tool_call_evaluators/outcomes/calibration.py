@@ -252,27 +252,24 @@ class Labels:
     """The labels of one metric, by turn; those of conversations by the first turn."""
 
     people: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
-    models: dict[str, dict[str, LabelValue]] = field(default_factory=dict)
     excluded: Counter[str] = field(default_factory=Counter)
     sighted: int = 0
 
     @classmethod
     def of(cls, labels: Iterable[Label]) -> Labels:
-        """A rater who contradicts their own label of a turn has given none."""
+        """Those of people. A rater who contradicts their own label of a turn has given none."""
         found = cls()
-        for by_model, target in ((False, found.people), (True, found.models)):
-            given = grouped(((one.turn_id, one.rater), one) for one in labels if one.by_model is by_model)
-            for (turn_id, rater), own in given.items():
-                if len({(type(one.value), one.value) for one in own}) > 1:
-                    found.excluded["contradictory labels of one rater"] += 1
-                    continue
-                target.setdefault(turn_id, {})[rater] = own[0].value
-                found.sighted += not by_model and all(one.sighted for one in own)
+        by_model = grouped((one.by_model, one) for one in labels)
+        if of_models := by_model.get(True):
+            found.excluded["labels that a model wrote"] = len(of_models)
+        given = grouped(((one.turn_id, one.rater), one) for one in by_model.get(False, ()))
+        for (turn_id, rater), own in given.items():
+            if len({(type(one.value), one.value) for one in own}) > 1:
+                found.excluded["contradictory labels of one rater"] += 1
+                continue
+            found.people.setdefault(turn_id, {})[rater] = own[0].value
+            found.sighted += all(one.sighted for one in own)
         return found
-
-    @property
-    def turn_ids(self) -> list[str]:
-        return list(dict.fromkeys((*self.people, *self.models)))
 
 
 def calibration(
@@ -290,9 +287,8 @@ def calibration(
     """
     excluded = Counter(labels.excluded)
     of_people, foreign = _fitting(labels.people, verdicts, evaluator)
-    of_models, foreign_of_models = _fitting(labels.models, verdicts, evaluator)
-    if foreign or foreign_of_models:
-        excluded["labels that the evaluator does not have"] = foreign + foreign_of_models
+    if foreign:
+        excluded["labels that the evaluator does not have"] = foreign
     pairs: dict[str, tuple[bool, JudgeVerdict]] = {}
     for turn_id, given in of_people.items():
         majority = _majority(given.values(), evaluator)
@@ -309,8 +305,6 @@ def calibration(
         for turn_id, (passes, said) in pairs.items()
         if passes is not said.passed
     ]
-    models = {turn_id: _majority(given.values(), evaluator) for turn_id, given in of_models.items()}
-    of_models_judged = [(passes, verdicts[key].passed) for key, passes in models.items() if passes is not None]
     some = next(iter(verdicts.values()), JudgeVerdict(False, 0.0))
     return {
         "metric": evaluator.metric,
@@ -332,7 +326,6 @@ def calibration(
         "kappa": _kappa(judged).to_dict(),
         "ac1": gwet_ac1(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
-        "labels_of_models": _shares(Confusion.of(of_models_judged))["agreement"] if of_models_judged else None,
         "excluded": dict(sorted(excluded.items())),
         "disagreements": apart[:MAX_DISAGREEMENTS],
         "disagreement_count": len(apart),
@@ -506,8 +499,6 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
         ]
     if alpha := made["raters_alpha"]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
-    if models := made["labels_of_models"]:
-        lines.append(f"labels that models wrote, counted apart: agrees in {percent(models)}, n = {models['n']:,}")
     if made["excluded"]:
         lines.append("excluded: " + ", ".join(f"{count:,} {what}" for what, count in made["excluded"].items()))
     return lines

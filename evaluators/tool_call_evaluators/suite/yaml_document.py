@@ -346,9 +346,9 @@ class Node:
         found = self.get(*keys)
         return self.fail(f"{keys[0]} is missing") if found is None else found
 
-    def at(self, key: str) -> Node:
+    def at(self, *keys: str) -> Node:
         """An entry that is an object; an empty object if it is missing."""
-        found = self.get(key) or Node(self.document, {}, self.path)
+        found = self.get(*keys) or Node(self.document, {}, self.path)
         found.object()
         return found
 

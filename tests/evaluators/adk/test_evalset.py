@@ -41,7 +41,7 @@ def test_what_the_criteria_do_not_name_is_not_evaluated() -> None:
     assert trip.suite.evaluators == (ERROR,)
     assert set(trip.notes) == {
         "the criterion response_match_score was not imported",
-        "the initial session state was not imported",
+        "state of the session input was not imported: the session has none",
     }
 
 

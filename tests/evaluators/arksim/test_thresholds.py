@@ -149,4 +149,4 @@ def test_objects_of_arksim_itself_are_read_by_their_attributes():
 
     assert check_numeric_thresholds(objects(TWO), {"helpfulness": 3.5})
     with pytest.raises(ValueError, match="validation error"):
-        check_numeric_thresholds({"conversations": []}, {"helpfulness": 3.5})
+        check_numeric_thresholds({"conversation": []}, {"helpfulness": 3.5})

@@ -66,13 +66,6 @@ def test_no_calls_score_1():
     assert (result.score, result.reason) == (1.0, "0 of 0 calls succeeded.")
 
 
-def test_a_predicate_may_say_more():
-    def is_error(call):
-        return "sorry" in call.result
-
-    assert evaluate({"result": "sorry"}, {"result": "fine"}, is_error=is_error).score == 0.5
-
-
 @pytest.mark.statement(189, 190)
 @pytest.mark.parametrize("detector", ["HTTP 5\\d\\d", lambda result: "HTTP 500" in result])
 def test_a_detector_of_the_result_counts_on_top_of_the_defaults(detector):

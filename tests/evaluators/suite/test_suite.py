@@ -263,7 +263,7 @@ def turn(*lines):
         (
             "suite: x\nevaluators:\n  - tool_error:\n      treshold: 1",
             "s.yaml:4:7: evaluators[0].tool_error.treshold: tool_error: unknown option 'treshold' "
-            "(did you mean threshold?); known are threshold, id, is_error",
+            "(did you mean threshold?); known are threshold, id, error_detector",
         ),
         (
             "suite: x\nevaluators:\n  - tool_trajectory: {mode: 1}",
@@ -275,9 +275,8 @@ def turn(*lines):
             "option mode must be one of exact, subset, superset, ignore; got 'exat' (did you mean exact?)",
         ),
         (
-            "suite: x\nevaluators: [{tool_error: {is_error: yes}}]",
-            "s.yaml:2:28: evaluators[0].tool_error.is_error: tool_error: option is_error must be a function or null; "
-            "got 'yes'",
+            "suite: x\nevaluators: [{tool_error: {error_detector: 1}}]",
+            "s.yaml:2:28: evaluators[0].tool_error.error_detector: tool_error: option error_detector must be ",
         ),
         (
             "suite: x\nevaluators: [{a: , b: }]",

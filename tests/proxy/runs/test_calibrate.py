@@ -201,13 +201,13 @@ async def test_annotations_of_several_raters(judge: Scripted, tmp_path: Path) ->
     assert made["raters"] == ["ann", "bo", "di"]
     assert made["excluded"] == {
         "contradictory labels of one rater": 1,
+        "labels that a model wrote": 10,
         "turns on which the raters are divided": 12,  # grade 3 of one, 2 of the other
     }
     assert made["labelled_turns"] == 48
     assert made["enough"] is False
     assert made["sighted_labels"] == 1
     assert made["raters_alpha"]["level"] == "nominal"  # one of the labels is no grade
-    assert made["labels_of_models"] == {"value": 0.6, "interval": made["labels_of_models"]["interval"], "n": 10}
 
 
 async def test_grades_are_compared_as_grades(judge: Scripted, tmp_path: Path) -> None:

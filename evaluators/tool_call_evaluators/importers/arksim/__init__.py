@@ -7,10 +7,7 @@ from .metric_evaluator import JudgeLLM
 from .metric_types import (
     ChatMessage,
     ConversationEvaluation,
-    ErrorOccurrence,
-    ErrorScenarioMapping,
     Evaluation,
-    FoundError,
     MetricScope,
     QualitativeMetric,
     QualResult,
@@ -26,10 +23,7 @@ from .metric_types import (
 __all__ = [
     "ChatMessage",
     "ConversationEvaluation",
-    "ErrorOccurrence",
-    "ErrorScenarioMapping",
     "Evaluation",
-    "FoundError",
     "JudgeLLM",
     "MetricScope",
     "QualResult",

@@ -179,38 +179,18 @@ NOT_MEASURED = ("evaluation_run_failed", "agent_api_error")
 
 
 class _Entity(BaseModel):
-    """Also read from objects with the same attributes, such as arksim's own."""
+    """Also read from objects with the same attributes, such as arksim's own. What no limit concerns is kept."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, extra="allow")
 
 
 class TurnEvaluation(_Entity):
-    """A turn, from 0. `turn_score` is the mean of its scores."""
+    """A turn, from 0."""
 
     turn_id: int
     scores: list[QuantResult]
-    turn_score: float
     turn_behavior_failure: str
-    turn_behavior_failure_reason: str
     qual_scores: list[QualResult] = Field(default_factory=list)
-    unique_error_ids: list[str] = Field(default_factory=list)
-
-
-class ErrorOccurrence(_Entity):
-    """The place of an error."""
-
-    conversation_id: str
-    turn_id: int
-
-
-class FoundError(_Entity):
-    """An entry of `unique_errors`: one error, however often it happened."""
-
-    unique_error_id: str
-    behavior_failure_category: str
-    unique_error_description: str
-    severity: str = "medium"
-    occurrences: list[ErrorOccurrence]
 
 
 class ConversationEvaluation(_Entity):
@@ -218,36 +198,16 @@ class ConversationEvaluation(_Entity):
 
     conversation_id: str
     goal_completion_score: float
-    goal_completion_reason: str
-    turn_success_ratio: float
     overall_agent_score: float
-    evaluation_status: str
     turn_scores: list[TurnEvaluation]
     convo_scores: list[QuantResult] = Field(default_factory=list)
     convo_qual_scores: list[QualResult] = Field(default_factory=list)
 
 
-class ErrorScenarioMapping(_Entity):
-    """The scenarios in which an error happened."""
-
-    error_index: int
-    unique_error_id: str
-    error_description: str
-    severity: str
-    scenario_ids: list[str]
-
-
 class Evaluation(_Entity):
     """The whole file."""
 
-    schema_version: str
-    generated_at: str
-    evaluator_version: str
-    evaluation_id: str
-    simulation_id: str
     conversations: list[ConversationEvaluation]
-    unique_errors: list[FoundError]
-    error_scenario_mappings: list[ErrorScenarioMapping] = Field(default_factory=list)
 
 
 def check_numeric_thresholds(

@@ -232,7 +232,7 @@ class _Work:
         """One for each judge that goes by this metric."""
         labels = Labels.of(given) if self._scope == "turn" else await self._of_conversations(given)
         judges: dict[tuple[str, float | None], _OfJudge] = {}
-        turn_ids = labels.turn_ids
+        turn_ids = list(labels.people)
         twice = set(sorted(turn_ids, key=lambda one: sha256(one.encode("utf-8", "replace")).digest())[:MAX_ASKED_TWICE])
         for start in range(0, len(turn_ids), _AT_ONCE):
             part = turn_ids[start : start + _AT_ONCE]
