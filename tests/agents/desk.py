@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import httpx
 from a2a.client import ClientConfig, ClientFactory
@@ -132,10 +131,10 @@ class _DeskAgent(AgentExecutor):
 
 
 @asynccontextmanager
-async def running_desk(database: Path) -> AsyncIterator[Desk]:
+async def running_desk() -> AsyncIterator[Desk]:
     """The three agents, until the block is left. Raises ListenError if no port is free."""
     async with AsyncExitStack() as stack:
-        shop = stack.enter_context(closing(Shop(database)))
+        shop = Shop()
         urls: dict[str, str] = {}
         desk = Desk(urls)
         agents: dict[str, Rules] = {ORCHESTRATOR: orchestrate, REFUNDS: refund, ORDERS: describe_order}

@@ -10,14 +10,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from a2a.types import AgentCard
 from a2a_eval_proxy.features.demo.agent import agent_card, request_handler
-from a2a_eval_proxy.features.demo.tools import Shop
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
@@ -148,19 +146,17 @@ async def open_gate(line: Line, name: str) -> None:
 
 
 @asynccontextmanager
-async def shop_agent(tmp_path: Path, change: Callable[[AgentCard], None] = lambda _: None) -> AsyncIterator[Line]:
+async def shop_agent(change: Callable[[AgentCard], None] = lambda _: None) -> AsyncIterator[Line]:
     """The demo agent, with a changed card."""
-    shop = Shop(tmp_path / "shop.db")
 
     def make_app(url: str) -> App:
         card = agent_card(url)
-        handler = request_handler(shop, card)
+        handler = request_handler(card)
         change(card)
         return Starlette(routes=sdk_routes(handler, card))
 
     async with on_line(make_app) as line:
         yield line
-    shop.close()
 
 
 def only(binding: str, version: str) -> Callable[[AgentCard], None]:
@@ -193,11 +189,9 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(("binding", "version"), OPERATIONS)
-async def test_captures_a_turn_over_every_interface(
-    tmp_path: Path, binding: str, version: str, streaming: bool
-) -> None:
+async def test_captures_a_turn_over_every_interface(binding: str, version: str, streaming: bool) -> None:
     async with (
-        shop_agent(tmp_path, only(binding, version)) as line,
+        shop_agent(only(binding, version)) as line,
         CaptureClient(line.url, streaming=streaming) as client,
     ):
         turn = await client.send("When will order ORD-1001 arrive?", metadata={"origin": "test"})
@@ -224,30 +218,30 @@ async def test_captures_a_turn_over_every_interface(
 
 
 @pytest.mark.parametrize(("streaming", "operation"), [(True, "SendStreamingMessage"), (False, "SendMessage")])
-async def test_streams_if_the_card_says_so(tmp_path: Path, streaming: bool, operation: str) -> None:
+async def test_streams_if_the_card_says_so(streaming: bool, operation: str) -> None:
     def declare(card: AgentCard) -> None:
         card.capabilities.streaming = streaming
 
-    async with shop_agent(tmp_path, declare) as line, CaptureClient(line.url) as client:
+    async with shop_agent(declare) as line, CaptureClient(line.url) as client:
         await client.send("Where is order ORD-1001?")
     assert line.operations[-1] == operation
 
 
-async def test_takes_the_binding_it_is_told(tmp_path: Path) -> None:
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url, binding="HTTP+JSON") as client:
+async def test_takes_the_binding_it_is_told() -> None:
+    async with shop_agent() as line, CaptureClient(line.url, binding="HTTP+JSON") as client:
         turn = await client.send("Where is order ORD-1001?")
     assert (turn.binding, turn.protocol_version) == ("HTTP+JSON", "1.0")
     assert names(turn) == ["lookup_order"]
 
 
-async def test_an_error_of_the_observer_is_not_blamed_on_the_agent(tmp_path: Path) -> None:
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url) as client:
+async def test_an_error_of_the_observer_is_not_blamed_on_the_agent() -> None:
+    async with shop_agent() as line, CaptureClient(line.url) as client:
         with pytest.raises(UnicodeEncodeError):
             await client.send("Where is order ORD-1001?", observe=lambda _: "→".encode("cp1252"))
 
 
-async def test_a_message_without_a_task_is_a_turn(tmp_path: Path) -> None:
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url) as client:
+async def test_a_message_without_a_task_is_a_turn() -> None:
+    async with shop_agent() as line, CaptureClient(line.url) as client:
         turn = await client.send("Hello")
     assert turn.text.startswith("Hello!")
     assert turn.state is None
@@ -270,11 +264,11 @@ async def test_reads_every_scenario(name: str, streaming: bool) -> None:
         assert turn.state == f"TASK_STATE_{scenario.state.upper().replace('-', '_')}"
 
 
-async def test_an_undeclared_extension_is_asked_for_and_said_to_be_undeclared(tmp_path: Path) -> None:
+async def test_an_undeclared_extension_is_asked_for_and_said_to_be_undeclared() -> None:
     def silent(card: AgentCard) -> None:
         del card.capabilities.extensions[:]
 
-    async with shop_agent(tmp_path, silent) as line, CaptureClient(line.url) as client:
+    async with shop_agent(silent) as line, CaptureClient(line.url) as client:
         turn = await client.send("Where is order ORD-1001?")
     assert not turn.declared
     assert names(turn) == ["lookup_order"]
@@ -284,8 +278,8 @@ async def test_an_undeclared_extension_is_asked_for_and_said_to_be_undeclared(tm
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_a_continued_task_gives_each_turn_its_own_calls(tmp_path: Path, streaming: bool) -> None:
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url, streaming=streaming) as client:
+async def test_a_continued_task_gives_each_turn_its_own_calls(streaming: bool) -> None:
+    async with shop_agent() as line, CaptureClient(line.url, streaming=streaming) as client:
         conversation = client.conversation()
         asked = await conversation.send("I would like my money back for order ORD-1005")
         answered = await conversation.send("Yes, please")
@@ -302,8 +296,8 @@ async def test_a_continued_task_gives_each_turn_its_own_calls(tmp_path: Path, st
     assert {asked.context_id, answered.context_id, later.context_id} == {conversation.context_id}
 
 
-async def test_conversations_do_not_mix(tmp_path: Path) -> None:
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url) as client:
+async def test_conversations_do_not_mix() -> None:
+    async with shop_agent() as line, CaptureClient(line.url) as client:
         first, second = client.conversation(), client.conversation()
         await asyncio.gather(first.send("Where is my order?"), second.send("Where is my order?"))
         one, two = await asyncio.gather(first.send("ORD-1001"), second.send("ORD-1002"))
@@ -690,8 +684,8 @@ async def test_a_card_that_is_none(card: str) -> None:
                 pass
 
 
-async def test_a_card_without_a_binding_in_common(tmp_path: Path) -> None:
-    async with shop_agent(tmp_path, only("JSONRPC", "1.0")) as line:
+async def test_a_card_without_a_binding_in_common() -> None:
+    async with shop_agent(only("JSONRPC", "1.0")) as line:
         with pytest.raises(ConfigurationError, match=r"offers JSONRPC; expected HTTP\+JSON"):
             async with CaptureClient(line.url, binding="HTTP+JSON"):
                 pass
@@ -699,12 +693,12 @@ async def test_a_card_without_a_binding_in_common(tmp_path: Path) -> None:
         CaptureClient(line.url, binding="SOAP")
 
 
-async def test_a_card_with_a_relative_url(tmp_path: Path) -> None:
+async def test_a_card_with_a_relative_url() -> None:
     def relative(card: AgentCard) -> None:
         for interface in card.supported_interfaces:
             interface.url = "/a2a"
 
-    async with shop_agent(tmp_path, relative) as line:
+    async with shop_agent(relative) as line:
         with pytest.raises(AgentError, match="'/a2a' as its JSONRPC URL; expected an absolute http or https URL"):
             async with CaptureClient(line.url):
                 pass
@@ -714,12 +708,10 @@ async def test_a_card_with_a_relative_url(tmp_path: Path) -> None:
 
 
 @pytest.mark.statement(347)
-async def test_headers_take_environment_variables_and_go_with_every_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_headers_take_environment_variables_and_go_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_TOKEN", "s3cret")
     headers = {"Authorization": "Bearer ${AGENT_TOKEN}", "A2A-Extensions": "https://example.com/other"}
-    async with shop_agent(tmp_path) as line, CaptureClient(line.url, headers=headers) as client:
+    async with shop_agent() as line, CaptureClient(line.url, headers=headers) as client:
         await client.send("Where is order ORD-1001?")
         assert "s3cret" not in repr(client)
         assert "'Authorization': '***'" in repr(client)

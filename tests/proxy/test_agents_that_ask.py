@@ -24,7 +24,7 @@ PORTS = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": "off"}
 async def story(folder: Path) -> tuple[int, list[dict[str, Any]], dict[str, str]]:
     """How many calls the client saw, the turns of the agent that it asked, and their trees by the id of the case."""
     suite = load_suite(SUITE)
-    async with desk.running_desk(folder / "shop.db") as agents:
+    async with desk.running_desk() as agents:
         own = {name: {"upstream": url} for name, url in agents.urls.items()}
         own[desk.ORCHESTRATOR]["suite"] = str(SUITE)
         settings = load(Settings, {**PORTS, "store": str(folder / "turns.db"), "run": "desk", "agents": own})

@@ -23,7 +23,7 @@ async def test_the_library_example_runs(tmp_path: Path) -> None:
         if "run_suite" in block
     )
     (tmp_path / "suite.yaml").write_bytes(DEMO.read_bytes())
-    async with run_agent(tmp_path / "shop.db", weak=False) as url:
+    async with run_agent(weak=False) as url:
         program = example.replace("http://127.0.0.1:9999", url)
         assert program != example
         done = await asyncio.to_thread(

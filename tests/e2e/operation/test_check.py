@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.features.check.report import CheckReport
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, faulty, faulty_app
@@ -37,15 +35,6 @@ def wrong() -> Iterator[str]:
 
 
 BINDINGS_OF_0_3 = {"JSONRPC 0.3", "HTTP+JSON 0.3", "GRPC 0.3"}
-UNREACHABLE = {"GRPC 1.0", "GRPC 0.3"}
-"""The card of the agents names an address at which no process listens."""
-
-
-def failed_over_http(report: CheckReport) -> set[str]:
-    failed = (result for result in report.results if result.status is RuleStatus.FAILED)
-    return {result.rule.id for result in failed if result.place not in UNREACHABLE}
-
-
 # ── agents ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -58,31 +47,6 @@ async def test_an_agent_of_the_0_3_sdk(scenario: str, agent: GetAgent) -> None:
     assert rules_with(report, RuleStatus.FAILED) == set()
     assert rules_with(report, RuleStatus.WARNING) == {"entry-texts"}
     assert report.verdict is CheckVerdict.CONFORMING
-
-
-@pytest.mark.parametrize(("name", "later"), [("v0.3", {"get-silent"}), ("v1", {"get-silent", "list-silent"})])
-async def test_servers_that_show_stored_calls_to_everyone(name: str, later: set[str], agent: GetAgent) -> None:
-    """As that of the extension's page: advice, not a fault."""
-    report = await check(agent(name), "chunks please")
-    assert failed_over_http(report) == set()
-    assert later <= rules_with(report, RuleStatus.WARNING)
-
-
-@pytest.mark.parametrize(
-    ("name", "faults"), [("v0.3-gated-reads", {"send-asked", "snapshot-complete"}), ("v1", {"artifact-lists-uri"})]
-)
-async def test_chunks_that_servers_merge_with_loss(name: str, faults: set[str], agent: GetAgent) -> None:
-    """Only the last chunk has calls and URI: a 0.3 server keeps neither, a 1.x server the calls alone."""
-    report = await check(agent(name), "chunks-late please")
-    assert failed_over_http(report) == faults
-
-
-async def test_a_grpc_address_at_which_nobody_listens(agent: GetAgent) -> None:
-    """Over HTTP the agent answers."""
-    report = await check(agent("v1"), "artifact please")
-    failed = {result.place for result in report.results if result.rule.id == "answers" and result.problems}
-    assert failed == UNREACHABLE
-    assert report.record.not_checked == ()
 
 
 # ── through the proxy ───────────────────────────────────────────────────────────────────────────────────────
@@ -124,26 +88,6 @@ def test_a_fault_with_its_evidence_and_its_fix(wrong: str) -> None:
     assert '"name": "search"' in shown
     assert "fix  For every request, check whether it activates" in shown
     assert shown.endswith("\nnot conforming (1 rule broken)\n")
-
-
-def test_an_agent_without_the_extension_is_told_first_what_to_do() -> None:
-    with ServerThread(faulty("not declared")) as agent:
-        done = run(agent.url, "--message", "idle talk", COLUMNS="200")
-    assert done.returncode == 1
-    head, *lines = done.stdout.partition("FAILED card-declares")[2].splitlines()
-    assert "agent card" in head
-    assert len(done.stdout.partition("FAILED card-declares")[0].splitlines()) <= 4
-    assert any(line.strip().startswith("fix") for line in lines)
-    assert done.stdout.count("not seen") == 1
-    assert re.search(r"not seen +\d+ rules had nothing to check: no tool call was seen", done.stdout)
-
-
-def test_no_calls_are_no_pass(right: str) -> None:
-    done = run(right, "--message", "idle talk")
-    assert done.returncode == 1
-    assert done.stdout.endswith(
-        "inconclusive: no tool call was seen; send a message that makes your agent call a tool (--message)\n"
-    )
 
 
 def test_json(wrong: str, tmp_path: Path) -> None:
@@ -209,36 +153,3 @@ def test_agents_that_quote_credentials_are_not_quoted(secret: str, form: str) ->
     assert "not let in" in done.stderr
     assert ("not let in" in done.stdout) is (form != "text")
     assert "sesame" not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["not-a-url"], "URL: expected a URL such as http://127.0.0.1:9999, without query, got 'not-a-url'"),
-        (["http://127.0.0.1:1", "--timeout", "0"], "--timeout: expected"),
-        (["http://127.0.0.1:1", "--format", "xml"], "--format: expected one of"),
-        (["http://127.0.0.1:1", "--header", "nonsense"], "--header: expected NAME:VALUE"),
-        (["http://127.0.0.1:1", "--header", "X: ${NOT_SET_ANYWHERE}"], "NOT_SET_ANYWHERE, which is not set"),
-        (["http://127.0.0.1:1", "--header", "a2a-extensions: x"], "'a2a-extensions' is set by the check itself"),
-        ([], "Missing argument 'URL'"),
-    ],
-)
-def test_a_mistake_is_one_sentence(arguments: list[str], named: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert named in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
-
-
-def test_nobody_there(port: int) -> None:
-    url = f"http://127.0.0.1:{port}"
-    done = run(url)
-    assert done.returncode == 3
-    assert f"{url}/.well-known/agent-card.json cannot be reached" in done.stderr
-
-
-def test_a_report_that_cannot_be_written(right: str, tmp_path: Path) -> None:
-    done = run(right, "--out", tmp_path / "nowhere" / "report.txt")
-    assert done.returncode == 2
-    assert "nowhere" in done.stderr

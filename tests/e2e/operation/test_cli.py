@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import uuid
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import httpx
 import pytest
-from agents.serving import ServerThread
-from e2e.contracts import GetAgent, GetProxy
-from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
-from support.prefork import COMMAND, run
-from support.processes import ChildProcess
-from support.proxy import READY, Proxy
+from e2e.contracts import GetAgent
+from support.prefork import run
+from support.proxy import Proxy
 from support.raw_a2a import Wire
-from tool_call_evaluators.suite import load_suite
-from tool_call_evaluators.suite.writing import EDITOR_LINE
 
-EVALSET = Path(__file__).parents[2] / "evaluators/fixtures/google-adk/home_automation_agent/simple_test2.test.json"
 SUITE = """\
 suite: smallest
 evaluators: [tool_error]
@@ -88,24 +76,6 @@ def test_bad_usage(arguments: list[str], named: str, suite: Path, tmp_path: Path
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "content", ["suite: [", "suite: x\ncases: 3\n", "- a\n- b\n", "suite: x\nevaluators: [nope]\n"]
-)
-def test_bad_suite(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text(content)
-    result = run("serve", "--upstream", "http://127.0.0.1:1", "--suite", path, "--no-otlp", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "bad.yaml" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_without_arguments_the_help_is_shown(tmp_path: Path) -> None:
-    result = run(cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("Usage: a2a-eval-proxy ")
-
-
 @pytest.mark.parametrize("flag", ["--listen", "--admin"])
 def test_address_in_use(flag: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -116,30 +86,6 @@ def test_address_in_use(flag: str, tmp_path: Path) -> None:
     assert result.returncode == 3
     assert address in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_the_default_port_of_traces_in_use_stops_nobody(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        with suppress(OSError):  # taken already, by whoever receives traces on this machine
-            stack.enter_context(socket.create_server(("127.0.0.1", 4318)))
-        flags = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-        serve = [COMMAND, "serve", "--upstream", "http://127.0.0.1:1", *flags]
-        proxy = stack.enter_context(ChildProcess(serve, cwd=tmp_path))
-        assert proxy.wait_for(READY)["traces"] is None
-        assert "no traces are received: cannot listen on 127.0.0.1:4318: Address already in use" in proxy.stderr()
-        strict = run("serve", "--upstream", "http://127.0.0.1:1", *flags, "--expect-traces", cwd=tmp_path)
-    assert strict.returncode == 3
-    assert "127.0.0.1:4318" in strict.stderr
-
-
-def test_what_an_agent_says_does_not_steer_the_terminal(suite: Path, tmp_path: Path) -> None:
-    def broken(url: str) -> Starlette:
-        return Starlette(routes=[Route("/{path:path}", lambda request: Response("\x1b]0;title\x07", 500))])
-
-    with ServerThread(broken) as server:
-        result = run("run", suite, "--agent", server.url, "--store", "turns.db", cwd=tmp_path)
-    assert result.returncode == 3
-    assert "answered HTTP 500: \N{REPLACEMENT CHARACTER}]0;title\\u0007\n" in result.stderr
 
 
 def test_run_against_an_unreachable_agent(nobody: str, suite: Path, tmp_path: Path) -> None:
@@ -184,71 +130,6 @@ def test_export_has_the_turns_of_the_api(agent: GetAgent, tmp_path: Path) -> Non
     assert other.stderr == "a2a-eval-proxy: no run 'another'; the store has exported\n"
 
 
-def test_stop_lets_open_streams_finish(agent: GetAgent, tmp_path: Path) -> None:
-    upstream = agent("v1")
-    gate = str(uuid.uuid4())
-    with Proxy(upstream, tmp_path / "turns.db") as proxy:
-        body = Wire("1.0", "JSONRPC").message(f"slow {gate}", stream=True).body
-        with httpx.stream(
-            "POST", f"{proxy.url}/a2a/jsonrpc", content=body, headers={"A2A-Version": "1.0"}, trust_env=False
-        ) as stream:
-            lines = stream.iter_lines()
-            while "before" not in next(lines):
-                pass
-            os.kill(proxy.process_id, signal.SIGTERM)
-            httpx.post(f"{upstream}/_control/open", params={"gate": gate}, trust_env=False).raise_for_status()
-            rest = "\n".join(lines)
-    assert "after" in rest
-    assert "TASK_STATE_COMPLETED" in rest
-
-
-def test_health(agent: GetAgent, proxy_of: GetProxy) -> None:
-    proxy = proxy_of(agent("v1"))
-    assert proxy.get_text("/healthz") == "ok\n"
-    assert proxy.get_text("/readyz") == "ready\n"
-    assert "a2a_eval_proxy" in proxy.get_text("/metrics")
-
-
-def test_a_message_by_hand(agent: GetAgent, nobody: str) -> None:
-    url = agent("v1")
-    shown = run("send", "chunks please", "--agent", f"{url}/.well-known/agent-card.json".removeprefix("http://"))
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert '→ search(q="weather Berlin")\n' in shown.stdout
-    assert "completed, 2 tool calls, " in shown.stdout
-    turn = json.loads(run("send", "ask", "--agent", url, "--output", "json").stdout)
-    assert turn["state"] == "TASK_STATE_INPUT_REQUIRED"
-    followed = run(
-        "send", "Ada", "--agent", url, "--conversation", turn["conversation_id"], "--task", turn["task_id"],
-        "--output", "json",
-    )  # fmt: skip
-    assert json.loads(followed.stdout)["task_id"] == turn["task_id"]
-    refused = run("send", "hello", "--agent", nobody)
-    assert (refused.returncode, refused.stdout) == (3, "")
-    assert refused.stderr.count("\n") == 1
-    late = run("send", "long gate", "--agent", url, "--timeout", "0.3")
-    assert late.returncode == 3
-    assert "did not finish within 0.3 s" in late.stderr
-
-
-def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
-    where = ("--store", str(tmp_path / "turns.db"))
-    missing = run("runs", *where)
-    assert missing.returncode == 2
-    for name in ("monday", "tuesday"):
-        run("run", str(suite), "--agent", agent("v1"), "--run", name, *where)
-    assert [line.split()[0] for line in run("runs", *where).stdout.splitlines()] == ["run", "tuesday", "monday"]
-    (first, _) = json.loads(run("runs", "--output", "json", *where).stdout)
-    assert (first["name"], first["turns"]) == ("tuesday", 1)
-    (turn,) = json.loads(run("show", "monday", "--output", "json", *where).stdout)["items"]
-    table = run("show", "monday", *where).stdout
-    assert turn["turn_id"] in table
-    assert "run monday: failed (suite smallest); 1 turn, results: 1 passed" in table  # nothing reads the expectation
-    assert "→ search(" in run("show", turn["turn_id"], *where).stdout
-    unknown = run("show", "mondy", *where)
-    assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "no turn 'mondy', and no run 'mondy' (did you mean monday?); the store has monday, tuesday" in unknown.stderr
-
-
 def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
     listed = run("evaluators").stdout
     assert "tool_trajectory" in listed
@@ -262,21 +143,6 @@ def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "did you mean tool_call_count?" in unknown.stderr
     assert json.loads(run("schema").stdout)["title"] == "a2a-eval-proxy suite"
-
-
-def test_a_file_of_another_framework_becomes_a_suite(tmp_path: Path) -> None:
-    out = tmp_path / "suite.yaml"
-    converted = run("convert", str(EVALSET), "--out", str(out))
-    assert converted.returncode == 0
-    assert f"to {out}" in converted.stderr
-    assert out.read_text("utf-8").startswith(f"{EDITOR_LINE}\n# From simple_test2.test.json (google-adk).\n")
-    assert load_suite(out).cases
-    again = run("convert", str(EVALSET), "--out", str(out))
-    assert again.returncode == 2
-    assert "already exists" in again.stderr
-    printed = run("convert", str(EVALSET))
-    assert printed.stdout == out.read_text("utf-8")
-    assert run("convert", str(tmp_path / "none.json")).returncode == 2
 
 
 def validated(tmp_path: Path, text: str, *arguments: str) -> tuple[int, str, str]:

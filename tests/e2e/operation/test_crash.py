@@ -91,15 +91,3 @@ def test_crash_right_after_the_answer(agent: GetAgent, suite: Path, tmp_path: Pa
     with Proxy(upstream, store, "--suite", str(suite)) as proxy:
         for text in texts:
             assert_scored_once(proxy.turn_of(text))
-
-
-def test_orderly_stop_keeps_everything(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
-    upstream, store = agent("v1"), tmp_path / "turns.db"
-    texts = [f"chunks {uuid.uuid4()}" for _ in range(5)]
-    with Proxy(upstream, store, "--suite", str(suite)) as proxy:
-        for text in texts:
-            say(proxy, text)
-
-    with Proxy(upstream, store, "--suite", str(suite)) as proxy:
-        for text in texts:
-            assert_scored_once(proxy.turn_of(text))

@@ -58,8 +58,6 @@ cases:
     evaluators: [tool_call_count, {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}]
     expect: {tool_calls: [{name: refund, arguments: {order_id: me@example.com}}]}
 """
-DEADLY = "suite: deadly\nplugins: [plugin.py]\nevaluators: [deadly]\ncases: []\n"
-
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 pytestmark = [
@@ -134,20 +132,6 @@ def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> N
     assert again[2] == 0, "what judges answered Ray's processes is kept"
     statuses = {result["status"] for line in on_ray[1].splitlines() for result in json.loads(line)["evaluations"]}
     assert statuses == {"passed", "failed", "scored", "skipped"}
-
-
-def test_evaluators_that_take_their_process_with_them(command: Command, tmp_path: Path) -> None:
-    store_turns(tmp_path / "turns.db", many_turns(2))
-    (tmp_path / "plugin.py").write_text(PLUGIN)
-    (tmp_path / "deadly.yaml").write_text(DEADLY)
-    before = exported(tmp_path / "turns.db")
-    evaluate = ("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
-    done = command(*evaluate, RAY_TASK_MAX_RETRIES="0")
-    assert done.returncode == 3
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("a2a-eval-proxy: Ray failed: ")
-    assert last.endswith("; turns that are not scored yet stay as they were")
-    assert exported(tmp_path / "turns.db") == before
 
 
 def test_a_cluster_that_is_not_there(command: Command, tmp_path: Path) -> None:

@@ -31,42 +31,6 @@ def cases(store: Path, name: str) -> list[str]:
     return [turn["case_id"] for turn in json.loads(shown.stdout)["items"]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "driven"),
-    [
-        (["--case", "search-*"], ["search-good", "search-wrong"]),
-        (["--case", "search-good", "--case", "w?rds"], ["search-good", "words"]),
-        (["--tag", "quick", "--case", "*-good"], ["search-good"]),
-    ],
-    ids=" ".join,
-)
-def test_only_the_selected_cases_are_driven(
-    arguments: list[str], driven: list[str], agent: GetAgent, suite: Path, tmp_path: Path
-) -> None:
-    store = tmp_path / "turns.db"
-    result = run("run", suite, "--agent", agent("v1"), "--store", store, "--run", "some", *arguments, cwd=tmp_path)
-    assert result.returncode == ("search-wrong" in driven), result.stdout + result.stderr
-    assert "not executed" not in result.stdout
-    assert sorted(cases(store, "some")) == driven
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--case", "serch-good"], "--case: no case 'serch-good' in suite 'weather' (did you mean search-good?)"),
-        (["--case", "x*"], "--case: no case 'x*' in suite 'weather'; known are search-good, search-wrong, words"),
-        (["--tag", "quik"], "--tag: no case of suite 'weather' has the tag 'quik' (did you mean quick?)"),
-        (["--tag", "quick", "--case", "words"], "--case, --tag: no case of suite 'weather' matches both"),
-    ],
-)
-def test_a_name_that_selects_nothing_is_an_error(
-    arguments: list[str], message: str, suite: Path, tmp_path: Path
-) -> None:
-    result = run("run", suite, "--agent", "http://127.0.0.1:1", *arguments, cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.rstrip().endswith(message)
-
-
 def test_the_newest_run_is_evaluated_and_other_cases_keep_their_results(
     agent: GetAgent, suite: Path, tmp_path: Path
 ) -> None:
@@ -85,29 +49,6 @@ def test_the_newest_run_is_evaluated_and_other_cases_keep_their_results(
     everything = run("evaluate", "--suite", suite, "--run", "old", "-q", *store, cwd=tmp_path)
     assert (everything.returncode, everything.stderr) == (1, "")
     assert "search-good" in everything.stdout
-
-
-def test_an_evaluator_for_other_cases_does_not_fail_the_selection(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
-    command = ("run", suite, "--agent", agent("v1"), "--case", "search-good")
-    assert run(*command, cwd=tmp_path).returncode == 0
-    suite.write_text(SUITE.replace("[tool_error, {exact_match: {scope: turn}}]", "[exact_match]"))
-    assert run(*command, cwd=tmp_path).returncode == 1  # nothing at all was measured
-
-
-def test_the_whole_result_is_one_json_document(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
-    result = run("run", suite, "--agent", agent("v1"), "--output", "json", cwd=tmp_path)
-    assert result.returncode == 1
-    document = json.loads(result.stdout)
-    assert document["passed"] is False
-    assert [item["case_id"] for item in document["conversations"]] == ["search-good", "search-wrong", "words"]
-
-
-def test_quiet_prints_the_verdict_alone(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
-    result = run("run", suite, "--agent", agent("v1"), "-q", "--run", "r", cwd=tmp_path)
-    verdict, reason, end = filter(None, result.stdout.splitlines())
-    assert verdict.startswith("failed, 1 reason")
-    assert reason.startswith("  search-wrong: response_text: expected")
-    assert end == "run r: 3 turns, store a2a-eval-proxy.db"
 
 
 def test_no_conversation_begins_after_one_that_failed(agent: GetAgent, suite: Path, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.store import open_store
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
-from support.patience import PATIENCE_S, POLL_S
-from support.processes import ChildProcess
+from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
 TURN = re.compile(r"^\d\d:\d\d:\d\d  (\S+)  (.+)  (\w+)(?: \(.+\))?  (?:\d+ ms|\d+\.\d s)$", re.MULTILINE)
@@ -58,22 +54,6 @@ def test_each_turn_is_printed_once(agent: str, tmp_path: Path) -> None:
     assert len(re.findall(r"^open http://127\.0\.0\.1:\d+/ in a browser to see turns live$", text, re.MULTILINE)) == 1
 
 
-def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path) -> None:
-    store = tmp_path / "turns.db"
-    with open_store(str(store), patient=True).marked_in_use(), Proxy(agent, store, "--no-evaluate") as proxy:
-        say(proxy)
-        text = printed(proxy)
-    assert [(case, verdict) for case, _, verdict in TURN.findall(text)] == [("-", "stored")]
-    assert f"store {store}: another proxy uses it" in text
-
-
-def test_a_higher_level_leaves_turns_out(agent: str, tmp_path: Path) -> None:
-    with Proxy(agent, tmp_path / "turns.db", "--log-level", "warning") as proxy:
-        say(proxy)
-        text = printed(proxy)
-    assert TURN.findall(text) == []
-
-
 def test_tokens_and_redacted_texts_are_not_printed(agent: str, tmp_path: Path) -> None:
     token = "sk-" + "a1B2" * 12
     with Proxy(agent, tmp_path / "turns.db", "--redact", "email") as proxy:
@@ -83,14 +63,3 @@ def test_tokens_and_redacted_texts_are_not_printed(agent: str, tmp_path: Path) -
     assert len(TURN.findall(text)) == 2
     assert token not in text
     assert "ada@example.com" not in text
-
-
-def test_an_agent_that_starts_later_is_missed_and_then_described(tmp_path: Path, port: int) -> None:
-    with Proxy(f"http://127.0.0.1:{port}", tmp_path / "turns.db") as proxy:
-        while "is unreachable, and requests fail until it is up: connection refused" not in proxy.stderr():
-            time.sleep(POLL_S)
-        with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.features.demo.agent", "--port", str(port)]):
-            while "agent Harbour Coffee customer service: JSONRPC, HTTP+JSON; declares" not in proxy.stderr():
-                time.sleep(POLL_S)
-        text = printed(proxy)
-    assert text.count("is unreachable") == 1

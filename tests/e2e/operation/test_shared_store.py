@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
-import httpx
 import pytest
 from e2e.contracts import GetAgent
 from e2e.shared_store import EVALUATORS, Fleet, Said, fleet, keep_talking
 from support.postgres_server import PostgresServer
-from support.prefork import run
 
 BATCH = 20
 SEED = 7
@@ -79,40 +76,6 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
     assert Counter(turns for turns, _ in conversations) == {1: len(rows)}
     assert jobs == []
     assert handed_on > 0
-
-
-async def test_sidecars_store_and_workers_score(agent: GetAgent, postgres: PostgresServer, tmp_path: Path) -> None:
-    """Whichever process is asked, it lists all turns; SIGTERM ends each in order."""
-    said = [Said(), Said()]
-    async with fleet(postgres.new_database(), agent("v1"), tmp_path, workers=1) as running:
-        running.go.touch()
-        talking = [
-            keep_talking(proxy, what, 3, 3, lambda _: None) for proxy, what in zip(running.proxies, said, strict=True)
-        ]
-        await asyncio.gather(*talking)
-        await until_all_is_scored(running)
-        async with httpx.AsyncClient(trust_env=False) as http:
-            runs = [(await http.get(proxy.found["admin"] + "/api/runs/chaos")).json() for proxy in running.proxies]
-        exported = await command("export", "--store", running.url, "--run", "chaos")
-        again = await command("evaluate", "--store", running.url, "--suite", str(tmp_path / "suite.yaml"))
-    assert runs[0] == runs[1]
-    assert (runs[0]["turns"], runs[0]["pending"], runs[0]["failed"]) == (6, 0, 0)
-    turns = [json.loads(line) for line in exported.stdout.splitlines()]
-    assert {turn["user_text"] for turn in turns} == {text for what in said for text in what.kept}
-    assert {turn["case_id"] for turn in turns} == {"weather"}
-    assert again.returncode == 0, again.stdout
-    assert ":***@" in again.stdout
-    assert [member.code for member in (*running.proxies, *running.workers)] == [0, 0, 0]
-
-
-async def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(run, *arguments)
-
-
-def test_workers_need_a_store_that_can_be_shared() -> None:
-    told = run("worker", "--store", "turns.db")
-    assert told.returncode == 2
-    assert told.stderr == "a2a-eval-proxy: --store: workers share a store; expected postgresql://..., got 'turns.db'\n"
 
 
 async def until_a_job_is_under_way(running: Fleet) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -216,50 +215,6 @@ async def test_every_combination_yields_the_same_calls(
         assert all(call["started_at"] for call in turn["tool_calls"])
 
 
-@pytest.mark.parametrize(
-    ("scope", "attributes", "calls"),
-    [
-        ("opentelemetry.instrumentation.starlette", {"http.request.method": "POST"}, "unknown"),
-        ("opentelemetry.instrumentation.openai.v1", {"gen_ai.operation.name": "chat"}, "unknown"),
-        ("opentelemetry.instrumentation.crewai", {"gen_ai.operation.name": "invoke_agent"}, "unknown"),
-        ("my.agent", {"gen_ai.operation.name": "invoke_agent"}, "none_made"),
-    ],
-)
-async def test_only_spans_that_would_show_tools_say_that_none_was_called(
-    tmp_path: Path, scope: str, attributes: dict[str, Any], calls: str
-) -> None:
-    agent = Agent(emits_extension=False, alone=(scope, attributes))
-    async with behind_proxy(agent, tmp_path, trace_wait=2.0) as proxy:
-        turn = await one_turn(proxy)
-    assert turn["calls"] == calls
-    assert turn["calls_evidence"] == ("no_capture" if calls == "unknown" else "spans")
-    assert [finding["code"] for finding in turn["findings"]] == (["no_capture"] if calls == "unknown" else [])
-    assert [result["status"] for result in turn["evaluations"]] == ["skipped" if calls == "unknown" else "passed"]
-
-
-async def test_the_agent_continues_the_trace_of_the_turn(tmp_path: Path) -> None:
-    agent = Agent(emits_extension=False)
-    async with behind_proxy(agent, tmp_path) as proxy:
-        turn = await one_turn(proxy)
-    assert turn["trace_id"] == agent.seen[0]["traceparent"].split("-")[1]
-
-
-async def test_a_trace_of_its_own_is_found_by_the_conversation(tmp_path: Path) -> None:
-    agent = Agent(emits_extension=False, joins=False, names_conversation=True)
-    async with behind_proxy(agent, tmp_path) as proxy:
-        turn = await one_turn(proxy)
-    assert called(turn) == CALLED
-    assert turn["findings"] == []
-
-
-async def test_a_trace_that_says_nothing_is_given_to_the_only_open_turn_and_marked(tmp_path: Path) -> None:
-    agent = Agent(emits_extension=False, joins=False)
-    async with behind_proxy(agent, tmp_path) as proxy:
-        turn = await one_turn(proxy)
-    assert called(turn) == CALLED
-    assert [finding["code"] for finding in turn["findings"]] == ["correlated_by_time"]
-
-
 async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None:
     agent = Agent(emits_extension=False, held_back=True)
     async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
@@ -306,32 +261,7 @@ async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_ke
     assert (turn["case_id"], called(turn)) == ("kettle", CALLED)
 
 
-async def test_turns_in_one_trace_of_the_client_keep_their_own_calls(tmp_path: Path) -> None:
-    """A client that runs a whole conversation in one trace: each turn gets the spans under its own request."""
-    agent = Agent(emits_extension=False)
-    trace_id = uuid.uuid4().hex
-    async with behind_proxy(agent, tmp_path) as proxy:
-        for number in (1, 2):
-            parent = f"00-{trace_id}-{number:016x}-01"
-            async with CaptureClient(proxy.url, headers={"traceparent": parent}) as client:
-                await client.send(f"turn {number}")
-        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
-        turns = await proxy.turns()
-    assert [turn["trace_id"] for turn in turns] == [trace_id, trace_id]
-    assert [called(turn) for turn in turns] == [CALLED, CALLED]
-
-
 # ── a proxy that does not score ─────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("emits_extension", [True, False])
-async def test_traces_are_merged_without_evaluation_too(tmp_path: Path, emits_extension: bool) -> None:
-    agent = Agent(emits_extension=emits_extension)
-    async with behind_proxy(agent, tmp_path, evaluate=False) as proxy:
-        turn = await one_turn(proxy)
-    assert called(turn) == CALLED
-    assert turn["capture"]["trace_only"] == (0 if emits_extension else 4)
-    assert (turn["status"], turn["findings"], turn["evaluations"]) == ("pending", [], [])
 
 
 async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, postgres: PostgresServer) -> None:
@@ -449,35 +379,3 @@ async def test_late_spans_of_each_of_several_agents_score_its_turn_again(tmp_pat
         turns = await proxy.turns()
     assert [(turn["agent_name"], called(turn)) for turn in turns] == [(name, CALLED) for name in agents]
     assert {result["status"] for turn in turns for result in turn["evaluations"]} == {"failed"}
-
-
-async def test_agents_that_share_a_trace_have_their_own_calls(tmp_path: Path) -> None:
-    """Two branches of a client's trace, at the same time: each span is in the turn of the agent that made it."""
-    agents = {name: Agent(emits_extension=False) for name in ("orders", "refunds")}
-    trace_id = uuid.uuid4().hex
-    waits = {name: {"trace_wait": 20.0, "expect_traces": True} for name in agents}
-    async with behind_one_proxy(agents, tmp_path, **waits) as proxy, AsyncExitStack() as stack:
-        sent = []
-        for number, name in enumerate(agents, 1):
-            client = await stack.enter_async_context(CaptureClient(f"{proxy.url}/agents/{name}"))
-            sent.append(client.send(f"for {name}", traceparent=f"00-{trace_id}-{number:016x}-01"))
-        await asyncio.gather(*sent)
-        await proxy.flush(PATIENCE_S)
-        turns = await proxy.turns()
-    assert {turn["agent_name"]: called(turn) for turn in turns} == dict.fromkeys(agents, CALLED)
-    assert {turn["trace_id"] for turn in turns} == {trace_id}
-    assert {turn["usage"]["input_tokens"] for turn in turns} == {12}
-
-
-async def test_each_agent_has_its_own_wait_for_traces(tmp_path: Path) -> None:
-    """A turn of an agent whose spans never come waits for its own time, not for that of the others."""
-    agents = {"orders": Agent(emits_extension=False), "refunds": Agent(traces=False)}
-    own = {"orders": {"trace_wait": 3_600.0, "expect_traces": True}, "refunds": {"trace_wait": 3_600.0}}
-    async with behind_one_proxy(agents, tmp_path, **own) as proxy:
-        for name in agents:
-            async with CaptureClient(f"{proxy.url}/agents/{name}") as client:
-                await client.send(f"for {name}")
-        assert await proxy.flush(PATIENCE_S) == {"pending": 0, "open": 0}
-        assert proxy.control.tracing is not None
-        assert proxy.control.tracing.heard("orders")
-        assert not proxy.control.tracing.heard("refunds")

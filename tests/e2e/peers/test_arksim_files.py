@@ -15,7 +15,6 @@ import yaml
 from a2a_tool_capture import ToolCall
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
-from support.postgres_server import PostgresServer
 from support.prefork import run
 from support.provision import python_environment, source_of
 from tool_call_evaluators.foreign import HeldTurn
@@ -191,21 +190,6 @@ def test_arksim_reads_the_files(here: Workplace) -> None:
     assert (here.folder / "results/evaluation/final_report.html").read_text().startswith("<!doctype html>")
 
 
-def test_expected_calls_count_against_a_turn(here: Workplace) -> None:
-    hasty = [HeldTurn("Where is it?", GOOD, CALLS[2:]), HeldTurn("Thanks.", GOOD)]
-    here.simulate(SimulatedConversation("c-hasty", "order_status_check", hasty))
-    done = here.command("evaluate", "--suite", "config.yaml")
-    assert done.returncode == 1
-    assert "order_status_check: overall_agent_score: mean 0.50 is below 0.60" in done.stdout
-    evaluation = here.evaluation()
-    (only,) = evaluation["conversations"]
-    labels = [turn["turn_behavior_failure"] for turn in only["turn_scores"]]
-    assert labels == ["disobey user request", "skipped_good_performance"]
-    (error,) = evaluation["unique_errors"]
-    assert only["turn_scores"][0]["unique_error_ids"] == [error["unique_error_id"]]
-    assert here.read_by_arksim()["focus"]["error_1.json"] == ["order_status_check"]
-
-
 @pytest.mark.statement(119, 135)
 def test_a_good_simulation_has_no_errors_and_no_focus_files(here: Workplace) -> None:
     here.simulate(GOOD_ONE)
@@ -227,95 +211,6 @@ def test_results_may_go_elsewhere_and_without_a_page(here: Workplace) -> None:
         assert (here.folder / folder / "focus/error_1.json").exists()
         assert list((here.folder / folder).glob("*.html")) == []
     assert here.evaluation("mine")["evaluation_id"] != here.evaluation("again")["evaluation_id"]
-
-
-@pytest.mark.statement(122)
-def test_what_is_not_computed_is_minus_one(here: Workplace) -> None:
-    here.configure(metrics_to_run=["helpfulness"], numeric_thresholds=None)
-    here.simulate(GOOD_ONE)
-    assert here.command("evaluate", "--suite", "config.yaml").returncode == 0
-    (only,) = here.evaluation()["conversations"]
-    assert (only["goal_completion_score"], only["goal_completion_reason"]) == (-1, "")
-
-
-@pytest.mark.statement(77)
-def test_custom_metrics_of_a_file(here: Workplace) -> None:
-    here.simulate(GOOD_ONE, WORSE_ONE)
-    here.configure(
-        custom_metrics_file_paths=["./custom_metrics.py"],
-        numeric_thresholds={"verification_compliance": 3.0},
-        qualitative_failure_labels={"unauthorized_action": ["violated"]},
-    )
-    done = here.command("evaluate", "--suite", "config.yaml")
-    assert done.returncode == 1
-    assert "auth_check_order: verification_compliance: mean 2.00 is below 3" in done.stdout
-    assert "auth_check_order: unauthorized_action is 'violated': by the word moon" in done.stdout
-    assert "failed, 2 reasons" in done.stdout
-    good, bad = here.evaluation()["conversations"]
-    assert [[(item["name"], item["value"]) for item in found["convo_scores"]] for found in (good, bad)] == [
-        [("verification_compliance", 4.0), ("tool_trajectory", 1.0)],
-        [("verification_compliance", 2.0), ("tool_trajectory", 1.0)],
-    ]
-    assert [item["value"] for item in bad["turn_scores"][0]["qual_scores"]] == ["false information", "violated"]
-    assert here.read_by_arksim()["evaluation"]["conversations"] == [good, bad]
-
-
-@pytest.mark.statement(121)
-def test_a_judge_that_does_not_answer_is_a_failed_evaluation(here: Workplace) -> None:
-    here.simulate(GOOD_ONE)
-    here.judge._replies = [Reply(400, b"{}")]
-    done = here.command("evaluate", "--suite", "config.yaml")
-    assert done.returncode == 1
-    (only,) = here.evaluation()["conversations"]
-    assert only["evaluation_status"] == "Evaluation Failed"
-    assert (only["overall_agent_score"], only["turn_success_ratio"]) == (-1, -1)
-    assert {turn["turn_behavior_failure"] for turn in only["turn_scores"]} == {"evaluation_run_failed"}
-    assert here.read_by_arksim()["evaluation"]["conversations"] == [only]
-
-
-def test_a_simulation_is_stored_in_postgresql(here: Workplace, postgres: PostgresServer) -> None:
-    here.simulate(GOOD_ONE, BAD_ONE)
-    done = here.command("evaluate", "--suite", "config.yaml", store=postgres.new_database())
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [item["conversation_id"] for item in here.evaluation()["conversations"]] == ["c-good", "c-bad"]
-
-
-def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:
-    here.simulate(BAD_ONE)
-    (here.folder / "suite.yaml").write_text("suite: ours\nevaluators: [tool_error, helpfulness]\n")
-    file = here.folder / "results/simulation/simulation.json"
-    options = ("--suite", "suite.yaml", "--simulation-file-path", file)
-    done = here.command("evaluate", *options, "--run", "one", "--output-dir", "results/evaluation")
-    assert done.returncode == 1
-    assert "the moon takes nothing (helpfulness)" in done.stdout
-    assert here.evaluation()["conversations"][0]["turn_scores"][4]["turn_score"] == 1.5
-    assert (here.folder / "results/evaluation/report.html").exists()
-    again = here.command("evaluate", *options, "--run", "one")
-    assert again.returncode == 2
-    assert "run 'one' already exists" in again.stderr
-
-
-def test_without_a_key_nothing_is_stored(here: Workplace) -> None:
-    here.simulate(GOOD_ONE)
-    names = ("A2A_EVAL_PROXY_JUDGE_API_KEY", "A2A_EVAL_PROXY_JUDGE_BASE_URL", "OPENAI_API_KEY")
-    done = here.command("evaluate", "--suite", "config.yaml", **dict.fromkeys(names, ""))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "api.openai.com needs a key" in done.stderr
-    assert not (here.folder / "turns.db").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [(None, "simulation.json: cannot be read: No such file"), ("{}", "conversations is missing")],
-)
-def test_a_missing_or_wrong_simulation(here: Workplace, content: str | None, problem: str) -> None:
-    if content is not None:
-        here.simulate()
-        (here.folder / "results/simulation/simulation.json").write_text(content)
-    done = here.command("evaluate", "--suite", "config.yaml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert problem in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -448,23 +343,3 @@ def test_focus_files_are_run_again(here: Workplace, name: str) -> None:
     assert evaluation["error_scenario_mappings"]
     assert (here.folder / "again/final_report.html").exists()
     assert (here.folder / "again/focus/error_1.json").exists()
-
-
-def test_a_simulation_that_ends_with_max_turns_is_evaluated(here: Workplace) -> None:
-    """As with ArkSim; other faults of a simulated user fail the run."""
-    here.judge._replies = [lambda request: judged(request) if "response_format" in request else talkative(request)]
-    with_agent(here, GOOD)
-    done = here.command("run", "config.yaml")
-    assert done.returncode == 0, done.stdout
-    assert [len(messages) for _, messages in here.read_by_arksim()["simulation"]] == [6, 6, 6, 6]
-
-
-def talkative(request: dict[str, Any]) -> Reply:
-    return says(("Where?", "And why?", "And when?", "And who?")[len(request["messages"]) // 2 - 1])
-
-
-def test_nothing_is_written_of_a_run_without_content(here: Workplace) -> None:
-    with_agent(here, GOOD)
-    done = here.command("run", "config.yaml", "--no-content")
-    assert "results/simulation/simulation.json is not written: --no-content" in done.stdout
-    assert not (here.folder / "results/simulation/simulation.json").exists()

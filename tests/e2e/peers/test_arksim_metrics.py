@@ -120,19 +120,6 @@ def test_a_forbidden_label_in_any_turn_fails_the_run(here: Workplace) -> None:
     assert passed.returncode == 0, passed.stdout
 
 
-@pytest.mark.statement(105, 107, 108, 111, 112)
-def test_any_conversation_below_a_threshold_fails_the_run(here: Workplace) -> None:
-    here.conversations(careful=[FINE, FINE], rash=[GUARANTEE, FINE])
-    gates = {"numeric_thresholds": {"helpfulness": 4, "needs_assessment": 3}}
-    suite = {**SUITE, "evaluators": [*SUITE["evaluators"], "helpfulness"]}
-    failed = here.evaluate("suite.yaml", **suite, gates=gates)
-    assert failed.returncode == 1, failed.stderr
-    assert "rash: helpfulness: mean 3.50 is below 4" in failed.stdout
-    assert "careful: helpfulness" not in failed.stdout
-    gates["numeric_thresholds"]["helpfulness"] = 3.5
-    assert here.evaluate("suite.yaml", **suite, gates=gates).returncode == 0
-
-
 @pytest.mark.statement(68, 69)
 def test_failures_in_different_words_are_one_error_to_the_judge(here: Workplace) -> None:
     here.conversations(careful=[FINE], rash=[GUARANTEE], bold=[PROMISE])
@@ -144,20 +131,6 @@ def test_failures_in_different_words_are_one_error_to_the_judge(here: Workplace)
     assert report["judge_usage"]["requests"] == len(here.judge.requests) == 4
     focused = {path.name for path in (here.folder / "report/focus").iterdir()}
     assert focused == {"all-failures.yaml", "error-01-false-information.yaml"}
-
-
-@pytest.mark.statement(61)
-def test_a_good_turn_costs_no_question_about_its_failure(here: Workplace) -> None:
-    here.conversations(careful=[FINE, FINE], rash=[GUARANTEE])
-    evaluators = ["helpfulness", {"agent_behavior_failure": {"ask_below": 0.6}}]
-    here.evaluate("suite.yaml", suite="bank", evaluators=evaluators)
-    assert len(here.judge.requests) == 3 + 1
-    labels = [
-        [result["label"] for result in turn["results"] if result["evaluator"] == "agent_behavior_failure"]
-        for conversation in here.report()["conversations"]
-        for turn in conversation["turns"]
-    ]
-    assert labels == [["skipped_good_performance"], ["skipped_good_performance"], ["false information"]]
 
 
 @pytest.fixture

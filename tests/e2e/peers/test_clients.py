@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,6 @@ from agents.scenarios import Call
 from e2e.contracts import GetAgent, GetClient, GetProxy
 from e2e.journeys import ROUTES, Journey, Outcome, Route, comparable, journeys
 from support.proxy import Proxy, Turn
-
-KEPT_CHARACTERS = 1_000_000
-"""Of an artifact's text; the client still gets the whole text."""
 
 
 def plain_call(call: dict[str, Any]) -> dict[str, Any]:
@@ -174,25 +170,3 @@ def test_failing_agent_fails_the_same_way(
         assert proxied["events"] == []
     else:
         assert comparable(proxied, proxy.url) == comparable(direct, upstream)
-
-
-@pytest.mark.parametrize("action", ["stream", "send"])
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.client == "python-1"], ids=str)
-def test_artifact_of_megabytes(
-    route: Route,
-    action: str,
-    agent: GetAgent,
-    client: GetClient,
-    proxy_of: GetProxy,
-) -> None:
-    upstream = agent("v1")
-    proxy = proxy_of(upstream)
-    journey = Journey(action, "big")
-
-    answer = client(route.client)(**journey.job(route, proxy.url, control=upstream))
-
-    assert answer["error"] is None
-    (outcome,) = journey.outcomes(route)
-    assert outcome.response_text in json.dumps(answer["events"])
-    kept = replace(outcome, response_text=outcome.response_text[:KEPT_CHARACTERS], findings=("text_truncated",))
-    assert_turn(proxy.turn_of(journey.text), kept, route)

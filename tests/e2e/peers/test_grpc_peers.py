@@ -31,7 +31,6 @@ ANSWERED = [
     Journey("resume", "ask", "header"),
     Journey("resume", "ask"),
 ]
-REFUSED = [Journey("refusals", "artifact"), Journey("refusals", "artifact", "header"), Journey("stream", "error")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -92,20 +91,3 @@ async def test_proxied_equals_direct_and_turns_are_captured(journey: Journey, pe
         turn = await asyncio.to_thread((await peers.proxy()).turn_of, outcome.user_text)
         assert_turn(turn, outcome, route)
         assert turn["capture"]["requested_by_client"] is (journey.ask == "header")
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=str)
-@pytest.mark.parametrize("journey", REFUSED, ids=str)
-async def test_errors_arrive_as_they_are(journey: Journey, peers: Peers) -> None:
-    direct = await peers.direct(journey.again())
-    assert "NotFound" in str(direct) or direct["error"]
-    assert await peers.proxied(journey.again()) == direct
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=str)
-async def test_the_extended_card_leads_to_the_proxy(peers: Peers, agents: dict[str, str], route: Route) -> None:
-    journey = Journey("extended-card", "none")
-    proxied = await peers.proxied(journey)
-    assert proxied == await peers.direct(journey)
-    assert "(extended)" in str(proxied["events"])
-    assert agents[route.agent] not in str(proxied)

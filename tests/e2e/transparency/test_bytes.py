@@ -153,17 +153,6 @@ def test_repeated_and_unusual_headers_pass(replay: ReplayAgent, replay_proxy_url
     assert_same_request(received[1], received[0])
 
 
-def test_connections_are_reused(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    recording = Recording.load("jsonrpc-v1.0-send-message")
-    replay.prepare(recording.answer())
-    with RawConnection(replay_proxy_url) as connection:
-        for _ in range(3):
-            connection.send(recording.request_line, recording.request_headers(asking=True), recording.request_body)
-            response = connection.read_head()
-            list(connection.pieces())
-            assert response.body == recording.response_body
-
-
 @pytest.mark.parametrize("asking", [True, False])
 @pytest.mark.parametrize("name", ["jsonrpc-v1.0-send-artifact", "jsonrpc-v1.0-stream-chunks"])
 def test_compressed_bodies_pass_compressed(name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:

@@ -27,7 +27,6 @@ from support.raw_a2a import BINDINGS
 from support.recordings import anonymous, respelt
 
 EXTENSION = Path(__file__).parents[3] / "extension"
-URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 RPC_METHODS = {
     "1.0": {
         "send": "SendMessage",
@@ -261,30 +260,3 @@ def test_a_webhook_set_by_its_method_is_told_no_calls(
 
 
 # ── who asked ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-CREDENTIALS = [
-    ("Authorization", "Bearer {}"),
-    ("Cookie", "session={}"),
-    ("X-Api-Key", "{}"),
-    ("X-Forwarded-For", "{}"),
-]
-
-
-@pytest.mark.parametrize(("header", "value"), CREDENTIALS, ids=[name for name, _ in CREDENTIALS])
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
-def test_only_who_asked_for_a_task_sees_it_later(
-    version: str, binding: str, header: str, value: str, agent: str, proxy_of: GetProxy
-) -> None:
-    """The agent itself shows calls to requests that ask, and to no others."""
-    url = proxy_of(agent).url
-    asking = ("X-A2A-Extensions" if version == "0.3" else "A2A-Extensions", URI)
-    ann, bob = ((header, value.format(name)) for name in ("ann", "bob"))
-    task, context = ids(Client(url, version, binding, (ann, asking)).say("chunks"))
-
-    for who, sees in ((ann, True), (bob, False), (("X-Nobody", "x"), False)):
-        client = Client(url, version, binding, (who,))
-        got = [client.do("get", {"id": task})]
-        if version == "1.0":
-            got.append(client.do("list", {"contextId": context, "includeArtifacts": True}))
-        assert [b"kettle" in response.body for response in got] == [sees] * len(got)

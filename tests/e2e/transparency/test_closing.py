@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 from agents.h11_agent import H11Agent, Request, Wire, echo
-from e2e.transparency.test_slow_peers import GET, connect, open_files
+from e2e.transparency.test_slow_peers import GET, connect
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
 
 LARGE = 2_000_000
 SURPLUS = bytes(400_000)
 """More than the proxy reads ahead of an answer: a part stays in its socket."""
-
-JUNK = b"no request\r\n\r\n" + SURPLUS
 
 
 @pytest.fixture(scope="module")
@@ -91,47 +89,8 @@ def test_a_slow_reader_gets_all_of_its_answer_though_it_sent_too_much(
     assert len(body) == LARGE
 
 
-def test_a_slow_reader_that_goes_on_sending_gets_all_of_its_answer(agent: H11Agent, proxy: Proxy) -> None:
-    agent.behave = large
-    with slow_client(proxy) as client:
-        client.sendall(b"GET /a HTTP/1.0\r\n\r\n")
-        received = bytearray()
-        while data := client.recv(8192):
-            received += data
-            client.sendall(b"more" * 1000)
-    assert len(head_and_body(bytes(received))[1]) == LARGE
-
-
-def test_a_broken_request_takes_no_answer_before_it_away(agent: H11Agent, proxy: Proxy) -> None:
-    agent.behave = large
-    with slow_client(proxy) as client:
-        client.sendall(GET % b"a" + JUNK)
-        answer = read_all(client, 8192)
-    first, _, second = answer.rpartition(b"HTTP/1.1 400 ")
-    assert len(head_and_body(first)[1]) == LARGE
-    assert second.endswith(b"Invalid HTTP request received.")
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [(JUNK, 400), (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"x" * 400_000, 431)],
-    ids=["no request", "a header without end"],
-)
-def test_who_sends_all_before_it_reads_gets_a_refusal(sent: bytes, status: int, proxy: Proxy) -> None:
-    with connect(proxy) as client:
-        client.sendall(sent)
-        for _ in range(20):
-            client.sendall(b"x" * 1_000_000)
-        assert read_all(client).startswith(b"HTTP/1.1 %d " % status)
-
-
-def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, tmp_path: Path) -> None:
-    with Proxy(agent.url, tmp_path / "turns.db", "--timeouts", "client_body=1") as proxy, connect(proxy) as client:
-        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 20000000\r\n\r\nhalf")
-        assert select.select([client], [], [], PATIENCE_S)[0]  # the refusal has come
-        for _ in range(19):
-            client.sendall(bytes(1_000_000))
-        assert read_all(client).startswith(b"HTTP/1.1 408 ")
+def open_files(proxy: Proxy) -> int:
+    return len(list(Path(f"/proc/{proxy.process_id}/fd").iterdir()))
 
 
 def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path: Path) -> None:

@@ -84,15 +84,6 @@ def test_no_card_is_kept_for_an_agent_that_gives_none_any_more(replay: ReplayAge
         assert exchange(replay_proxy_url, "GET /.well-known/agent-card.json HTTP/1.1", []).status == status
 
 
-def test_turn_of_an_unreachable_agent_counts(proxy_before_nothing: Proxy) -> None:
-    """It is a turn without an answer, not no turn at all."""
-    text = f"chunks {uuid.uuid4()}"
-    Wire("1.0", "JSONRPC").message(text).to(proxy_before_nothing.url)
-    turn = proxy_before_nothing.turn_of(text)
-    assert turn["tool_calls"] == []
-    assert [finding["severity"] for finding in turn["findings"]].count("error") >= 1
-
-
 def test_agent_that_closes_without_a_word(replay: ReplayAgent, replay_proxy_url: str) -> None:
     replay.prepare(Answer([], cut=True))
     response = Wire("1.0", "JSONRPC").message("message please").to(replay_proxy_url)
@@ -158,25 +149,6 @@ def test_cut_answer_never_looks_whole(asking: bool, replay: ReplayAgent, replay_
     else:
         assert response.status == 502 or not response.complete
         assert b"search" not in response.body
-
-
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
-def test_task_behind_a_cut_is_completed_by_a_later_get(
-    version: str, binding: str, agent: GetAgent, proxy_of: GetProxy
-) -> None:
-    upstream = agent("v1")
-    proxy = proxy_of(upstream)
-    wire = Wire(version, binding)
-    text = f"cut {uuid.uuid4()}"
-
-    broken = wire.message(text, stream=True).to(proxy.url)
-    assert not broken.complete
-    task = wire.get(_task_id(broken.body, wire)).to(proxy.url)
-
-    assert task.status == 200
-    turn = proxy.turn_of(text)
-    assert [call["name"] for call in turn["tool_calls"]] == ["search", "convert"]
-    assert turn["response_text"] == "before cut-here"
 
 
 @pytest.mark.parametrize(("version", "binding"), BINDINGS)

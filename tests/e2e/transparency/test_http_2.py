@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +11,6 @@ from agents.replay_agent import Answer, Received, ReplayAgent
 from e2e.raw_http import HOP_BY_HOP, Headers, exchange
 from e2e.transparency.test_bytes import STREAMS, UNCHANGED, assert_same_request
 from support.patience import PATIENCE_S
-from support.raw_http2 import Fields
 from support.recordings import Recording
 
 
@@ -104,33 +101,3 @@ def test_an_upload_in_parts_and_a_large_response(
     response = client.post(f"{replay_proxy_url}/upload", content=parts)
     assert response.content == content
     assert only(replay).body == content
-
-
-def head_of(method: bytes, path: bytes, *fields: tuple[bytes, bytes]) -> Fields:
-    return [(b":method", method), (b":scheme", b"http"), (b":path", path), (b":authority", b"proxy"), *fields]
-
-
-MALFORMED: dict[str, Fields] = {
-    "no path": [(b":method", b"GET"), (b":scheme", b"http")],
-    "no scheme": [(b":method", b"GET"), (b":path", b"/")],
-    "two paths": [*head_of(b"GET", b"/"), (b":path", b"/")],
-    "a pseudo-header after others": [(b"x-a", b"1"), *head_of(b"GET", b"/")],
-    "an unknown pseudo-header": [*head_of(b"GET", b"/"), (b":status", b"200")],
-    "a second request in the path": head_of(b"GET", b"/ HTTP/1.1\r\nx: y"),
-    "a blank in the path": head_of(b"GET", b"/a b"),
-    "a blank in the method": head_of(b"GET /x HTTP/1.1", b"/"),
-    "a path of another host": head_of(b"GET", b"http://other/"),
-    "a field of HTTP/1.1": head_of(b"GET", b"/", (b"transfer-encoding", b"chunked")),
-    "a connection": head_of(b"GET", b"/", (b"connection", b"x-a")),
-    "two lengths": head_of(b"POST", b"/", (b"content-length", b"0"), (b"content-length", b"0")),
-    "another length": head_of(b"POST", b"/", (b"content-length", b"1")),
-    "two hosts": head_of(b"GET", b"/", (b"host", b"other")),
-    "a line break": head_of(b"GET", b"/", (b"x-a", b"1\r\nx-b: 2")),
-    "a capital letter": head_of(b"GET", b"/", (b"X-A", b"1")),
-}
-
-
-def test_the_proxy_s_own_errors_have_the_shape_of_the_binding(proxy_of: Any, client: httpx.Client) -> None:
-    url = proxy_of("http://127.0.0.1:9").url
-    response = client.post(url, content=json.dumps({"jsonrpc": "2.0", "id": 7, "method": "SendMessage"}))
-    assert (response.status_code, response.json()["id"]) == (502, 7)

@@ -102,43 +102,6 @@ def test_secrets_reach_the_agent_and_nothing_else(
     assert [secret for secret in SECRETS if secret in shown] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--tls-cert", "no.crt", "--tls-key", "a.key"], "tls_cert: cannot use no.crt: No such file or directory"),
-        (["--tls-cert", "a.crt"], "tls_cert: requires tls_key (the same file, if it contains both)"),
-        (["--tls-cert", "a.crt", "--tls-key", "b.key"], "tls_key: b.key is not the key of the certificate in a.crt"),
-        (
-            ["--tls-client-ca", "ca.pem"],
-            "tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key",
-        ),
-        (["--upstream-tls", "ca=."], "upstream_tls.ca: cannot use .: it is not a file"),
-        (["--upstream-header", "Authorization t0ken-of-ours"], "--upstream-header: expected NAME:VALUE, such as"),
-        (["--upstream-header", "Host: agent"], "--upstream-header: Host is set by the proxy itself"),
-        (["--upstream-header", "X: ${NO_SUCH_VARIABLE}"], "needs the environment variable NO_SUCH_VARIABLE"),
-        (["--upstream-header", "X: ${file:no.token}"], "needs the file no.token: No such file or directory"),
-    ],
-)
-def test_a_mistake_is_one_sentence(arguments: list[str], said: str, authority: Authority, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        pair = authority.issue(name)
-        for file in (pair.cert, pair.key, authority.ca):
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    common = ("--upstream", "https://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp")
-    result = run("serve", *common, *arguments, cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert len(result.stderr.splitlines()) == 1
-    assert said in result.stderr
-    assert SECRETS[0] not in result.stderr
-    assert not (tmp_path / "a2a-eval-proxy.db").exists()
-
-
-def test_an_agent_in_clear_text_needs_no_authority(tmp_path: Path) -> None:
-    result = run("serve", "--upstream", "http://agent", "--upstream-tls", "ca=ca.pem", cwd=tmp_path)
-    assert result.returncode == 2
-    assert "upstream_tls: requires an agent that uses HTTPS, but upstream is http://agent" in result.stderr
-
-
 def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(SUITE)
     pair = authority.issue("client", password=SECRETS[2])

@@ -78,34 +78,6 @@ def test_a_status_outside_of_http_is_an_error_of_the_agent(status: bytes, agent:
     assert b"the answer has the status %b; expected 100 to 599" % status in received
 
 
-@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
-def test_a_length_where_there_is_no_body(status: bytes, agent: H11Agent, proxy: Proxy) -> None:
-    answer_with(agent, b"HTTP/1.1 %b\r\ncontent-length: 5\r\n\r\n" % status)
-    received = raw_answer(proxy, GET)
-    assert received.startswith(b"HTTP/1.1 " + status)
-    assert received.endswith(b"\r\n\r\n")
-    assert b"content-length" not in received.lower()
-
-
-@pytest.mark.parametrize("asking", [True, False])
-def test_an_answer_without_body_is_reported_once(asking: bool, agent: H11Agent, proxy: Proxy) -> None:
-    answer_with(agent, b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n")
-    text = f"unanswered, asking: {asking}"
-    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    headers = {"A2A-Version": "1.0"} | ({"A2A-Extensions": URI} if asking else {})
-    assert httpx.post(proxy.url, json=body, headers=headers, trust_env=False).status_code == 401
-    proxy.flush()
-    assert [finding["code"] for finding in proxy.turn_of(text)["findings"]] == ["agent_unreachable"]
-
-
-@pytest.mark.parametrize("end", [b"\r\n", b"\n"], ids=["CRLF", "LF"])
-def test_line_ends_that_lenient_clients_take(end: bytes, agent: H11Agent, proxy: Proxy) -> None:
-    answer_with(agent, end.join([b"HTTP/1.1 200 OK", b"x-a: 1", b"content-length: 2", b"", b"ok"]))
-    response = httpx.get(f"{proxy.url}/a", trust_env=False)
-    assert (response.status_code, response.headers["x-a"], response.content) == (200, "1", b"ok")
-
-
 @pytest.mark.parametrize(
     "fields",
     [

@@ -264,28 +264,6 @@ def slow_upload(proxy: Proxy) -> tuple[float, bytes]:
     return max(after - before for before, after in pairwise(sent_at)), answer
 
 
-def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy: Proxy) -> None:
-    """The agent reads nothing, so the proxy reads nothing; that the connection has broken it sees all the same.
-
-    A close in order would wait behind the bytes that no peer reads, as it would without the proxy.
-    """
-    done = asyncio.Event()
-
-    async def stalls(wire: Wire, request: Request) -> None:
-        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport can
-        await done.wait()
-        raise ConnectionResetError
-
-    agent.behave = stalls
-    with connect(proxy) as client:
-        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 100000000\r\n\r\n")
-        fill(client, bytes(1 << 20))
-        during = open_files(proxy)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
-    while open_files(proxy) > during - 2:  # the client's connection, and the agent's; the test's time limit ends it
-        threading.Event().wait(0.1)
-
-
 def fill(client: socket.socket, data: bytes, most: int = 100_000_000) -> int:
     """Send `data`, over and over, until the peer takes no more; bytes sent."""
     client.settimeout(1)
@@ -297,10 +275,6 @@ def fill(client: socket.socket, data: bytes, most: int = 100_000_000) -> int:
     except TimeoutError:
         pass  # the end that is looked for
     return sent
-
-
-def open_files(proxy: Proxy) -> int:
-    return len(list(Path(f"/proc/{proxy.process_id}/fd").iterdir()))
 
 
 # ── crowds ──────────────────────────────────────────────────────────────────────────────────────────────────

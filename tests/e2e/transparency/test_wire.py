@@ -112,15 +112,6 @@ def test_an_offer_to_upgrade_loses_nothing(framing: str, size: int, agent: H11Ag
     assert agent.requests[0].header(b"upgrade") == agent.requests[0].header(b"http2-settings") == []
 
 
-def test_offers_and_plain_requests_in_one_packet(agent: H11Agent, proxy: Proxy) -> None:
-    plain = b"POST /b HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi"
-    socket_offer = b"GET /c HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
-    packet = OFFERED["length"] + plain + socket_offer + OFFERED["chunked"] + plain
-    answers = [body for _, body in send(proxy, packet, answers=5)]
-    assert answers == [b"/a %d" % len(BODY), b"/b 2", b"/c 0", b"/a %d" % len(BODY), b"/b 2"]
-    assert "uvicorn" not in proxy.stderr()
-
-
 def test_an_offer_with_an_expectation(agent: H11Agent, proxy: Proxy) -> None:
     head, _, body = OFFERED["length"].partition(b"\r\n\r\n")
     with connect(proxy.url) as connection, connection.makefile("rb") as file:

@@ -95,25 +95,6 @@ def test_each_change_is_asked_for(answers: str, wanted: str, monkeypatch: pytest
     assert Path("suite.yaml").read_text() == texts[wanted]
 
 
-def test_nobody_can_be_asked_without_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} changed", monkeypatch) == 1
-    assert ended("accept suite.yaml", monkeypatch) == 2
-    assert "Give --yes" in capsys.readouterr().err
-
-
-def test_a_run_without_content_shows_nothing_to_accept(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} bare --no-content", monkeypatch) == 1
-    assert ended("accept suite.yaml --yes", monkeypatch) == 2
-    assert "--no-content" in capsys.readouterr().err
-    assert Path("suite.yaml").read_text() == SUITE
-
-
 def test_record_adds_calls_only_where_an_evaluator_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the recorded suite would fail: an expectation that no evaluator reads is an error."""
     own = "  - {id: said, evaluators: [exact_match], turns: [{user: Hi, expect: {response: It is sent.}}]}\n"

@@ -32,32 +32,6 @@ def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(stopped.value.code or 0)
 
 
-def test_a_run_is_compared_with_an_earlier_one(
-    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    Path("suite.yaml").write_text(SUITE.replace("SEARCH", "x"))
-    run = f"run suite.yaml --agent {agent} --run"
-    assert ended(f"{run} monday --allow-no-capture", monkeypatch) in (0, 1)
-    Path("suite.yaml").write_text(SUITE.replace("SEARCH", "no-answer-has-this").replace("  - {id: two", "  - {id: new"))
-    capsys.readouterr()
-    assert ended(f"{run} tuesday --baseline monday --report report", monkeypatch) == 1
-    out = capsys.readouterr().out
-    assert "\ncompared with monday: " in out
-    assert "1 missing" in out
-    report = json.loads(Path("report/report.json").read_text())
-    assert {case["case"]: case["status"] for case in report["baseline"]["cases"]}.keys() == {"one", "two", "new"}
-    assert "change from monday" in Path("report/report.html").read_text()
-    assert "monday → tuesday" in Path("report/comparison.html").read_text()
-    assert ended(f"{run} other --fail-on newly-failing", monkeypatch) == 2
-    assert "--baseline" in capsys.readouterr().err
-    evaluate = "evaluate --suite suite.yaml --run tuesday --baseline monday --case one --report again"
-    assert ended(f"{evaluate} --trace-url http://jaeger/{{trace_id}}", monkeypatch) == 1
-    assert 'data-trace-url="http://jaeger/{trace_id}"' in Path("again/report.html").read_text()
-    assert "missing" not in capsys.readouterr().out, "only the selected case is compared"
-
-
 def test_what_the_baseline_fails_is_the_last_word(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,13 +56,3 @@ def test_what_the_baseline_fails_is_the_last_word(
     assert ended("evaluate --suite suite.yaml --run tuesday --allow-no-capture", monkeypatch) == 0
     assert ended("show tuesday", monkeypatch) == 0
     assert "tuesday: passed" in capsys.readouterr().out
-
-
-def test_a_baseline_that_is_not_in_the_store_ends_it_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("suite.yaml").write_text(SUITE)
-    assert ended("run suite.yaml --agent http://127.0.0.1:1 --baseline monday", monkeypatch) == 2
-    assert "a2a-eval-proxy.db" in capsys.readouterr().err
-    assert not Path("a2a-eval-proxy.db").exists()

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import logging
-import os
 import shlex
 import socket
 import sqlite3
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -31,8 +28,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-from support.patience import PATIENCE_S
-from support.prefork import COMMAND
 from support.proxy import Proxy
 
 NOBODY = "http://127.0.0.1:1"
@@ -602,14 +597,6 @@ def test_one_sentence_before_the_first_message(
 
 
 @pytest.mark.usefixtures("here")
-def test_a_process_says_the_same(typed: Callable[[Mistake], list[str]]) -> None:
-    mistake = MISTAKES["key typo"]
-    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([COMMAND, *typed(mistake)], env=env, capture_output=True, timeout=PATIENCE_S, check=False)
-    judge(mistake, done.returncode, done.stdout.decode("ascii"), done.stderr.decode("ascii"))
-
-
-@pytest.mark.usefixtures("here")
 def test_an_error_leaves_no_empty_report(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["run", "typo.yaml", "--agent", agent, "--report", "reports/new"]
     assert ended(arguments, monkeypatch) == 2
@@ -671,27 +658,6 @@ def test_a_missing_expectation_is_named_as_in_the_suite(
     assert warning not in capsys.readouterr().err, "the cases that are left out may have it"
     assert ended(["run", "bare.yaml", "--agent", "http://127.0.0.1:1"], monkeypatch) == 3
     assert capsys.readouterr().err.startswith(warning), "before anything is sent"
-
-
-@pytest.mark.usefixtures("here")
-def test_evaluate_takes_the_newest_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended(["evaluate", "--suite", "suite.yaml"], monkeypatch) == 0
-    assert ", the newest" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("here")
-def test_what_was_not_imported_can_be_edited(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expected = {"type": "tool_calls", "expected": [{"name": "search", "arguments": {"q": "Berlin"}}]}
-    scenario = {"scenario_id": "s", "goal": "g", "assertions": [expected]}
-    Path("scenarios.json").write_text(json.dumps({"scenarios": [scenario]}))
-    ended(["evaluate", "--suite", "scenarios.json", "--run", "done"], monkeypatch)
-    assert capsys.readouterr().err.splitlines()[:3] == [
-        "Imported scenarios.json (arksim). Not imported:",
-        "  arguments of expected calls without arg_match_mode: ArkSim ignores them, too",
-        "To edit it as a suite: a2a-eval-proxy convert scenarios.json --out suite.yaml",
-    ]
 
 
 @pytest.mark.usefixtures("here")

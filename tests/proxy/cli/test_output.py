@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,6 @@ from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.cli.output import GuardedStream, guarded_output, unguarded
 from agents.scenario_agent import scenario_agent
 from rich.console import Console
-from support.patience import PATIENCE_S
 from support.stored_runs import store_turns
 from support.turn_samples import call, result, turn
 from tool_call_evaluators.suite import parse_suite
@@ -78,13 +75,6 @@ def test_a_suite_is_utf_8_in_any_encoding(printed: Print, store: Path) -> None:
     assert [case.id for case in parse_suite(text).cases] == ["größe ✓"]
 
 
-def test_a_process_prints_in_the_encoding_of_its_environment(store: Path) -> None:
-    command = [sys.executable, "-m", "a2a_eval_proxy", "show", "tuesday-t", "--store", str(store)]
-    env = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    shown = subprocess.run(command, env=env, capture_output=True, timeout=PATIENCE_S, check=True)
-    assert '-> lookup(order="für 5 € \\u8ba2\\u5355 \\ud83d\\udc4d' in shown.stdout.decode("cp1252")
-
-
 HOSTILE = "::error::x\n \t::add-mask::x\n##[error]x ##vso[task.setvariable]x\r::warning::x \x1b]0;x\x07 \x9b1m \u202e"
 
 
@@ -101,16 +91,6 @@ def test_text_of_others_commands_no_ci_job_and_no_terminal(size: int) -> None:
     assert out.getvalue().isascii()
     assert not {"\x1b", "\x07", "\r"} & set(out.getvalue())
     assert json.loads(f'"{out.getvalue()}"', strict=False) == HOSTILE, "nothing is lost"
-
-
-def test_names_of_runs_are_no_commands(printed: Print, tmp_path: Path) -> None:
-    name = "::error::##[error]"
-    store_turns(tmp_path / "s.db", [turn("t", "::error::\n::error::", response_text="\n::error::")], run=name)
-    for words in (["runs"], ["show", name], ["show", f"{name}-t"], ["export"], ["runs", "--output", "json"]):
-        shown = printed(*words, "--store", str(tmp_path / "s.db"))
-        assert "rror" in shown
-        assert not any(line.strip().startswith("::") for line in shown.splitlines())
-        assert "##[" not in shown
 
 
 def test_our_own_commands_colours_and_progress_pass() -> None:

@@ -71,12 +71,3 @@ async def test_turns_of_one_agent_go(location: str) -> None:
     assert unknown.returncode == 2
     assert "no turns of an agent 'order'" in unknown.stderr
     assert unknown.stderr.endswith("; the store has turns of http://agent, orders\n")
-
-
-def test_what_is_to_go_must_be_said(tmp_path: Path) -> None:
-    refused = prune(str(tmp_path / "turns.db"))
-    assert refused.returncode == 2
-    assert refused.stderr == "a2a-eval-proxy: prune: which turns? Give --retain-days, --retain-mb or both\n"
-    missing = prune(str(tmp_path / "turns.db"), "--retain-days", "1")
-    assert missing.returncode == 2
-    assert "there is no such file" in missing.stderr

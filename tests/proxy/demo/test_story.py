@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
-import shlex
-import signal
 import tempfile
 from pathlib import Path
 
-import httpx
 import pytest
 from a2a_eval_proxy.features.demo.story import tell
 from rich.console import Console
-from support.patience import PATIENCE_S
-from support.prefork import COMMAND
-from support.processes import ChildProcess
 
 
 @pytest.fixture
@@ -54,20 +47,3 @@ async def test_the_story(told: Console, tmp_path: Path) -> None:
     assert (folder / "report" / "report.html").read_text("utf-8").count("partial-refund")
     summary = (folder / "report" / "summary.md").read_text("utf-8").replace("\\", "")
     assert all(case in summary for case, _ in rows[12:])
-
-
-async def test_keep_leaves_the_proxy_running_and_its_commands_work(tmp_path: Path) -> None:
-    with ChildProcess([COMMAND, "demo", "--keep"], environment={"TMPDIR": str(tmp_path)}) as demo:
-        text = ""
-        while not text.endswith("limit=1'\n"):
-            text += await asyncio.to_thread(demo.read_line) + "\n"
-        commands = re.findall(r"^  curl -s (.*)$", text[text.index("Still running") :], re.MULTILINE)
-        card, message, api = map(shlex.split, commands)
-        async with httpx.AsyncClient() as http:
-            assert (await http.get(card[0])).json()["name"] == "Harbour Coffee customer service"
-            headers = dict(value.split(": ") for value in message if value.startswith(("A2A-", "Content-")))
-            answer = await http.post(message[0], headers=headers, content=message[-1])
-            assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-            assert len((await http.get(api[0])).json()["items"]) == 1
-        demo.process.send_signal(signal.SIGINT)
-        assert await asyncio.to_thread(demo.wait, PATIENCE_S) == 0

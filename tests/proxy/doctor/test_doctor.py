@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from typing import Any
 
 import pytest
@@ -51,55 +50,6 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pyt
     assert named[1].endswith(again)
 
 
-def test_spans_of_a_message_that_the_agent_does_not_answer_are_not_waited_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with scenario_agent() as agent:
-        code, _, err = doctor(capsys, agent.url, "--message", "error please", "--trace-wait", "3000")
-    assert code == 3
-    assert "the agent did not answer 'error please'" in err
-
-
-def test_traces_are_waited_for_only_where_something_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    with scenario_agent() as agent:
-        code, out, _ = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "3000")
-    assert (code, out.splitlines()[-1]) == (0, "all seen")
-
-
-def test_an_address_that_a_proxy_holds_is_no_reason_to_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with scenario_agent() as agent, socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        arguments = ["doctor", agent.url, "--message", "chunks please", "--otlp", address]
-        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    out, err = capsys.readouterr()
-    assert not ended.value.code
-    assert out.splitlines()[-1] == "all seen"
-    assert f"warning: no traces are received: cannot listen on {address}" in err
-
-
-def test_an_agent_that_fails_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with scenario_agent() as agent:
-        code, out, err = doctor(capsys, agent.url, "--message", "fail please", "--trace-wait", "0.1")
-    assert (code, out) == (3, "")
-    assert "the agent failed 'fail please' (tool backend unavailable); read its log" in err
-
-
-def test_check_names_an_agent_that_fails_in_place_of_a_report(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with scenario_agent() as agent:
-        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "check", agent.url, "--message", "fail please"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (3, "")
-    assert "the agent failed 'fail please' (tool backend unavailable); read its log" in err
-
-
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
     diagnosis = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
     assert not diagnosis.all_seen
@@ -128,12 +78,6 @@ def test_calls_without_content_need_a_switch_alone(scope: str, source: str, swit
     assert "by the extension" not in shown
 
 
-def test_no_call_is_said_where_it_is_known() -> None:
-    shown = lines_of(turn("1") | {"calls": "none_made", "calls_evidence": "spans"}, "strands.telemetry.tracer")
-    assert "made no tool call; send a message that needs one" in shown
-    assert "framework  Strands Agents" in shown
-
-
 @pytest.mark.parametrize(
     ("card", "scopes", "marks", "page"),
     [
@@ -155,18 +99,6 @@ def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str
     found = recognised(card, scopes, marks)
     assert found is not None
     assert found[0].page == page
-
-
-def test_an_agent_in_javascript_gets_lines_of_javascript(capsys: pytest.CaptureFixture[str]) -> None:
-    with scenario_agent(AgentOptions(declared=False)) as agent:
-        _, said, _ = doctor(
-            capsys, agent.url, "--message", "message me", "--trace-wait", "0.1", "--framework", "javascript"
-        )
-    assert "by the extension: npm install ./extension/js\n" in said
-    assert "    const recorder = new ToolCallRecorder();\n" in said
-    assert "or by traces: npm install @opentelemetry/api @opentelemetry/auto-instrumentations-node\n" in said
-    assert "node --require @opentelemetry/auto-instrumentations-node/register agent.mjs\n" in said
-    assert "python" not in said
 
 
 def test_an_agent_of_no_framework_is_none() -> None:

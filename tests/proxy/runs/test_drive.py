@@ -60,8 +60,8 @@ def suite(text: str = SUITE) -> Suite:
 
 
 @pytest.fixture
-async def agent(tmp_path: Path) -> AsyncIterator[AgentOptions]:
-    async with run_agent(tmp_path / "shop.db") as url:
+async def agent() -> AsyncIterator[AgentOptions]:
+    async with run_agent() as url:
         yield AgentOptions(url, {}, concurrency=2)
 
 
@@ -116,8 +116,8 @@ async def test_a_run_that_does_not_exist_is_not_resumed(agent: AgentOptions, loc
     assert len(await stored(location)) == 7
 
 
-async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str, tmp_path: Path) -> None:
-    async with run_agent(tmp_path / "shop.db") as url:
+async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str) -> None:
+    async with run_agent() as url:
         first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
     again = await run_suite(suite(), AgentOptions(url, {}), location, "nightly", resume=True)  # no server is there
     assert again.verdict == first.verdict

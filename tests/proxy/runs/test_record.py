@@ -142,10 +142,10 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_an_agent_passes_the_recording_of_itself(tmp_path: Path) -> None:
     store, recorded = tmp_path / "turns.db", tmp_path / "recorded.yaml"
-    async with run_agent(tmp_path / "shop.db") as url:
+    async with run_agent() as url:
         first = await asyncio.to_thread(command, "run", DEMO, "--agent", url, "--store", store, "--run", "good")
     assert first.returncode == 1, first.stderr  # three cases of the demo fail; what the agent did is taken as good
     assert command("record", "--store", store, "--run", "good", "--out", recorded).returncode == 0
-    async with run_agent(tmp_path / "another-shop.db") as url:
+    async with run_agent() as url:
         second = await asyncio.to_thread(command, "run", recorded, "--agent", url, "--store", store, "--run", "again")
     assert second.returncode == 0, second.stdout

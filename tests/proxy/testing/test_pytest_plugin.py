@@ -210,13 +210,13 @@ def test_mistakes_are_one_clear_sentence(session: Session, arguments: tuple[str,
     assert "proxies.py" not in result.stdout.str()
 
 
-async def test_the_example_of_the_documentation(session: Session, tmp_path: Path) -> None:
+async def test_the_example_of_the_documentation(session: Session) -> None:
     section = PAGE.read_text("utf-8")
     example, suite = (re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0] for language in ("python", "yaml"))
     Path(session.folder, "test_shop.py").write_text(example, "utf-8")
     Path(session.folder, "suite.yaml").write_text(suite, "utf-8")
     options = ("--a2a-suite", "suite.yaml", "--a2a-report", "report")
-    async with run_agent(tmp_path / "shop.db") as agent_url:
+    async with run_agent() as agent_url:
         result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url, *options)
     result.assert_outcomes(passed=1, errors=1)
     shown = re.findall(
@@ -226,13 +226,13 @@ async def test_the_example_of_the_documentation(session: Session, tmp_path: Path
     result.stdout.fnmatch_lines(shown)
 
 
-async def test_the_other_examples(session: Session, tmp_path: Path) -> None:
+async def test_the_other_examples(session: Session) -> None:
     sdk = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
     smallest = re.findall(r"```python\n(.*?)```", Path(ROOT, "README.md").read_text("utf-8"), re.DOTALL)[0]
     assert smallest.count("\n") == 4
     Path(session.folder, "test_sdk.py").write_text(sdk, "utf-8")
     Path(session.folder, "test_smallest.py").write_text(smallest, "utf-8")
-    async with run_agent(tmp_path / "shop.db") as agent_url:
+    async with run_agent() as agent_url:
         result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url)
     result.assert_outcomes(passed=2)
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-import sqlite3
 import sys
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
-from pathlib import Path
+from contextlib import asynccontextmanager
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -73,8 +70,7 @@ class ShopAgent(AgentExecutor):
     async def _follow(self, plan: Plan, received: str | None, updater: TaskUpdater) -> str | None:
         """Carry out `plan` from where it stands. Returns the question it stopped at, None at its end.
 
-        Its texts are one artifact, with a chunk for each sentence. Tools run on the event loop: a query on a local file
-        of this size takes microseconds.
+        Its texts are one artifact, with a chunk for each sentence.
         """
         artifact_id, started = str(uuid.uuid4()), False
         try:
@@ -116,44 +112,41 @@ def agent_card(url: str) -> AgentCard:
     )
 
 
-def request_handler(shop: Shop, card: AgentCard, *, weak: bool = True) -> CapturingRequestHandler:
+def request_handler(card: AgentCard, *, weak: bool = True) -> CapturingRequestHandler:
     """The agent as the SDK serves it; declares the extension on `card`. `weak`: see `planner`."""
     recorder = ToolCallRecorder()
-    agent = ShopAgent(shop, recorder, weak=weak)
+    agent = ShopAgent(Shop(), recorder, weak=weak)
     return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)
 
 
 @asynccontextmanager
 async def run_agent(
-    database: Path, *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None, weak: bool = True
+    *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None, weak: bool = True
 ) -> AsyncIterator[str]:
     """Serve the agent inside this process; yields its URL, which the card names too. Port 0 takes a free one.
 
     `public_url` is for clients that reach it by another name than `host` and `port`; `weak`: see `planner`.
-    Raises ListenError (an OSError) where the address is not available, sqlite3.Error for an unusable database.
+    Raises ListenError (an OSError) where the address is not available.
     """
-    with closing(Shop(database)) as shop:
 
-        def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
-            card = agent_card((public_url or url).rstrip("/"))
-            return request_handler(shop, card, weak=weak), card
+    def build(url: str) -> tuple[CapturingRequestHandler, AgentCard]:
+        card = agent_card((public_url or url).rstrip("/"))
+        return request_handler(card, weak=weak), card
 
-        async with sdk_server(build, f"{host}:{port}") as url:
-            yield (public_url or url).rstrip("/")
+    async with sdk_server(build, f"{host}:{port}") as url:
+        yield (public_url or url).rstrip("/")
 
 
-async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:
+async def _serve_until_stopped(host: str, port: int, public_url: str | None, *, weak: bool) -> None:
     stopped = stop_signal()
-    async with run_agent(database, host=host, port=port, public_url=public_url, weak=weak) as url:
-        sys.stdout.write(
-            f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json, database: {database})\n"
-        )
+    async with run_agent(host=host, port=port, public_url=public_url, weak=weak) as url:
+        sys.stdout.write(f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json)\n")
         sys.stdout.flush()
         await stopped.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 stopped by the user, 2 bad usage, 3 the address or the database could not be opened."""
+    """Exit codes: 0 stopped by the user, 2 bad usage, 3 the address is not available."""
     parser = argparse.ArgumentParser(
         prog="python -m a2a_eval_proxy.features.demo.agent", description=__doc__.splitlines()[0]
     )
@@ -163,20 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--public-url", help="URL the card names (default: from --host and --port)")
     parser.add_argument("--fixed", action="store_true", help="without the weaknesses that the sample suite finds")
-    parser.add_argument("--db", type=Path, help="SQLite file; created with sample data (default: a temporary one)")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="a2a-demo-agent-") as folder:
-        database = options.db or Path(folder, "shop.db")
-        try:
-            serving = _serve_until_stopped(
-                database, options.host, options.port, options.public_url, weak=not options.fixed
-            )
-            asyncio.run(serving)
-            return 0
-        except ListenError as error:
-            sys.stderr.write(f"{error}. Try another --host or --port\n")
-        except sqlite3.Error as error:
-            sys.stderr.write(f"cannot use {database} as the shop's database: {error}. Try another --db\n")
+    try:
+        asyncio.run(_serve_until_stopped(options.host, options.port, options.public_url, weak=not options.fixed))
+        return 0
+    except ListenError as error:
+        sys.stderr.write(f"{error}. Try another --host or --port\n")
     return UNREACHABLE
 
 

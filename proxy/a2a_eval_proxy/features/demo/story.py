@@ -81,7 +81,7 @@ async def tell(keep: bool, *, console: Console) -> None:
     store, exported = folder / STORE, folder / "turns.jsonl"
     own = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": "off", "store": str(store), "run": RUN}
     async with (
-        run_agent(folder / "shop.db") as agent_url,
+        run_agent() as agent_url,
         run_proxy(load(Settings, {**own, "upstream": agent_url, "suite": str(SUITE)})) as proxy,
     ):
         say(f"Sample agent: {agent_url}   proxy: {proxy.url}")
