@@ -252,6 +252,15 @@ class Discard(Item):
         """Ids take no memory worth counting."""
 
 
+class Change(Item):
+    """Statements and their parameters, for which nobody waits."""
+
+    rows: Sequence[tuple[str, dict[str, Any]]]
+
+    def __post_init__(self) -> None:
+        self.size = ROW_BYTES * len(self.rows)
+
+
 @dataclass(slots=True)
 class Prune(Item):
     """Done between groups of items: deletes what is beyond these limits."""

@@ -34,7 +34,6 @@ from .encoding import json_text, stored_text
 from .observations import ObservationTable
 from .schema import OUTCOMES
 from .turn_filter import ANY_TURN, TurnFilter, turn_verdict
-from .webhooks import WebhookTable
 
 T = TypeVar("T")
 
@@ -254,11 +253,6 @@ class StoreReads(ABC):
         conditions, values = self._conditions(run=run)
         statement = f"SELECT DISTINCT agent FROM turns WHERE {conditions} AND agent != '' ORDER BY agent"  # noqa: S608  # fixed texts
         return await self._read(statement, values, lambda rows: [agent for (agent,) in rows])
-
-    @property
-    def webhooks(self) -> WebhookTable:
-        """The webhooks of clients that the proxy relays."""
-        return WebhookTable(self._read, self._change)
 
     def observations(self, agent: str) -> ObservationTable:
         """What was observed of the tasks of an agent (`Agent.key`)."""

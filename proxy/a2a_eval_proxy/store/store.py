@@ -14,6 +14,7 @@ from tool_call_evaluators.judge.cache import JudgeCache
 
 from .base import StoreError, TurnJson, TurnQuery
 from .reads import StoreReads
+from .webhooks import WebhookTable
 from .write_queue import QueuedWrites
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class Store(StoreReads, QueuedWrites):
 
     judge_cache: JudgeCache  # the cache of judges' answers: scoring a turn again sends no request
     work: WorkStore | None = None  # what workers share; None where only this process scores
+
+    @property
+    def webhooks(self) -> WebhookTable:
+        """The webhooks of clients that the proxy relays."""
+        return WebhookTable(self._read, self._change, self._change_later)
 
     def marked_in_use(self) -> AbstractContextManager[bool]:
         """Mark it as that of a proxy until the end of the block; yields whether another proxy has marked it.

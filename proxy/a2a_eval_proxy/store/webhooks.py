@@ -5,6 +5,7 @@ They outlive restarts, and replicas share them. No API, export or log shows them
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -68,7 +69,17 @@ class StoreTable:
 
 
 class WebhookTable(StoreTable):
-    """The webhooks in a store."""
+    """The webhooks in a store. What is learned of them later waits with the turns until it is written; its result need
+    not be awaited."""
+
+    def __init__(
+        self,
+        read: Callable[..., Awaitable[Any]],
+        change: Callable[[str, dict[str, Any]], Awaitable[int]],
+        later: Callable[[str, dict[str, Any]], Future[None]],
+    ) -> None:
+        super().__init__(read, change)
+        self._later = later
 
     async def add(self, webhook: Webhook) -> None:
         await self._change(_INSERT, asdict(webhook))
@@ -77,26 +88,26 @@ class WebhookTable(StoreTable):
         rows = await self._read(_SELECT, {"webhook_id": webhook_id}, list)
         return Webhook(**dict(zip(_COLUMNS, rows[0], strict=True))) if rows else None
 
-    async def set_task(self, webhook_id: str, task_key: str) -> None:
+    def set_task(self, webhook_id: str, task_key: str) -> Future[None]:
         """Set the task of a webhook, where it is not known yet."""
-        await self._change(_SET_TASK, {"webhook_id": webhook_id, "task_key": task_key})
+        return self._later(_SET_TASK, {"webhook_id": webhook_id, "task_key": task_key})
 
-    async def set_config(self, webhook_id: str, config_key: str) -> None:
-        await self._change(_SET_CONFIG, {"webhook_id": webhook_id, "config_key": config_key})
+    def set_config(self, webhook_id: str, config_key: str) -> Future[None]:
+        return self._later(_SET_CONFIG, {"webhook_id": webhook_id, "config_key": config_key})
 
-    async def task_ended(self, task_key: str, at: float) -> None:
-        await self._change(_END, {"task_key": task_key, "at": int(at)})
+    def task_ended(self, task_key: str, at: float) -> Future[None]:
+        return self._later(_END, {"task_key": task_key, "at": int(at)})
 
-    async def end(self, webhook_id: str, at: float) -> None:
+    def end(self, webhook_id: str, at: float) -> Future[None]:
         """No further notifications are expected for this webhook, until one names its task (`set_task`)."""
-        await self._change(_END_ONE, {"webhook_id": webhook_id, "at": int(at)})
+        return self._later(_END_ONE, {"webhook_id": webhook_id, "at": int(at)})
 
     async def has_active(self, task_key: str) -> bool:
         """Whether a task that has not ended has a webhook."""
         return bool((await self._read(_ACTIVE, {"task_key": task_key}, list))[0][0])
 
-    async def remove(self, task_key: str, config_key: str) -> None:
-        await self._change(_REMOVE, {"task_key": task_key, "config_key": config_key})
+    def remove(self, task_key: str, config_key: str) -> Future[None]:
+        return self._later(_REMOVE, {"task_key": task_key, "config_key": config_key})
 
     async def expire(self, ended: float, longest: float, registered: float, agent_name: str = "") -> None:
         """Delete webhooks whose task ended before `ended`, those registered before `longest`, and those of this agent

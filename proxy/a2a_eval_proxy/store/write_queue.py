@@ -30,6 +30,7 @@ from .base import (
 from .dialects import SqlDialect
 from .encoding import (
     Add,
+    Change,
     Discard,
     Finish,
     FinishConversations,
@@ -166,14 +167,28 @@ class QueuedWrites(ABC):
         `results` has the evaluations of turns that are scored already, by turn id: these are done, in one write instead
         of two.
         """
-        waits = self.health
-        if waits.ended or waits.waiting_bytes >= MAX_WAITING_BYTES or waits.waiting_turns >= MAX_QUEUED:
+        if self._is_full:
             return False
         encoded = [encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns]
         rows = [one for one in encoded if one is not None]
         self.health.lost_turns += len(turns) - len(rows)
         self._put(Add(rows, committed, held, again))
         return True
+
+    @property
+    def _is_full(self) -> bool:
+        waits = self.health
+        return waits.ended or waits.waiting_bytes >= MAX_WAITING_BYTES or waits.waiting_turns >= MAX_QUEUED
+
+    def _change_later(self, statement: str, values: dict[str, Any]) -> asyncio.Future[None]:
+        """Run a statement after what is queued. The result is there once it is committed; a caller need not wait."""
+        changed: Future[None] = Future()
+        changed.set_running_or_notify_cancel()
+        if self._is_full:
+            logger.error("store %s: a change is lost: it takes nothing more", self._name)
+        else:
+            self._put(Change([(statement, values)], lambda: changed.set_result(None)))
+        return asyncio.wrap_future(changed)
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""

@@ -11,6 +11,7 @@ from .base import Limits
 from .dialects import SqlDialect
 from .encoding import (
     Add,
+    Change,
     Discard,
     EncodedConversation,
     EncodedScored,
@@ -41,7 +42,7 @@ _MERGED = (
 )
 _DISCARD = "DELETE FROM turns WHERE turn_id = ?"
 
-Statement = tuple[str, Sequence[Any]]
+Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 Named = tuple[str, dict[str, Any]]
 Row = Sequence[Any]
 
@@ -75,6 +76,8 @@ def group_statements(
                 for turn_id in turn_ids:
                     yield _discard_conversation(dialect), (turn_id, turn_id)
                     yield _DISCARD, (turn_id,)
+            case Change(rows=changes):
+                yield from changes
 
 
 def result_statements(scored: Sequence[EncodedScored]) -> Iterator[Statement]:

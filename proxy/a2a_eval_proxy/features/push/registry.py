@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from a2a_tool_capture.recent import Recent
 
@@ -26,9 +26,8 @@ from ...relay.relayed_exchange import RelayedExchange
 from ...relay.webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest, Webhooks
 from ...relay.wire_log import WireLog
 from ...settings.settings import Agent
-from ...store import StoreError
+from ...store import Store, StoreError
 from ...store.observations import task_key
-from ...store.reads import StoreReads
 from ...store.webhooks import Webhook
 from .notifications import is_signed
 from .rewriting import RelayAddresses
@@ -37,13 +36,6 @@ from .targets import PUBLIC, WebhookTargets
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-_MOST_WAITING = 10_000
-_PAUSE_S = 1.0
-_CLOSE_S = 2.0
-
-_Change = tuple[Any, ...]  # a method of a table, and its arguments
-
 
 STORE_S = 2.0
 """How long the answer to a question, or a change that has to be made at once, may take."""
@@ -65,47 +57,6 @@ async def _soon(work: Awaitable[T]) -> T:
         raise StoreError(f"the store did not answer within {STORE_S:g} s") from None
 
 
-class LearnedFacts:
-    """Stores facts in order, in the background; while the store does not take one, it is tried again. Belongs to one
-    event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[_Change, asyncio.Future[None]] = {}
-        self._storing: asyncio.Task[None] | None = None
-
-    def add(self, change: Callable[..., Awaitable[object]], *arguments: str | float) -> asyncio.Future[None]:
-        """Store a fact by a method of a table. The result is there once it is stored; a caller need not wait for it."""
-        stored = self._waiting.setdefault((change, *arguments), asyncio.get_running_loop().create_future())
-        if len(self._waiting) > _MOST_WAITING:
-            logger.error("a fact about a webhook is lost: the store takes none")
-            self._done(next(iter(self._waiting)))
-        if self._storing is None or self._storing.done():
-            self._storing = asyncio.create_task(self._store())
-        return asyncio.shield(stored)
-
-    async def close(self) -> None:
-        """Store what waits, unless that takes more than 2 s."""
-        if self._storing is not None:
-            await asyncio.wait([self._storing], timeout=_CLOSE_S)
-            self._storing.cancel()
-
-    async def _store(self) -> None:
-        while self._waiting:
-            change, *arguments = fact = next(iter(self._waiting))
-            try:
-                await change(*arguments)
-            except StoreError as error:
-                logger.debug("a fact about a webhook cannot be stored yet: %s", error)
-                await asyncio.sleep(_PAUSE_S)
-            else:
-                self._done(fact)
-
-    def _done(self, fact: _Change) -> None:
-        stored = self._waiting.pop(fact, None)
-        if stored is not None:
-            stored.set_result(None)
-
-
 class WebhookRegistry(Webhooks):
     """The webhooks of one agent's clients. What is awaited raises StoreError without an answer in time. Belongs to one
     event loop."""
@@ -114,7 +65,7 @@ class WebhookRegistry(Webhooks):
     bodies: BodyMemory
     wire_log: WireLog | None
 
-    def __init__(self, store: StoreReads, agent: Agent, identifier: Callable[[str], str]) -> None:
+    def __init__(self, store: Store, agent: Agent, identifier: Callable[[str], str]) -> None:
         """`identifier` turns the id of a task into that which the store shows."""
         settings = agent.settings
         self.push_url = settings.push_url or ""
@@ -123,7 +74,6 @@ class WebhookRegistry(Webhooks):
         self._agent_name, self._agent_key = agent.name, agent.key
         self.max_body_bytes = settings.limits.body_bytes
         self._table = store.webhooks
-        self._learned = LearnedFacts()
         self._identifier = identifier
         self._urls: Recent[str, str] = Recent(_KEPT_URLS)
         """Of the latest webhooks, by their ids: a slow store does not keep their clients from their own URLs."""
@@ -158,22 +108,22 @@ class WebhookRegistry(Webhooks):
     def belongs_to(self, webhook: Webhook, task_id: str) -> None:
         """A response or a notification has named the task of a webhook."""
         if not webhook.task_key:
-            self._learned.add(self._table.set_task, webhook.webhook_id, self._key(self._identifier(task_id)))
+            self._table.set_task(webhook.webhook_id, self._key(self._identifier(task_id)))
 
     def not_expected(self, webhook: Webhook) -> None:
         """The agent has refused a webhook, or its task has ended: no further notifications are expected."""
-        self._learned.add(self._table.end, webhook.webhook_id, int(CLOCK.now()))
+        self._table.end(webhook.webhook_id, int(CLOCK.now()))
 
     async def have_config_ids(self, config_ids: Mapping[str, str]) -> None:
         """The configurations of webhooks, by their ids, have these ids."""
         for webhook_id, config_id in config_ids.items():
-            await _soon(self._learned.add(self._table.set_config, webhook_id, self._key(config_id)))
+            await _soon(self._table.set_config(webhook_id, self._key(config_id)))
 
     async def remove(self, task_id: str, config_id: str) -> None:
         task_key = self._key(self._identifier(task_id))
-        removed = self._learned.add(self._table.remove, task_key, self._key(config_id))
+        removed = self._table.remove(task_key, self._key(config_id))
         if config_id == task_id:  # a2a-sdk's id for a configuration that its client gave none
-            removed = self._learned.add(self._table.remove, task_key, "")
+            removed = self._table.remove(task_key, "")
         await _soon(removed)
 
     async def begin(self, exchange: RelayedExchange, asked: RequestedWebhooks) -> WebhookRequest | None:
@@ -231,7 +181,7 @@ class WebhookRegistry(Webhooks):
         self.belongs_to(webhook, task_id)
 
     def task_ended(self, task_id: str) -> None:
-        self._learned.add(self._table.task_ended, self._key(self._identifier(task_id)), int(CLOCK.now()))
+        self._table.task_ended(self._key(self._identifier(task_id)), int(CLOCK.now()))
 
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive."""
@@ -243,7 +193,6 @@ class WebhookRegistry(Webhooks):
         self.book, self.bodies, self.wire_log = book, bodies, wire_log
 
     def start(self, stack: AsyncExitStack) -> None:
-        stack.push_async_callback(self._learned.close)
         stack.callback(asyncio.get_running_loop().create_task(self._watch()).cancel)
 
     async def expire(self, now: float) -> None:

@@ -55,6 +55,16 @@ def positional(statement: str) -> bytes:
     return statement.replace("%", "%%").replace("?", "%s").encode()
 
 
+def changing(statement: bytes, values: Mapping[str, Any]) -> Work[int]:
+    """How many rows a statement changes. In a transaction: where its caller gives it up, nothing is changed."""
+
+    async def change(connection: Connection) -> int:
+        async with connection.transaction():
+            return (await connection.execute(statement, values)).rowcount
+
+    return change
+
+
 class Database:
     """Connects when it is first used, and again when a connection was lost.
 
@@ -127,13 +137,8 @@ class Database:
         return await self.run(select, "read")
 
     async def change(self, statement: bytes, values: Mapping[str, Any]) -> int:
-        """How many rows a statement changes. In a transaction: where its caller gives it up, nothing is changed."""
-
-        async def change(connection: Connection) -> int:
-            async with connection.transaction():
-                return (await connection.execute(statement, values)).rowcount
-
-        return await self.run(change)
+        """How many rows a statement changes."""
+        return await self.run(changing(statement, values))
 
     def close(self) -> None:
         """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""

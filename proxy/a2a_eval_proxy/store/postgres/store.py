@@ -19,6 +19,7 @@ from ..base import StoreError, StoreUnreachableError
 from ..dialects import POSTGRES
 from ..encoding import (
     Add,
+    Change,
     Discard,
     EncodedConversation,
     Finish,
@@ -30,7 +31,18 @@ from ..schema import VERSION, statements, unknown_version
 from ..store import Store
 from ..write_queue import QueuedWrites
 from ..writes import group_statements
-from .database import CONNECT_TIMEOUT_S, TROUBLE, Connection, Database, named, passes, positional, reason, refused
+from .database import (
+    CONNECT_TIMEOUT_S,
+    TROUBLE,
+    Connection,
+    Database,
+    changing,
+    named,
+    passes,
+    positional,
+    reason,
+    refused,
+)
 from .work import JOBS, WorkStore, queue_jobs
 
 T = TypeVar("T")
@@ -175,11 +187,7 @@ class PostgresStore(Store):
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _execute(self, statement: str, values: dict[str, Any]) -> int:
-        async def changed(connection: Connection) -> int:
-            async with connection.transaction():
-                return (await connection.execute(named(statement), values)).rowcount
-
-        return self._database.submit(changed).result()
+        return self._database.submit(changing(named(statement), values)).result()
 
     def _value(self, statement: str, values: dict[str, Any]) -> Any:
         async def first(connection: Connection) -> Any:
@@ -223,6 +231,8 @@ _DESCRIPTIONS = {
 
 
 def _described(item: Item) -> str:
+    if isinstance(item, Change):
+        return "what was learned of a webhook"
     names = [
         row
         if isinstance(row, str)
@@ -238,7 +248,7 @@ async def _write_all(items: list[Item], connection: Connection, *, for_workers: 
     async with connection.transaction():
         jobs = await queue_jobs(connection, _pending(items)) if for_workers else None
         for statement, values in group_statements(items, POSTGRES, jobs):
-            await connection.execute(positional(statement), values)
+            await connection.execute((named if isinstance(values, dict) else positional)(statement), values)
 
 
 def _pending(items: list[Item]) -> list[str]:
