@@ -63,137 +63,137 @@ def test_the_tracestate_names_the_parent_among_parallel_branches() -> None:
     }
 
 
-def test_a_tracestate_of_another_trace_does_not_count() -> None:
-    user = turn("user", 0, 10, trace_id="2" * 32)
-    assert found(user, child("a", 1, 2, parent_turn_id="user")) == {}
+SPANS_TO_RIGHT = (
+    SpanFacts("server", "to-right", True),
+    SpanFacts("model", "server", False),
+    SpanFacts("in-a", "model", False),
+)
+SPANS_OF_TWO = (SpanFacts("first", "to-user", True), SpanFacts("in-left", "first", False))
+SPANS_BELOW_LEFT = (*SPANS_OF_TWO, SpanFacts("second", "to-left", True), SpanFacts("in-a", "second", False))
+OF_THE_CLIENT = {"client_span_id": "to-first", "spans": (SpanFacts("in-second", "to-first", False),)}
+USER = turn("user", 0, 10)
+OF_TASK_A = ((NamedIn.PARENT_TASK, "task-a"),)
+SAME: dict[str, Any] = {"conversation_id": "conversation"}
+OF_TASK_T = [untraced(name, began, began + 1, task_id="t", conversation_id="c") for began, name in enumerate("abc")]
 
 
-def test_a_parent_that_is_not_stored_yet_is_not_replaced_by_another() -> None:
-    """Its id is known, and it is not that of one of these."""
-    assert found(turn("user", 0, 10), child("a", 1, 2, parent_turn_id="later")) == {}
-
-
-def test_spans_lead_to_the_agent_that_asked() -> None:
-    left, right = child("left", 1, 9), child("right", 1, 9)
-    spans = (
-        SpanFacts("server", "to-right", True),
-        SpanFacts("model", "server", False),
-        SpanFacts("in-a", "model", False),
-    )
-    seen = found(turn("user", 0, 10, spans=spans), left, right, child("a", 2, 3))
-    assert seen["a"] == ("right", CONTEXT, True)
-
-
-def test_the_nearest_turn_above_counts() -> None:
-    spans = (
-        SpanFacts("first", "to-user", True),
-        SpanFacts("in-left", "first", False),
-        SpanFacts("second", "to-left", True),
-        SpanFacts("in-a", "second", False),
-    )
-    left = child("left", 1, 9, spans=spans)
-    right = child("right", 1, 9)
-    seen = found(turn("user", 0, 10), left, right, child("a", 2, 3))
-    assert (seen["left"], seen["a"]) == (("user", CONTEXT, True), ("left", CONTEXT, True))
-
-
-def test_a_span_of_the_client_itself_is_not_one_of_the_agent_it_asked() -> None:
-    """A client that asks two agents from one span: its own second span has the same parent as the first agent's."""
-    spans = (SpanFacts("in-second", "to-first", False),)
-    first = child("first", 0, 10, client_span_id="to-first", spans=spans)
-    assert found(first, child("second", 1, 2)) == {"second": ("first", CONTEXT, False)}
-    alike = child("second", 1, 2, agent="first")
-    assert found(first, alike) == {}
-
-
-def test_the_only_turn_of_a_trace_that_began_here_is_the_parent() -> None:
-    assert found(turn("user", 0, 10), child("a", 1, 2)) == {"a": ("user", CONTEXT, True)}
-
-
-def test_one_after_the_other() -> None:
-    seen = found(turn("user", 0, 10), child("a", 1, 2), child("b", 3, 4))
-    assert seen == {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, True)}
-
-
-@pytest.mark.parametrize("ended", [2.0, None])
-def test_an_agent_that_was_given_up_may_still_ask(ended: float | None) -> None:
-    seen = found(turn("user", 0, 10), child("a", 1, ended, is_answered=False), child("b", 3, 4))
-    assert seen["b"] == ("user", CONTEXT, False)
-
-
-def test_several_that_could_ask_are_a_guess() -> None:
-    seen = found(turn("user", 0, 10), child("a", 1, 9), child("b", 2, 3))
-    assert seen == {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, False)}
-
-
-def test_as_long_as_the_first_turn_is_open_others_may_be_missing() -> None:
-    assert found(turn("user", 0, None), child("a", 1, 2)) == {"a": ("user", CONTEXT, False)}
-
-
-def test_what_is_certain_rules_out_candidates() -> None:
-    """`b` was asked by `a`, so that it cannot have asked for it."""
-    seen = found(turn("user", 0, 10), child("a", 2, 9), child("b", 2, 9, parent_turn_id="a"))
-    assert seen == {"a": ("user", CONTEXT, True), "b": ("a", CONTEXT, True)}
+@pytest.mark.parametrize(
+    ("turns", "edges"),
+    [
+        pytest.param(
+            [turn("user", 0, 10, trace_id="2" * 32), child("a", 1, 2, parent_turn_id="user")],
+            {},
+            id="a tracestate of another trace does not count",
+        ),
+        pytest.param(
+            [USER, child("a", 1, 2, parent_turn_id="later")], {}, id="a parent that is not stored yet has no substitute"
+        ),
+        pytest.param(
+            [turn("user", 0, 10, spans=SPANS_TO_RIGHT), child("left", 1, 9), child("right", 1, 9), child("a", 2, 3)],
+            {"left": ("user", CONTEXT, False), "right": ("user", CONTEXT, False), "a": ("right", CONTEXT, True)},
+            id="spans lead to the agent that asked",
+        ),
+        pytest.param(
+            [USER, child("left", 1, 9, spans=SPANS_BELOW_LEFT), child("right", 1, 9), child("a", 2, 3)],
+            {"left": ("user", CONTEXT, True), "right": ("user", CONTEXT, False), "a": ("left", CONTEXT, True)},
+            id="the nearest turn above counts",
+        ),
+        pytest.param(
+            [child("first", 0, 10, **OF_THE_CLIENT), child("second", 1, 2)],
+            {"second": ("first", CONTEXT, False)},
+            id="a span of the client is not one of the agent it asked",
+        ),
+        pytest.param(
+            [child("first", 0, 10, **OF_THE_CLIENT), child("second", 1, 2, agent="first")], {}, id="the same agent"
+        ),
+        pytest.param(
+            [USER, child("a", 1, 2), child("b", 3, 4)],
+            {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, True)},
+            id="the only turn of a trace that could ask, one after the other",
+        ),
+        pytest.param(
+            [USER, child("a", 1, 2, is_answered=False), child("b", 3, 4)],
+            {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, False)},
+            id="an agent that was given up may still ask",
+        ),
+        pytest.param(
+            [USER, child("a", 1, None, is_answered=False), child("b", 3, 4)],
+            {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, False)},
+            id="one that is open may ask",
+        ),
+        pytest.param(
+            [USER, child("a", 1, 9), child("b", 2, 3)],
+            {"a": ("user", CONTEXT, True), "b": ("user", CONTEXT, False)},
+            id="several that could ask are a guess",
+        ),
+        pytest.param(
+            [turn("user", 0, None), child("a", 1, 2)],
+            {"a": ("user", CONTEXT, False)},
+            id="as long as the first turn is open others may be missing",
+        ),
+        pytest.param(
+            [USER, child("a", 2, 9), child("b", 2, 9, parent_turn_id="a")],
+            {"a": ("user", CONTEXT, True), "b": ("a", CONTEXT, True)},
+            id="what is certain rules out candidates",
+        ),
+        pytest.param(
+            [child("a", 0, 10, agent="same"), child("b", 1, 10, agent="same")], {}, id="a client that asks twice"
+        ),
+        pytest.param([turn("user", 5, 10), child("a", 1, 2)], {}, id="a turn that began later cannot ask"),
+        *(
+            pytest.param(
+                [untraced("user", 0, 10), untraced("other", 0, 10), untraced("a", 1, 2, names=(name,))],
+                {"a": ("user", REFERENCE, True)},
+                id=f"the message names the parent: {name[1]}",
+            )
+            for name in ((NamedIn.PARENT_TASK, "task-user"), (NamedIn.PARENT_CONVERSATION, "conversation-user"))
+        ),
+        *(
+            pytest.param(
+                [untraced("user", 0, 10, names=(name,)), untraced("other", 0, 10), untraced("a", 1, 2)],
+                {"a": ("user", REFERENCE, True)},
+                id=f"the answer names the child: {name[1]}",
+            )
+            for name in ((NamedIn.CHILD_TASK, "task-a"), (NamedIn.CHILD_CONVERSATION, "conversation-a"))
+        ),
+        pytest.param(
+            [untraced("a", 0, 10, **SAME), untraced("b", 1, 2, names=OF_TASK_A, **SAME)],
+            {},
+            id="a user who refers to an earlier task of the conversation asks himself",
+        ),
+        pytest.param(
+            [untraced("a", 0, 2), untraced("b", 3, 4, names=OF_TASK_A)],
+            {"b": ("a", REFERENCE, False)},
+            id="a task that was over is a guess",
+        ),
+        pytest.param(
+            [*OF_TASK_T, untraced("d", 1.5, 1.6, names=((NamedIn.PARENT_TASK, "t"),))],
+            {"d": ("b", REFERENCE, True)},
+            id="of several turns of a task the one at work counts",
+        ),
+        pytest.param(
+            [
+                *(untraced(name, 0, 9, task_id="1") for name in "ab"),
+                untraced("d", 1, 2, names=((NamedIn.PARENT_TASK, "1"),)),
+            ],
+            {"d": ("b", REFERENCE, False)},
+            id="two agents with equal task ids",
+        ),
+        pytest.param(
+            [USER, untraced("a", 0, 10), child("b", 1, 2, parent_turn_id="user", names=OF_TASK_A)],
+            {"b": ("user", CONTEXT, True)},
+            id="the trace context comes first",
+        ),
+    ],
+)
+def test_evidence(turns: list[TurnFacts], edges: dict[str, Any]) -> None:
+    assert found(*turns) == edges
 
 
 def test_clocks_of_several_proxies_differ() -> None:
     turns = turn("user", 0, 10), child("a", 1, 2.0), child("b", 2.01, 4)
     assert found(*turns)["b"] == ("user", CONTEXT, True)
     assert found(*turns, skew_s=0.05)["b"] == ("user", CONTEXT, False)
-
-
-def test_the_turns_of_one_client_in_one_trace_are_not_each_others() -> None:
-    """A client that asks one agent twice looks like an agent that asks itself."""
-    one, two = (child(name, number, 10, agent="same") for number, name in enumerate("ab"))
-    assert found(one, two) == {}
-
-
-def test_a_turn_that_began_later_cannot_ask() -> None:
-    assert found(turn("user", 5, 10), child("a", 1, 2)) == {}
-
-
-# ── ids ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "name",
-    [(NamedIn.PARENT_TASK, "task-user"), (NamedIn.PARENT_CONVERSATION, "conversation-user")],
-)
-def test_the_message_names_the_parent(name: tuple[NamedIn, str]) -> None:
-    seen = found(untraced("user", 0, 10), untraced("other", 0, 10), untraced("a", 1, 2, names=(name,)))
-    assert seen == {"a": ("user", REFERENCE, True)}
-
-
-@pytest.mark.parametrize("name", [(NamedIn.CHILD_TASK, "task-a"), (NamedIn.CHILD_CONVERSATION, "conversation-a")])
-def test_the_answer_names_the_child(name: tuple[NamedIn, str]) -> None:
-    seen = found(untraced("user", 0, 10, names=(name,)), untraced("other", 0, 10), untraced("a", 1, 2))
-    assert seen == {"a": ("user", REFERENCE, True)}
-
-
-def test_a_user_who_refers_to_an_earlier_task_of_the_conversation_asks_himself() -> None:
-    one = {"conversation_id": "conversation"}
-    follows = untraced("b", 1, 2, names=((NamedIn.PARENT_TASK, "task-a"),), **one)
-    assert found(untraced("a", 0, 10, **one), follows) == {}
-
-
-def test_a_task_that_was_over_is_a_guess() -> None:
-    follows = untraced("b", 3, 4, names=((NamedIn.PARENT_TASK, "task-a"),))
-    assert found(untraced("a", 0, 2), follows) == {"b": ("a", REFERENCE, False)}
-
-
-def test_of_several_turns_of_a_task_the_one_at_work_counts() -> None:
-    turns = [untraced(name, began, began + 1, task_id="t", conversation_id="c") for began, name in enumerate("abc")]
-    assert found(*turns, untraced("d", 1.5, 1.6, names=((NamedIn.PARENT_TASK, "t"),))) == {"d": ("b", REFERENCE, True)}
-
-
-def test_two_agents_with_equal_task_ids() -> None:
-    turns = [untraced(name, 0, 9, task_id="1") for name in "ab"]
-    assert not found(*turns, untraced("d", 1, 2, names=((NamedIn.PARENT_TASK, "1"),)))["d"][2]
-
-
-def test_the_trace_context_comes_first() -> None:
-    follows = child("b", 1, 2, parent_turn_id="user", names=((NamedIn.PARENT_TASK, "task-a"),))
-    assert found(turn("user", 0, 10), untraced("a", 0, 10), follows) == {"b": ("user", CONTEXT, True)}
 
 
 # ── all of them ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,56 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import uuid
-import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.features.push.listener import WebhookSender
 from a2a_eval_proxy.features.push.registry import WebhookRegistry
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
-from a2a_eval_proxy.store import StoreError
-from proxy.push.conftest import Endpoint, Relay, message, relaying
+from proxy.push.conftest import Endpoint, Relay, message
 from proxy.push.test_relay import with_hook
-from support.patience import PATIENCE_S
 
 HELD = {"before the first notification": (WebhookRegistry, "get"), "after it": (WebhookSender, "send")}
-
-
-async def test_an_exchange_is_forgotten_when_its_turn_times_out(
-    pushing_agent: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its client has left, and no notification names its task."""
-    told: list[weakref.ref[RelayedExchange]] = []
-    reached, free, end = asyncio.Event(), asyncio.Event(), RelayedExchange.end
-
-    async def wait(*_: object) -> None:
-        reached.set()
-        await free.wait()
-        raise StoreError("too late")
-
-    def noted(exchange: RelayedExchange, *arguments: Any, **more: Any) -> None:
-        end(exchange, *arguments, **more)
-        told.append(weakref.ref(exchange))
-
-    monkeypatch.setattr(WebhookRegistry, "get", wait)
-    monkeypatch.setattr(RelayedExchange, "end", noted)
-    async with relaying(pushing_agent, tmp_path / "turns.db", turn_timeout=0.5) as relay:
-        request = {"message": message("late"), "configuration": with_hook(endpoint.url)}
-        sending = asyncio.create_task(relay.rpc("SendMessage", request))
-        await asyncio.wait_for(reached.wait(), PATIENCE_S)
-        sending.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sending
-        async with asyncio.timeout(PATIENCE_S):
-            while not told or any(reports() is not None for reports in told):
-                await asyncio.sleep(0.05)
-                gc.collect()
-        (turn,) = await relay.proxy.turns()
-        assert "client_gone" in relay.codes(turn)
-        free.set()
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])

@@ -106,14 +106,6 @@ def test_a_jwt_for_the_proxys_address_is_found(audience: Any, scheme: bytes) -> 
 
 
 @pytest.mark.parametrize(
-    "value",
-    [b"Bearer " + jwt({"aud": "https://client"}), b"Bearer " + jwt([]), b"Bearer opaque", b"Bearer a.b.c", b"Basic x"],
-)
-def test_any_other_authorization_is_not(value: bytes) -> None:
-    assert audience_finding([(b"authorization", value)], "https://proxy/push") is None
-
-
-@pytest.mark.parametrize(
     "header",
     [
         *((name, b"") for name in (b"x-hub-signature-256", b"signature", b"x-jws", b"webhook-signature")),
@@ -139,8 +131,3 @@ def test_signatures(header: tuple[bytes, bytes]) -> None:
 )
 def test_a_token_that_names_no_body_is_no_signature(value: bytes) -> None:
     assert not is_signed([JSON, (b"authorization", b"Bearer " + value), (b"x-a2a-notification-token", value)])
-
-
-@given(st.binary(max_size=60))
-def test_no_token_is_too_odd_to_be_read(value: bytes) -> None:
-    assert not is_signed([(b"authorization", b"Bearer e30." + base64.urlsafe_b64encode(value) + b".x")])

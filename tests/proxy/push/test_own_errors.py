@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.body_memory import HeldBody
-from a2a_eval_proxy.features.push import listener, registry
+from a2a_eval_proxy.features.push import listener
 from a2a_eval_proxy.features.push.listener import WebhookAnswer, WebhookSender
 from a2a_eval_proxy.features.push.registry import WebhookRegistry
 from a2a_eval_proxy.features.push.targets import WebhookTargets
 from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_eval_proxy.store import StoreError
-from a2a_eval_proxy.store.webhooks import Webhook
 from proxy.push.conftest import Endpoint, Relay, message, relaying
 from proxy.push.test_relay import asking, with_hook
 from support.patience import PATIENCE_S
@@ -95,30 +94,6 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     assert steps == ["begins", "ends"] * 5
 
 
-async def test_notifications_keep_their_order_though_the_store_is_slow(
-    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An agent may send one before the response to the one before (the sender of @a2a-js/sdk does)."""
-    first_begins, first_may_go_on, get = asyncio.Event(), asyncio.Event(), WebhookRegistry.get
-
-    async def slow(*arguments: Any) -> Webhook | None:
-        if not first_begins.is_set():
-            first_begins.set()
-            await first_may_go_on.wait()
-        return await get(*arguments)
-
-    _, _, address = await asking(relay, endpoint.url)
-    monkeypatch.setattr(registry, "STORE_S", PATIENCE_S)
-    monkeypatch.setattr(WebhookRegistry, "get", slow)
-    first = asyncio.create_task(relay.notify(f"{address}?n=1", MESSAGE))
-    await asyncio.wait_for(first_begins.wait(), PATIENCE_S)
-    second = asyncio.create_task(relay.notify(f"{address}?n=2", MESSAGE))
-    await asyncio.wait({second}, timeout=0.2)  # it would overtake the first by then
-    first_may_go_on.set()
-    assert [(await one).status_code for one in (first, second)] == [200, 200]
-    assert [(await endpoint.next()).target[-3:] for _ in range(2)] == ["n=1", "n=2"]
-
-
 async def test_a_notification_waits_its_turn_though_its_agent_has_left(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,19 +148,6 @@ async def test_a_request_that_cannot_be_changed_passes_with_a_finding(
     turn = await relay.turn(text)
     assert turn["tool_calls"] == []
     assert "push_not_relayed" in relay.codes(turn)
-
-
-async def test_a_compressed_request_passes_as_it_is(relay: Relay, endpoint: Endpoint) -> None:
-    """This agent does not take it: it gets the bytes of the client."""
-    params = {"message": message("hi"), "configuration": with_hook(endpoint.url)}
-    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).encode()
-    answer = await relay.client.post(
-        "/rpc", content=gzip.compress(body), headers={"a2a-version": "1.0", "content-encoding": "gzip"}
-    )
-    assert "error" in answer.json()
-    assert "a2a-eval-proxy" not in answer.text
-    assert relay.addresses() == []
-    assert "push_not_relayed" in relay.codes(await relay.turn("hi"))
 
 
 async def test_what_is_too_large_to_be_read_is_refused(pushing_agent: str, tmp_path: Path) -> None:

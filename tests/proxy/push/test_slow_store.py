@@ -61,19 +61,6 @@ async def test_a_request_that_sets_webhooks_passes_and_they_are_not_kept(
     assert relay.addresses() == []
 
 
-async def test_a_deleted_configuration_ends_once_the_store_takes_it(
-    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, task_id, _ = await asking(relay, endpoint.url)
-    monkeypatch.setattr(registry, "STORE_S", 0.2)
-    with locked(relay):
-        answer = await relay.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
-        assert "error" not in answer
-        assert len(relay.addresses()) == 1
-    await relay.until_expecting(set())
-    assert relay.addresses() == []
-
-
 async def never(*_: object) -> None:
     await asyncio.Event().wait()
 

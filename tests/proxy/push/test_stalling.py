@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from a2a_eval_proxy.features.push import listener
-from a2a_eval_proxy.features.push.targets import WebhookTargets
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S
@@ -77,25 +74,3 @@ async def test_the_clients_status_counts_though_its_body_is_cut_or_never_ends(
         _, _, address = await asking(relay, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
         answer = await relay.notify(address, {"n": 1})
     assert (answer.status_code, answer.text) == (202, "taken")
-
-
-async def test_only_the_senders_own_threads_wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients choose the names."""
-    asked, answered = threading.Semaphore(0), threading.Event()
-
-    def slow(host: str, *_: object, **__: object) -> list[Any]:
-        asked.release()
-        answered.wait(PATIENCE_S)
-        return []
-
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
-    relays = listener.WebhookSender(WebhookTargets(["*.example"]))
-    sending = [asyncio.create_task(relays.send(f"http://{n}.example", "POST", b"", [], b"")) for n in range(40)]
-    async with asyncio.timeout(PATIENCE_S):
-        while not asked.acquire(blocking=False):
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(int)
-    assert not any(one.done() for one in sending)
-    answered.set()
-    outcomes = await asyncio.gather(*sending, return_exceptions=True)
-    assert {type(one) for one in outcomes} == {listener.UnsentError}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from a2a_eval_proxy.features.push.targets import WebhookTargets
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Relay, relaying
 from proxy.push.test_relay import CALLS, asking, with_hook
-from support.patience import PATIENCE_S
 
 ARTIFACT = {"artifactId": "a", "parts": [{"text": "hi"}], "metadata": {METADATA_KEY: CALLS}, "extensions": [URI]}
 WITH_CALLS = {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": ARTIFACT}}
@@ -65,23 +63,3 @@ async def test_a_verification_goes_to_allowed_addresses_of_known_webhooks_only(
     monkeypatch.setattr(WebhookTargets, "allows", lambda targets, host, found: False)
     assert (await relay.client.get(address)).status_code == 403
     assert endpoint.arrived.empty()
-
-
-async def test_a_verification_does_not_wait_for_a_notification_that_is_being_sent(relay: Relay) -> None:
-    notified, verified = asyncio.Event(), asyncio.Event()
-
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (await reader.readuntil(b"\r\n\r\n")).startswith(b"POST"):
-            notified.set()
-            await verified.wait()
-        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
-        _, _, address = await asking(relay, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
-        notification = asyncio.create_task(relay.notify(address, {"n": 1}))
-        async with asyncio.timeout(PATIENCE_S):
-            await notified.wait()
-            assert (await relay.client.get(address)).status_code == 204
-            verified.set()
-            assert (await notification).status_code == 204

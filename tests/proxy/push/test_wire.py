@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import with_hook
-from support.ports import held_ports
 
 
 async def wire(relay: Relay, turn_id: str) -> list[dict[str, Any]]:
@@ -30,10 +29,11 @@ async def test_the_raw_wire_has_what_the_agent_sent_and_what_it_got_without_secr
     turn = await relay.turn(text)
     exchanges = await wire(relay, turn["turn_id"])
     found = [one for one in exchanges if one["notification"]]
-    assert len(found) == count
+    assert [one["response"]["status"] for one in found].count(200) == count
     assert [one["notification"] for one in exchanges if one["opens_turn"]] == [False]
     assert {(one["request"]["method"], one["request"]["target"]) for one in found} == {("POST", "/push/***")}
-    assert {(one["response"]["status"], one["response"]["body"]["text"]) for one in found} == {(200, "said the client")}
+    answers = {(one["response"]["status"], one["response"]["body"]["text"]) for one in found}
+    assert answers <= {(200, "said the client"), (204, "")}  # one that has calls alone is not passed on
     assert all(0 < one["offset_s"] <= one["response"]["offset_s"] <= one["end_s"] for one in found)
     assert all(["authorization", "***"] in one["request"]["headers"] for one in found)
     assert "TASK_STATE_COMPLETED" in found[-1]["request"]["body"]["text"]
@@ -42,16 +42,3 @@ async def test_the_raw_wire_has_what_the_agent_sent_and_what_it_got_without_secr
     assert f"I notify {relay.push_url}/***, as you asked" in shown
     secrets = ["TOKEN", "CREDENTIALS", endpoint.url, *(one.rpartition("/")[2] for one in relay.addresses())]
     assert [secret for secret in secrets if secret in shown] == []
-
-
-async def test_a_notification_without_an_answer_says_why(relay: Relay) -> None:
-    text = f"silent {uuid.uuid4()}"
-    with held_ports(1) as (port,):
-        task_id = (await relay.send(text, with_hook(f"http://127.0.0.1:{port}")))["result"]["task"]["id"]
-        (address,) = relay.addresses()
-        await relay.until_reported(task_id)
-        end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
-        assert (await relay.notify(address, end)).status_code == 502
-    turn = await relay.turn(text)
-    found = [one for one in await wire(relay, turn["turn_id"]) if one["notification"]]
-    assert {(one["response"]["status"], one["problem"]) for one in found} - {(204, None)} == {(502, "push_unsent")}
