@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -155,13 +155,12 @@ class CaptureClient:
         metadata: Mapping[str, Any] | None = None,
         traceparent: str = "",
         tracestate: str = "",
-        observe: Callable[[TaskMerger], object] = lambda merger: None,
     ) -> CapturedTurn:
         """Send one user message, with `files`, and wait until the agent has finished the turn or waits for input.
 
-        `metadata` is that of the message; `traceparent` and `tracestate` are headers of all requests (W3C). `observe`
-        is called after each event with what was received so far. If a stream is aborted or the task is still working,
-        the rest is fetched with GetTask and subscription; the message itself is sent only once. Raises
+        `metadata` is that of the message; `traceparent` and `tracestate` are headers of all requests (W3C). If a stream
+        is aborted or the task is still working, the rest is fetched with GetTask and subscription; the message itself
+        is sent only once. Raises
         AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
@@ -172,7 +171,7 @@ class CaptureClient:
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
         context = self._connection.context(self._interface, traceparent, tracestate)
-        progress = _Progress(merger, observe, self._unread, context)
+        progress = _Progress(merger, self._unread, context)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -324,7 +323,6 @@ class _Progress:
     def __init__(
         self,
         merger: TaskMerger,
-        observe: Callable[[TaskMerger], object],
         unread: Sequence[Dialect],
         context: ClientCallContext,
     ) -> None:
@@ -334,7 +332,6 @@ class _Progress:
         self._unread = unread
         self.unread: dict[Finding, None] = {}
         """What says that the answer has parts of dialects that are not read."""
-        self._observe = observe
         self.started_at = _now()
         self.answered = False
         """Whether a Message came, which is a whole answer."""
@@ -365,7 +362,6 @@ class _Progress:
             self.answered = True
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
-        self._observe(self.merger)
 
 
 def _now() -> datetime:

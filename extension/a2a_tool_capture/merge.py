@@ -254,41 +254,7 @@ class TaskMerger:
         if self.tokens is not None:
             self.tokens.begin_turn()
 
-    def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
-        """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
-
-        Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
-        """
-        self._turn = self._turn.with_earlier(calls, texts)
-        if calls or texts:
-            self._stated().know_earlier()
-
-    def continue_turn_of(self, other: TaskMerger) -> None:
-        """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
-        self._turn = other._turn
-        if self.tokens is not None or other.tokens is not None:
-            self._stated().continue_turn_of(other.tokens or TokenUsage())
-        seen = SeenCalls(None, other.tool_calls)
-        for artifact in self._artifacts.values():
-            artifact.calls[:] = map(seen.marked, artifact.calls)
-
-    def skip(self, event: Mapping[str, Any]) -> None:
-        """Note that an event came which is not to be merged, since it shows the past: it is not missing."""
-        update = event.get("artifactUpdate") or event.get("statusUpdate")
-        if isinstance(update, dict) and self.generation and not self.has_seen(event):
-            self._generations.saw_update(generation_of(update))
-
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def generation(self) -> int:
-        """The generation of the latest change of the task that was seen (A2A 1.1); 0 if the agent counts none."""
-        return self._generations.latest
-
-    def has_seen(self, event: Mapping[str, Any]) -> bool:
-        """Whether the change that an update shows was seen before; False where that is not known."""
-        update = event.get("artifactUpdate") or event.get("statusUpdate")
-        return isinstance(update, dict) and self._generations.has(generation_of(update))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -617,6 +583,44 @@ class TaskMerger:
             return
         if len(known) < MAX_FINDINGS or all(finding.code != other.code for other in known):  # each code is kept once
             self._findings[finding] = None
+
+
+class ContinuedMerger(TaskMerger):
+    """A merger of one of several views of a task, and of a task whose earlier turns are known from elsewhere."""
+
+    @property
+    def generation(self) -> int:
+        """The generation of the latest change of the task that was seen (A2A 1.1); 0 if the agent counts none."""
+        return self._generations.latest
+
+    def has_seen(self, event: Mapping[str, Any]) -> bool:
+        """Whether the change that an update shows was seen before; False where that is not known."""
+        update = event.get("artifactUpdate") or event.get("statusUpdate")
+        return isinstance(update, dict) and self._generations.has(generation_of(update))
+
+    def skip(self, event: Mapping[str, Any]) -> None:
+        """Note that an event came which is not to be merged, since it shows the past: it is not missing."""
+        update = event.get("artifactUpdate") or event.get("statusUpdate")
+        if isinstance(update, dict) and self.generation and not self.has_seen(event):
+            self._generations.saw_update(generation_of(update))
+
+    def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
+        """Add calls and response texts of earlier turns of the task whose events this merger did not receive.
+
+        Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
+        """
+        self._turn = self._turn.with_earlier(calls, texts)
+        if calls or texts:
+            self._stated().know_earlier()
+
+    def continue_turn_of(self, other: TaskMerger) -> None:
+        """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
+        self._turn = other._turn
+        if self.tokens is not None or other.tokens is not None:
+            self._stated().continue_turn_of(other.tokens or TokenUsage())
+        seen = SeenCalls(None, other.tool_calls)
+        for artifact in self._artifacts.values():
+            artifact.calls[:] = map(seen.marked, artifact.calls)
 
 
 def _superseded(finding: Finding) -> Finding:

@@ -234,12 +234,6 @@ async def test_takes_the_binding_it_is_told() -> None:
     assert names(turn) == ["lookup_order"]
 
 
-async def test_an_error_of_the_observer_is_not_blamed_on_the_agent() -> None:
-    async with shop_agent() as line, CaptureClient(line.url) as client:
-        with pytest.raises(UnicodeEncodeError):
-            await client.send("Where is order ORD-1001?", observe=lambda _: "→".encode("cp1252"))
-
-
 async def test_a_message_without_a_task_is_a_turn() -> None:
     async with shop_agent() as line, CaptureClient(line.url) as client:
         turn = await client.send("Hello")

@@ -7,8 +7,9 @@ import itertools
 from typing import Any
 
 import pytest
-from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
+from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from a2a_tool_capture import merge as merge_module
+from a2a_tool_capture.merge import ContinuedMerger
 from a2a_tool_capture.models import calls_unknown_by
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
@@ -49,22 +50,22 @@ def task(*artifacts: Event, state: str = "WORKING", text: str = "") -> Event:
     return {"task": {**inner, "artifacts": list(artifacts)} if artifacts else inner}
 
 
-def merged(*fed: Event) -> TaskMerger:
-    merger = TaskMerger()
+def merged(*fed: Event) -> ContinuedMerger:
+    merger = ContinuedMerger()
     for event in fed:
         merger.feed(event)
     return merger
 
 
-def names(merger: TaskMerger) -> list[str]:
+def names(merger: ContinuedMerger) -> list[str]:
     return [item.name for item in merger.tool_calls]
 
 
-def codes(merger: TaskMerger) -> list[str]:
+def codes(merger: ContinuedMerger) -> list[str]:
     return [finding.code for finding in merger.findings]
 
 
-def unknown_by(merger: TaskMerger) -> str | None:
+def unknown_by(merger: ContinuedMerger) -> str | None:
     finding = calls_unknown_by(merger.findings)
     return finding.code if finding else None
 
@@ -254,7 +255,7 @@ def numbered_calls(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
 
 @given(numbered_calls(), st.sampled_from(["lists", "chunks", "announced", "artifacts"]), st.booleans())
 def test_numbered_ids_lose_no_call(turns: list[list[dict[str, Any]]], told: str, snapshot: bool) -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     everything: list[dict[str, Any]] = []
     for number, calls in enumerate(turns):
         if number:
@@ -371,7 +372,7 @@ def test_a_listed_uri_holds_for_a_snapshot_too() -> None:
 
 
 def test_the_requirement_to_list_the_uri_can_be_lifted() -> None:
-    merger = TaskMerger(require_artifact_uri=False)
+    merger = ContinuedMerger(require_artifact_uri=False)
     merger.feed(update(artifact("a", call("one"), listed=False)))
     assert names(merger) == ["one"]
 
@@ -518,7 +519,7 @@ def test_any_event_says_which_task_and_conversation(event: Event) -> None:
 
 
 def test_state_is_the_last_one_heard_of() -> None:
-    assert TaskMerger().state is None
+    assert ContinuedMerger().state is None
     assert merged(status("WORKING"), task(state="FAILED")).state == "TASK_STATE_FAILED"
 
 
@@ -730,7 +731,7 @@ turns = st.lists(
 def test_calls_are_shared_out_over_the_turns(planned: list[dict[str, Any]]) -> None:
     """Each turn has exactly the calls the agent made in it, in whatever way a resumed task repeats itself."""
     numbers = itertools.count()
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     stored: dict[str, list[dict[str, Any]]] = {}
 
     def snapshot() -> Event:
@@ -760,7 +761,7 @@ def test_calls_are_shared_out_over_the_turns(planned: list[dict[str, Any]]) -> N
 
 @given(st.lists(almost_events, max_size=6), st.integers(0, 6))
 def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     before = copy.deepcopy(fed)
     for number, event in enumerate(fed):
         if number == turn_at:
@@ -889,7 +890,7 @@ updates = st.builds(
 @given(st.lists(updates, max_size=8))
 def test_after_a_snapshot_only_the_snapshot_counts(fed: list[Event]) -> None:
     server = StoredTask()
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for event in fed:
         server.apply(event)
         merger.feed(event)
@@ -942,7 +943,7 @@ def test_a_repeated_snapshot_changes_nothing(fed: list[Event], times: int) -> No
 def test_an_agent_with_cumulative_lists_loses_nothing(steps: list[tuple[dict[str, Any], str]]) -> None:
     """Emit the whole list on every chunk, and stream and stored task say the same."""
     server = StoredTask()
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     made = [step for step, _ in steps]
     for number, (_, text) in enumerate(steps, start=1):
         event = update(artifact("a", *made[:number], text=text), append=number > 1)
@@ -1002,7 +1003,7 @@ def test_findings_are_counted_once_and_bounded() -> None:
 @pytest.mark.parametrize("artifacts", [1, 3])
 def test_calls_are_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_module, "MAX_CALLS", 10)
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for number in range(artifacts):
         merger.feed(update(artifact(f"a{number}", *[call("one")] * 8)))
         merger.feed(chunk(f"a{number}", call("two"), *[call("one")] * 8))
@@ -1015,7 +1016,7 @@ def test_calls_are_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("artifacts", [1, 3])
 def test_text_is_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_module, "MAX_TEXT_CHARS", 10)
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for number in range(artifacts):
         merger.feed(update(artifact(f"a{number}", text="12345678")))
         merger.feed(chunk(f"a{number}", text="12345678"))
@@ -1043,7 +1044,7 @@ def test_many_calls_are_merged_in_linear_time() -> None:
 
 
 def test_uris_of_others_that_artifacts_list_are_not_kept() -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for number in range(100):
         content = {"artifactId": "a", "extensions": [f"https://example.com/{number}/{'x' * 1_000}"]}
         merger.feed(update(content, append=True))
@@ -1087,14 +1088,14 @@ def task_of(*artifacts: list[dict[str, Any]]) -> dict[str, Any]:
 def test_calls_have_the_time_at_which_they_were_first_seen(
     later: list[dict[str, Any]], times: list[tuple[int, int]]
 ) -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for now, event in enumerate([chunk_of([ANNOUNCED], append=False), *later], start=1):
         merger.feed(event, float(now))
     assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == times
 
 
 def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
-    first, second = TaskMerger(), TaskMerger()
+    first, second = ContinuedMerger(), ContinuedMerger()
     first.feed(chunk_of([ANNOUNCED], append=False), 1.0)
     second.feed(task_of([ANNOUNCED, OTHER]), 2.0)
     second.continue_turn_of(first)
@@ -1103,7 +1104,7 @@ def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
 
 
 def test_without_a_clock_calls_have_no_times() -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     merger.feed(chunk_of([ENDED], append=False))
     assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(None, None)]
 
@@ -1115,7 +1116,7 @@ def test_calls_of_a_dialect_have_times_too() -> None:
 
     call = "function_call", {"id": "1", "name": "search", "args": {"q": "x"}}
     ended = "function_response", {"id": "1", "name": "search", "response": {"result": "42"}}
-    merger = TaskMerger(dialects=["adk"])
+    merger = ContinuedMerger(dialects=["adk"])
     merger.feed({"statusUpdate": {"taskId": "t", "status": {"message": message(call)}}}, 1.0)
     merger.feed({"statusUpdate": {"taskId": "t", "status": {"message": message(call, ended)}}}, 2.0)
     merger.feed({"task": {"id": "t", "history": [message(call, ended)]}}, 3.0)
@@ -1123,7 +1124,7 @@ def test_calls_of_a_dialect_have_times_too() -> None:
 
 
 def test_a_turn_has_no_state_until_it_shows_one() -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     merger.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
     assert merger.turn_state == "TASK_STATE_INPUT_REQUIRED"
     merger.begin_turn()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from a2a.types import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from a2a.types import TaskStatusUpdateEvent as StatusUpdate
-from a2a_tool_capture import TaskMerger
+from a2a_tool_capture.merge import ContinuedMerger
 from a2a_tool_capture.token_usage import MAX_STATEMENTS
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
@@ -66,7 +66,7 @@ def adk(read: int, wrote: int, event: str = "", **more: Any) -> dict[str, Any]:
 
 
 def usage(*events: dict[str, Any]) -> Any:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     for event in events:
         merger.feed(event)
     return merger.usage
@@ -159,7 +159,7 @@ def test_numbers_in_the_form_of_gemini(key: str, stated: Any, expected: Any) -> 
 
 
 def in_two_turns(*second: dict[str, Any]) -> Any:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     merger.begin_turn()
     merger.feed(chunk("a", adk(10, 3, "e1")))
     merger.feed(status("asks", total(100, 20)))
@@ -186,7 +186,7 @@ def test_a_call_of_a_model_that_only_the_task_shows_was_missed() -> None:
 
 
 def test_an_artifact_that_a_later_turn_changes_is_of_both() -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     merger.feed(chunk("a", adk(10, 3, "e1")))
     merger.begin_turn()
     merger.feed(chunk("a", adk(15, 4, "e2")))
@@ -194,7 +194,7 @@ def test_an_artifact_that_a_later_turn_changes_is_of_both() -> None:
 
 
 def test_what_earlier_turns_stated_elsewhere_is_not_taken_for_this_turn() -> None:
-    merger = TaskMerger()
+    merger = ContinuedMerger()
     merger.know_earlier([], ["an earlier answer"])
     merger.begin_turn()
     merger.feed(status("completed", total(300, 50)))

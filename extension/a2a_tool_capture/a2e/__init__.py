@@ -8,9 +8,6 @@ from .client import ToolAPI
 from .messages import (
     A2EError,
     EventKind,
-    HostGoneError,
-    HostRefusedError,
-    ProtocolError,
     ToolDefinition,
     ToolErrorCode,
     ToolEvent,
@@ -23,10 +20,7 @@ from .transport import InProcessTransport, host_process, serve_stdio
 __all__ = [
     "A2EError",
     "EventKind",
-    "HostGoneError",
-    "HostRefusedError",
     "InProcessTransport",
-    "ProtocolError",
     "ToolAPI",
     "ToolDefinition",
     "ToolDeniedError",

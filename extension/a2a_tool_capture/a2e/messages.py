@@ -62,16 +62,18 @@ def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
 class JsonObject:
     """Base class of dataclasses whose fields are defined with `read_by`."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object; fields that are None are omitted."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # as above
-        values = ((field.name, getattr(self, field.name)) for field in fields)
-        return {name: _json(value) for name, value in values if value is not None}
+
+def plain(value: JsonObject) -> dict[str, Any]:
+    """The JSON object; fields that are None are omitted."""
+    fields = dataclasses.fields(value)  # type: ignore[arg-type]  # subclasses are dataclasses
+    values = ((field.name, getattr(value, field.name)) for field in fields)
+    content = {name: _json(one) for name, one in values if one is not None}
+    return {"type": value.TYPE, **content} if isinstance(value, Message) else content
 
 
 def _json(value: Any) -> Any:
     if isinstance(value, JsonObject):
-        return value.to_dict()
+        return plain(value)
     if isinstance(value, Enum):
         return value.value
     return [_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -209,6 +211,10 @@ class ToolDefinition(JsonObject):
     toolkit: str | None = read_by(read_string, None)
     defer_loading: bool = read_by(read_boolean, False)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object; fields that are None are omitted."""
+        return plain(self)
+
 
 VERSION = "1.0"
 DEFAULT_TIMEOUT_S = 30.0
@@ -223,9 +229,6 @@ class Message(JsonObject):
     id: str = read_by(read_name, lambda: uuid.uuid4().hex)
     ts: float = read_by(read_number, time.time)
     version: str = read_by(read_string, VERSION)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": self.TYPE, **JsonObject.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +339,7 @@ _TYPES: dict[str, type[Message]] = {
 def encode(message: Message) -> bytes:
     """One line of JSON in ASCII with its newline. Raises ValueError for values that are not JSON."""
     try:
-        return json.dumps(message.to_dict(), separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+        return json.dumps(plain(message), separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

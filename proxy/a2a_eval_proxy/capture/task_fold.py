@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture import Finding, Severity, TaskMerger, ToolCall
+from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.dialect import Dialect, known_dialects
-from a2a_tool_capture.merge import MISSED_EVENTS
+from a2a_tool_capture.merge import MISSED_EVENTS, ContinuedMerger
 from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import (
     INTERRUPTED_STATES,
@@ -76,7 +76,7 @@ CONTINUED_ALONE = _missed(
 @dataclass(frozen=True, slots=True)
 class FoldRules:
     """What the settings say of turns. `timeout_s`: a turn that was silent for so long is closed; the others are
-    `TaskMerger`'s."""
+    `ContinuedMerger`'s."""
 
     timeout_s: float = 300.0
     require_artifact_uri: bool = True
@@ -88,8 +88,8 @@ class FoldRules:
         unread = tuple(one for name, one in known_dialects().items() if name not in self.dialects)
         object.__setattr__(self, "unread", unread)
 
-    def new_merger(self) -> TaskMerger:
-        return TaskMerger(require_artifact_uri=self.require_artifact_uri, dialects=self.dialects)
+    def new_merger(self) -> ContinuedMerger:
+        return ContinuedMerger(require_artifact_uri=self.require_artifact_uri, dialects=self.dialects)
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +100,7 @@ class OpenTurn:
     phase: TurnPhase = TurnPhase.WAITING
     since: float = 0.0
     """When the phase began, or the last answer came; seconds."""
-    finished_elsewhere: TaskMerger | None = None
+    finished_elsewhere: ContinuedMerger | None = None
     """The whole task as shown by a stream that joined later and finished first."""
     gap: bool = False
     """Whether a proxy that followed it ended, and no Task has shown since what that one may have seen last."""
@@ -118,7 +118,7 @@ class OpenTurn:
 class Reporter:
     """One exchange that reports on the task, with a view of its own: two streams of a task repeat each other."""
 
-    view: TaskMerger
+    view: ContinuedMerger
     joined: bool = False
     """Whether it reports on the task: it has opened a turn of it, or its first event has named it."""
     opens: OpenTurn | None = None
@@ -458,7 +458,7 @@ class TaskFold:
             return repeated or generation < known
         return repeated or mark.is_before(self._status)
 
-    def _merge(self, view: TaskMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
+    def _merge(self, view: ContinuedMerger, event: Mapping[str, Any], mark: StatusMark | None, now: float) -> None:
         """Merge an event into a view of the task, and remember its status."""
         view.feed(event, now)
         if "task" in event and self.open is not None:
@@ -568,7 +568,7 @@ class TaskFold:
         told_apart = (mark.timestamp and before.timestamp) or mark.message_id != before.message_id
         return mark.repeats(before) if told_apart else "task" in event
 
-    def _finished_by(self, view: TaskMerger, now: float) -> None:
+    def _finished_by(self, view: ContinuedMerger, now: float) -> None:
         """Take note that a stream that does not lead shows the end of the task, if it does."""
         if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
             self.open.finished_elsewhere = view
@@ -646,13 +646,13 @@ class TaskFold:
             elif self._notified and self._notified[0].settled:
                 self._adopt_view(self._notified[0].view)
 
-    def _adopt_view(self, view: TaskMerger) -> None:
+    def _adopt_view(self, view: ContinuedMerger) -> None:
         """Continue the open turn with what another stream has shown."""
         self._adopt(view)
         if self.open is not None and view.state in SETTLED_STATES:
             self.open.step(TurnEvent.ANSWER, self.touched_at)
 
-    def _adopt(self, view: TaskMerger) -> None:
+    def _adopt(self, view: ContinuedMerger) -> None:
         """Continue with another view of the task."""
         view.continue_turn_of(self.merger)
         self.merger = view
@@ -724,7 +724,7 @@ def _leaves_unknown(turn: Turn, unknown: bool) -> bool:
     return not codes.isdisjoint((INCOMPLETE, MISSED_EVENTS)) or (unknown and not turn.capture.snapshot_seen)
 
 
-def _fill(turn: Turn, merger: TaskMerger, incomplete: str | None = None) -> None:
+def _fill(turn: Turn, merger: ContinuedMerger, incomplete: str | None = None) -> None:
     """Set what the merged view shows: task, conversation, state, text, calls and findings; and the reason where the
     turn is `incomplete`."""
     if incomplete is not None:

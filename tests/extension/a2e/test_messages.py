@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from a2a_tool_capture.a2e import (
     EventKind,
-    ProtocolError,
     ToolDefinition,
     ToolErrorCode,
     ToolEvent,
@@ -20,6 +19,7 @@ from a2a_tool_capture.a2e import (
 from a2a_tool_capture.a2e.messages import (
     ErrorMessage,
     Message,
+    ProtocolError,
     ToolCallRequest,
     ToolCallResponse,
     ToolListRequest,
@@ -27,6 +27,7 @@ from a2a_tool_capture.a2e.messages import (
     decode,
     encode,
     object_of,
+    plain,
 )
 from a2a_tool_capture.a2e.transport import read_lines
 from hypothesis import given
@@ -115,7 +116,7 @@ def test_a_message_comes_back_as_it_was_sent(message: Message) -> None:
 
 @given(messages)
 def test_what_is_null_or_unknown_is_as_if_it_were_not_there(message: Message) -> None:
-    data = message.to_dict()
+    data = plain(message)
     optional = {"toolkit": None, "arguments": None} if "arguments" not in data else {"toolkit": None}
     assert decode(json.dumps(data | optional | {"new_in_2027": [1]}).encode()) == message
 
@@ -125,12 +126,12 @@ def line(kind: str, /, **data: Any) -> bytes:
 
 
 def test_what_the_protocol_fixes_is_on_the_wire() -> None:
-    data = ToolCallRequest(tool_name="search", arguments={"q": "x"}, correlation_id="turn-1").to_dict()
+    data = plain(ToolCallRequest(tool_name="search", arguments={"q": "x"}, correlation_id="turn-1"))
     assert (data["type"], data["version"]) == ("tool/call/req", "1.0")
     assert len(data["id"]) == 32
     assert isinstance(data["ts"], float)
     result = ToolResult(success=False, error="no", error_code=ToolErrorCode.TOOL_DENIED)
-    assert ToolCallResponse(req_id="1", data=result).to_dict()["data"]["error_code"] == "tool_denied"
+    assert plain(ToolCallResponse(req_id="1", data=result))["data"]["error_code"] == "tool_denied"
 
 
 PATH = {"name": "path", "type": "string", "description": "Where", "required": True, "enum": ["/a", "/b"]}
@@ -206,7 +207,7 @@ def test_each_message_has_the_fields_of_the_documentation(
     data = {"type": kind, "id": "1", "ts": 1.5, "version": "1.0", **fields}
     message = decode(json.dumps(data).encode())
     assert type(message) is model
-    assert message.to_dict() == data
+    assert plain(message) == data
 
 
 @pytest.mark.statement(271)

@@ -18,10 +18,7 @@ import pytest
 from a2a_tool_capture import ToolCall, ToolCallRecorder, ToolCallSource
 from a2a_tool_capture.a2e import (
     EventKind,
-    HostGoneError,
-    HostRefusedError,
     InProcessTransport,
-    ProtocolError,
     ToolAPI,
     ToolDefinition,
     ToolErrorCode,
@@ -34,6 +31,9 @@ from a2a_tool_capture.a2e import (
 )
 from a2a_tool_capture.a2e.messages import (
     ErrorMessage,
+    HostGoneError,
+    HostRefusedError,
+    ProtocolError,
     ToolCallRequest,
     ToolCallResponse,
     ToolListRequest,
