@@ -15,30 +15,27 @@ from .evaluator import (
     evaluate,
     evaluate_sync,
 )
-from .experiments import ExperimentResult, experiment, run_experiment
+from .experiments import experiment, run_experiment
 from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, with_judge
 from .matching.arguments import ArgumentMatcher
-from .metrics.conversation_scores import ConversationResult, evaluate_conversation
+from .metrics.conversation_scores import evaluate_conversation
 from .metrics.custom import metric
 from .metrics.tool_call_args import ToolCallArgs
 from .metrics.tool_trajectory import ToolTrajectory
 from .model import EvalCase, EvalResult, Status, ToolDefinition
 from .options import OptionError
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
-from .suite import Suite, SuiteError, load_suite, parse_suite
+from .suite import SuiteError, load_suite, parse_suite
 from .type_conversion import arguments_as, result_as
-from .verdict import Verdict, gate
 
 __all__ = [
     "AgentTrace",
     "ArgumentMatcher",
     "AsyncEvaluator",
-    "ConversationResult",
     "EvalCase",
     "EvalResult",
     "Evaluator",
     "EvaluatorBase",
-    "ExperimentResult",
     "GradedEvaluator",
     "JudgedEvaluator",
     "LabelledEvaluator",
@@ -46,13 +43,11 @@ __all__ = [
     "OptionError",
     "SkipEvaluation",
     "Status",
-    "Suite",
     "SuiteError",
     "SyncEvaluator",
     "ToolCallArgs",
     "ToolDefinition",
     "ToolTrajectory",
-    "Verdict",
     "arguments_as",
     "evaluate",
     "evaluate_conversation",
@@ -60,7 +55,6 @@ __all__ = [
     "evaluator_class",
     "evaluator_names",
     "experiment",
-    "gate",
     "get_evaluator",
     "load_suite",
     "metric",

@@ -223,22 +223,6 @@ class TraceTurn:
     reasoning_steps: tuple[str, ...] = ()
     calls_unseen: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "user_text": self.user_text,
-            "tool_calls": [call.to_dict() for call in self.tool_calls],
-            "response_text": self.response_text,
-            **({"reasoning_steps": list(self.reasoning_steps)} if self.reasoning_steps else {}),
-            **({"calls_unseen": self.calls_unseen} if self.calls_unseen else {}),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TraceTurn:
-        """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
-        calls = tuple(ToolCall.from_dict(call) for call in data.get("tool_calls") or ())
-        steps = tuple(data.get("reasoning_steps") or ())
-        return cls(data.get("user_text"), calls, data.get("response_text"), steps, data.get("calls_unseen"))
-
 
 @dataclass(frozen=True, slots=True)
 class AgentTrace:
@@ -262,11 +246,6 @@ class AgentTrace:
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of all turns, in order."""
         return tuple(call for turn in self.turns for call in turn.tool_calls)
-
-    @property
-    def reasoning_steps(self) -> tuple[str, ...]:
-        """The reasoning of all turns, in order."""
-        return tuple(step for turn in self.turns for step in turn.reasoning_steps)
 
     @property
     def final_response(self) -> str | None:
@@ -356,17 +335,8 @@ class AgentTrace:
         return {
             "output": self.final_response or "",
             **({} if unseen else {"toolCalls": list(self.tool_calls)}),
-            "reasoningSteps": list(self.reasoning_steps),
+            "reasoningSteps": [step for turn in self.turns for step in turn.reasoning_steps],
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form; `AgentTrace.from_dict` is its inverse."""
-        return {"turns": [turn.to_dict() for turn in self.turns]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> AgentTrace:
-        """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
-        return cls(tuple(TraceTurn.from_dict(turn) for turn in data.get("turns") or ()))
 
 
 def _case(turn: TraceTurn) -> EvalCase:

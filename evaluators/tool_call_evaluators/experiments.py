@@ -83,17 +83,6 @@ class ExperimentResult:
             self.name, self.turns, self.verdict.to_dict(), suite=self.suite, conversation_results=self.whole
         )
 
-    def export(self, path: str | Path) -> None:
-        """Write the report as HTML, JSON, Markdown or JUnit XML, by the suffix of `path`. Raises ValueError for any
-        other suffix."""
-        from .report import html_report, json_report, junit_xml, markdown_summary
-
-        forms = {".html": html_report, ".json": json_report, ".md": markdown_summary, ".xml": junit_xml}
-        path = Path(path)
-        if path.suffix not in forms:
-            raise ValueError(f"{path.name}: the suffix must be one of {', '.join(forms)}")
-        path.write_text(forms[path.suffix](self.report), "utf-8")
-
 
 def experiment(
     dataset: DataSet, task: Task, evaluators: Iterable[EvaluatorBase | str] | None = None, **options: Any

@@ -7,7 +7,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 from a2a_tool_capture.canonical import with_whole_numbers
@@ -47,7 +46,7 @@ def in_json(value: Any) -> str:
 
 
 def contrast(expected: str, actual: str, limit: int = 60) -> str:
-    """`expected X, got Y`, where a reader sees a difference: code points follow texts that look alike, and long texts
+    """`expected X, got Y`, where a reader sees a difference: texts that look alike also in ASCII, and long texts
     are cut around the first one."""
     start = 0
     if expected != actual and excerpt(expected, limit) == excerpt(actual, limit):
@@ -57,18 +56,7 @@ def contrast(expected: str, actual: str, limit: int = 60) -> str:
     x, y = (excerpt(f"…{text[start:]}" if start else text, limit) for text in (expected, actual))
     if expected == actual or _look(expected) != _look(actual):
         return f"expected {x}, got {y}"
-    changes = SequenceMatcher(None, expected, actual, autojunk=False).get_opcodes()
-    apart = [(expected[i:j], actual[k:m]) for kind, i, j, k, m in changes if kind != "equal"]
-    mine, others = ("".join(texts) for texts in zip(*apart, strict=True))
-    return f"expected {x} ({_code_points(mine)}), got {y} ({_code_points(others)})"
-
-
-def _code_points(text: str) -> str:
-    more = " …" if len(text) > _MOST_POINTS else ""
-    return " ".join(f"U+{ord(character):04X}" for character in text[:_MOST_POINTS]) + more or "without"
-
-
-_MOST_POINTS = 8
+    return f"expected {x} ({ascii(x)[1:-1]}), got {y} ({ascii(y)[1:-1]})"
 
 
 def _look(text: str) -> str:

@@ -9,8 +9,9 @@ import pytest
 from a2a_tool_capture import Severity
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, EvalResult, Status, gate, get_evaluator
+from tool_call_evaluators import EvalCase, EvalResult, Status, get_evaluator
 from tool_call_evaluators.gates import Gate, Outcome, RunGates
+from tool_call_evaluators.verdict import gate
 
 
 def good(metric="tool_error", score=1.0, **fields):

@@ -73,7 +73,7 @@ from ..suite_fields import (
 )
 from ..tool_classes import ToolClasses
 from ..visibility import state_name
-from .yaml_document import Node, read_source
+from .yaml_document import read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,12 @@ def _read_tools(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
     """
     if not isinstance(value, str):
         return _definitions(value)
-    tools = _named_file(value, context, "a list")
+    if context.folder is None:
+        raise FieldError("expected a list: there is no directory to look for a file in")
+    path = context.folder / text(value)
+    if not path.is_file():
+        raise FieldError(f"no such file: {path}")
+    tools = read_source(path)
     if isinstance(tools.value, dict) and "tools" in tools.value:
         tools = tools.entries()["tools"]
     return tools.convert(_definitions)
@@ -114,43 +119,21 @@ def _definitions(value: Any) -> tuple[ToolDefinition, ...]:
     return each(lambda item: ToolDefinition.from_dict(checked_object(item)), value)
 
 
-def _read_prices(value: Any, context: ReadContext) -> Prices:
-    """Prices, or the name of a file with them, relative to the suite. Raises FieldError, SuiteError."""
-    if not isinstance(value, str):
-        return read_prices(value)
-    return _named_file(value, context).convert(read_prices)
-
-
-def _named_file(name: str, context: ReadContext, instead: str = "an object") -> Node:
-    if context.folder is None:
-        raise FieldError(f"expected {instead}: there is no directory to look for a file in")
-    path = context.folder / text(name)
-    if not path.is_file():
-        raise FieldError(f"no such file: {path}")
-    return read_source(path)
-
-
 _PRICE = {"type": "number", "minimum": 0, "description": "Of a million tokens."}
 PriceTable = Annotated[
     Prices,
     Value(
-        _read_prices,
+        read_prices,
         {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "additionalProperties": {
-                        "type": "object",
-                        "properties": {"input": _PRICE, "output": _PRICE},
-                        "required": ["input", "output"],
-                        "additionalProperties": False,
-                    },
-                },
-                TEXT,
-            ]
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"input": _PRICE, "output": _PRICE},
+                "required": ["input", "output"],
+                "additionalProperties": False,
+            },
         },
         write=lambda prices: {model: price._asdict() for model, price in prices.items()},
-        in_context=True,
     ),
 ]
 
@@ -887,7 +870,7 @@ class Suite(SuiteFields):
     depth: Annotated[str, one_of("own", "all")] | None = None
     """Whose tool calls count: those of the agent (own, the default), or also those of the agents that it asks (all)."""
     prices: PriceTable | None = None
-    """Prices of models for `budget`, or the name of a file with them. They replace the built-in ones."""
+    """Prices of models for `budget`. They replace the built-in ones."""
     repeat: Annotated[Repeat, check(_possible)] | None = None
     """The attempts at each case."""
     gates: Mapping[str, Gate] = field(default_factory=dict)

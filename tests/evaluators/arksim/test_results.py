@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.turn_samples import result, turn
-from tool_call_evaluators import EvalResult, Suite
+from tool_call_evaluators import EvalResult
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim import Evaluation
 from tool_call_evaluators.importers.arksim.results import ArksimResults
@@ -16,6 +16,7 @@ from tool_call_evaluators.importers.arksim.run_files import ArksimFiles
 from tool_call_evaluators.importers.arksim.simulation import Scenarios
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
+from tool_call_evaluators.suite import Suite
 
 IMPORTED = import_suite(Path(__file__).parents[1] / "fixtures/arksim-scenarios.json")
 assert isinstance(IMPORTED.run_files, ArksimFiles)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, OptionError, SuiteError, evaluate_sync, load_suite, parse_suite
+from tool_call_evaluators import EvalCase, OptionError, SuiteError, evaluate_sync, parse_suite
 from tool_call_evaluators.metrics.budget import Budget
 from tool_call_evaluators.resources import PRICES, Price, cost_of, price_of, resources_of
 
@@ -147,11 +146,8 @@ def test_the_cost_is_that_of_each_model(used: dict[str, tuple[int, int]]) -> Non
 SUITE = "suite: x\nprices: PRICES\nevaluators: [{budget: {max_cost: 0.01}}]\ncases: [{id: a, turns: [{user: hi}]}]"
 
 
-@pytest.mark.parametrize("given", ["{gpt-4o: {input: 10, output: 0}}", "prices.yaml"])
-def test_the_prices_of_a_suite_replace_the_table(given: str, tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text("gpt-4o: {input: 10, output: 0}\n")
-    (tmp_path / "suite.yaml").write_text(SUITE.replace("PRICES", given))
-    suite = load_suite(tmp_path / "suite.yaml")
+def test_the_prices_of_a_suite_replace_the_table() -> None:
+    suite = parse_suite(SUITE.replace("PRICES", "{gpt-4o: {input: 10, output: 0}}"))
 
     def result(**resources: Any) -> Any:
         case = suite.cases[0].eval_case(0, resources={**TOKENS, **resources})

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import jsonschema
 import pytest
-from tool_call_evaluators import Suite, SuiteError, evaluator_class, evaluator_names, parse_suite, registry
+from tool_call_evaluators import SuiteError, evaluator_class, evaluator_names, parse_suite, registry
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite
-from tool_call_evaluators.suite import AgentDefaults, Case, CaseTurn, Expectation, Simulation
+from tool_call_evaluators.suite import AgentDefaults, Case, CaseTurn, Expectation, Simulation, Suite
 from tool_call_evaluators.suite.parsing import adapter
 from tool_call_evaluators.suite.schema import suite_schema
 from tool_call_evaluators.suite.writing import suite_dict, suite_text

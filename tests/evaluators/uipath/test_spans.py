@@ -26,7 +26,6 @@ def test_spans_without_a_tool_call_say_so():
         trace = AgentTrace.from_spans([{"name": "llm"}])
     for case in (trace.case(), trace.conversation(), eval_test_case("Hi", trace.to_output_map())):
         assert ToolError().evaluate(case).status is Status.SKIPPED
-    assert AgentTrace.from_dict(trace.to_dict()) == trace
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         agent = {"name": "agent", "attributes": {"gen_ai.operation.name": "invoke_agent"}}
