@@ -13,7 +13,7 @@ from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import CaptureFacts, NamedIn, Turn, TurnLinks
-from a2a_tool_capture import METADATA_KEY, URI, Finding, TaskMerger
+from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, TaskMerger
 from a2a_tool_capture.wire import received_event
 from golden.recorded import expected_turn, recordings
 from hypothesis import given
@@ -22,7 +22,6 @@ from support.folded import Folded
 from support.junk import almost_events, json_objects, json_values
 from support.read_exchange import ReadExchange
 from support.recordings import Recording, names
-from tool_call_evaluators.visibility import turn_failure_of
 
 
 class Proxied(Folded):
@@ -274,10 +273,16 @@ def test_a_request_too_large_to_keep_is_a_turn_without_its_text(beginning: bytes
     assert proxied.codes == ["not_asked", "request_too_large"]
 
 
-def test_a_large_rest_request_is_known_by_its_path(proxied: Proxied) -> None:
-    exchange = proxied.request(line="POST /message:send", beginning=b"")
+@pytest.mark.parametrize(
+    ("facts", "codes"), [({}, ["not_asked"]), ({"asked_by_header": True}, []), ({"declared": False}, [])]
+)
+def test_a_request_too_large_to_keep_may_have_a_webhook(
+    facts: dict[str, Any], codes: list[str], proxied: Proxied
+) -> None:
+    """Which keeps the proxy from asking, and the turn says so."""
+    exchange = proxied.request(line="POST /message:send", beginning=b"", **facts)
     proxied.answer(exchange, {"task": task("COMPLETED")})
-    assert proxied.codes == ["not_asked", "request_too_large"]
+    assert proxied.codes == [*codes, "request_too_large"]
 
 
 @pytest.mark.parametrize(
@@ -291,112 +296,218 @@ def test_what_opens_no_turn(body: Any, proxied: Proxied) -> None:
 
 # ── what a response says ────────────────────────────────────────────────────────────────────────────────────
 
+REQUESTS = {
+    "send": (send(), "POST /"),
+    "send over REST": (send()["params"], "POST /message:send"),
+    "stream": (rpc("SendStreamingMessage", send()["params"]), "POST /"),
+    "stream over REST": (send()["params"], "POST /message:stream"),
+    "get": (rpc("GetTask", {"id": "t"}), "POST /"),
+    "get over REST": (None, "GET /tasks/t"),
+    "subscribe": (rpc("SubscribeToTask", {"id": "t"}), "POST /"),
+    "cancel": (rpc("CancelTask", {"id": "t"}), "POST /"),
+    "list": (rpc("ListTasks", {}), "POST /"),
+    "list with artifacts": (rpc("ListTasks", {"includeArtifacts": True}), "POST /"),
+    "list with artifacts over REST": (None, "GET /tasks?includeArtifacts=true"),
+}
+WORKING, SEARCHING = {"task": task("WORKING")}, {"task": task("WORKING", artifact("search"))}
+DONE, FOUND = {"task": task("COMPLETED")}, {"task": task("COMPLETED", artifact("search"))}
+ENDED = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}
+SEARCHED = {"artifactUpdate": {"taskId": "t", "artifact": artifact("search")}}
+LATER = {"progress": {"taskId": "t", "parts": 0.5}}
+LATER_WITH_CALLS = {"progress": {"taskId": "t", "parts": [{"metadata": {METADATA_KEY: []}}]}}
+HELLO = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}]}}
+LISTED = {"tasks": [task("WORKING", id="other"), task("COMPLETED", artifact("search"))]}
+GONE = Finding("client_gone", "the client left before the answer was complete")
+CUT = Finding("upstream_cut", "the agent broke off")
+DEEP = b'{"error":{"message":%b}}' % (b"[" * 1000 + b"]" * 1000)
 
-def test_an_error_object(proxied: Proxied) -> None:
-    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "Task not found"}}
-    proxied.answer(proxied.request(send()), error)
-    assert proxied.codes == ["agent_error"]
-    assert "-32001: Task not found" in proxied.turn.findings[0].message
+
+def adk_task(state: str = "COMPLETED", *calls: dict[str, Any], kind: str = "adk_type") -> dict[str, Any]:
+    """A task with a call in a dialect, and others."""
+    part = {"data": {"id": "adk-1", "name": "search", "args": {}}, "metadata": {kind: "function_call"}}
+    content: dict[str, Any] = {"artifactId": "a", "parts": [{"text": "done"}], "extensions": [URI]}
+    if calls:
+        content["metadata"] = {METADATA_KEY: list(calls)}
+    return task(state, content, history=[{"messageId": "m", "role": "ROLE_AGENT", "parts": [part]}])
 
 
-def test_an_error_status(proxied: Proxied) -> None:
-    exchange = proxied.request(send()["params"], line="POST /message:send")
-    proxied.answer(exchange, {"error": {"code": 400, "message": "bad parts"}}, 400)
-    assert proxied.codes == ["agent_error"]
-    assert proxied.turn.findings[0].message.endswith("400: bad parts")
+def goes_by(proxied: Proxied, request: str, answer: Any, more: Any = None) -> None:
+    """A request and its answer: a value, with its status, or a list of events, with what became of them."""
+    body, line = REQUESTS[request]
+    exchange = proxied.request(body, line=line)
+
+    def enveloped(content: Any) -> Any:
+        bare = isinstance(content, bytes) or line != "POST /" or (isinstance(content, dict) and "error" in content)
+        return content if bare else result(content)
+
+    if isinstance(answer, list):
+        proxied.stream(exchange, *map(enveloped, answer), problem=more)
+    else:
+        proxied.answer(exchange, enveloped(answer), more or 200)
+
+
+def told(turn: Turn) -> str:
+    """The state of a turn, its calls, `?` if it may have others, its answer, its findings, `!` if they fail it."""
+    unknown = ["?"] if turn.to_dict()["calls"] == "unknown" else []
+    codes = [("!" if finding.severity is Severity.ERROR else "") + finding.code for finding in turn.findings]
+    state = (turn.state or "-").removeprefix("TASK_STATE_")
+    return " ".join(filter(None, [state, *names_of(turn), *unknown, turn.response_text, *codes]))
+
+
+# What goes by, and the turns that are closed.
+TRANSCRIPTS: dict[str, tuple[list[Any], list[str]]] = {
+    "an error object": ([("send", {"error": {"code": -32001, "message": "Task not found"}})], ["- ? !agent_error"]),
+    "an error status": (
+        [("send over REST", {"error": {"code": 400, "message": "bad parts"}}, 400)],
+        ["- ? !agent_error"],
+    ),
+    "a page of a gateway": ([("send", b"<h1>Bad Gateway</h1>", 502)], ["- ? !agent_unreachable"]),
+    "no permission": ([("send", b"", 401)], ["- ? !agent_unreachable"]),
+    "an error without JSON": ([("send", b"boom", 500)], ["- ? !agent_unreachable"]),
+    "a page to log in": ([("send", b"<!DOCTYPE html><title>Log in</title>")], ["- ? !agent_unreachable"]),
+    "a refusal without JSON": ([("send", b"which message?", 400)], ["- ? !agent_error"]),
+    "an error of the server": (
+        [("send", {"error": {"code": 500, "status": "INTERNAL", "message": "a bug"}}, 500)],
+        ["- ? !agent_error"],
+    ),
+    "a deep error": ([("send", DEEP)], ["- ? !agent_error"]),
+    "a deep error of the server": ([("send", DEEP, 500)], ["- ? !agent_unreachable"]),
+    "an error inside a stream": (
+        [("stream", [WORKING, {"error": {"code": 500, "message": "gone"}}])],
+        ["WORKING ? !agent_error"],
+    ),
+    "an error inside a stream of REST": (
+        [("stream over REST", [WORKING, {"error": {"code": 500, "message": "gone"}}])],
+        ["WORKING ? !agent_error"],
+    ),
+    "a null error is none": ([("send over REST", {**DONE, "error": None})], ["COMPLETED ?"]),
+    "a null error of JSON-RPC is none": ([("send", {**result(DONE), "error": None})], ["COMPLETED ?"]),
+    "no events": ([("send", [])], ["- ? !no_answer"]),
+    "text": ([("send", b"hello")], ["- ? !no_answer malformed_response"]),
+    "nothing": ([("send", b"")], ["- ? !no_answer malformed_response"]),
+    "a list": ([("send", b"[1]")], ["- ? !no_answer malformed_response"]),
+    "an object": ([("send", b"{}")], ["- ? !no_answer malformed_response"]),
+    "a result that is none": ([("send", {"other": 1})], ["- ? !no_answer malformed_response"]),
+    "events that make no sense": (
+        [("send", [b"oops", b"{}"])],
+        ["- ? !no_answer malformed_response malformed_response"],
+    ),
+    "an event that was not read may have had calls": (
+        [("send", [SEARCHING, b"oops", ENDED])],
+        ["COMPLETED search ? malformed_response"],
+    ),
+    "unless a later task follows": (
+        [("send", [SEARCHING, b"oops", b"", FOUND])],
+        ["COMPLETED search malformed_response"],
+    ),
+    "a poll has what a stream left unread": (
+        [("send", [WORKING, b"oops"]), ("get", FOUND["task"])],
+        ["COMPLETED search malformed_response"],
+    ),
+    "an event of a later version": ([("send", [SEARCHING, LATER, ENDED])], ["COMPLETED search unknown_event"]),
+    "an event of a later version with calls": (
+        [("send", [SEARCHING, LATER_WITH_CALLS, ENDED])],
+        ["COMPLETED search ? unknown_event"],
+    ),
+    "and a task after it": ([("send", [SEARCHING, LATER_WITH_CALLS, FOUND])], ["COMPLETED search unknown_event"]),
+    "the agent breaks off": ([("send", [], CUT)], ["- ? upstream_cut"]),
+    "the client leaves": ([("stream", [], GONE)], ["- ? client_gone"]),
+    "SDK clients close the stream after a message, which is the whole answer": (
+        [("stream", [HELLO], GONE)],
+        ["- ? hello"],
+    ),
+    "a poll that makes no sense does not fail the turn": (
+        [("send", WORKING), ("get", b"<html>"), ("get", DONE["task"])],
+        ["COMPLETED ?"],
+    ),
+    "failed polls harm no turn": (
+        [
+            ("send", WORKING),
+            ("get over REST", {"error": {"message": "not now"}}, 503),
+            ("get", {"error": {"code": 1}}),
+            ("get over REST", DONE["task"]),
+        ],
+        ["COMPLETED ?"],
+    ),
+    "polling": ([("send", WORKING), ("get", WORKING["task"]), ("get", FOUND["task"])], ["COMPLETED search"]),
+    "polling over REST": (
+        [("send", WORKING), ("get over REST", WORKING["task"]), ("get over REST", FOUND["task"])],
+        ["COMPLETED search"],
+    ),
+    "a subscription": ([("send", WORKING), ("subscribe", [WORKING, SEARCHED, ENDED])], ["COMPLETED search"]),
+    "a cancellation": ([("send", WORKING), ("cancel", task("CANCELED", artifact("search")))], ["CANCELED search"]),
+    "a list with artifacts is a snapshot": ([("send", WORKING), ("list with artifacts", LISTED)], ["COMPLETED search"]),
+    "as over REST": ([("send", WORKING), ("list with artifacts over REST", LISTED)], ["COMPLETED search"]),
+    "a list without artifacts is no end: who sees it there gets the task next": (
+        [
+            ("send", SEARCHING),
+            ("list", {"tasks": [{"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}]}),
+            ("get over REST", task("COMPLETED", artifact("search", "pay"))),
+        ],
+        ["COMPLETED search pay"],
+    ),
+    "an ADK call is not read": ([("send", {"task": adk_task()})], ["COMPLETED ? done dialect_not_read"]),
+    "a hint is given once": (
+        [("send", {"task": adk_task("WORKING")}), ("get", adk_task("WORKING")), ("get", adk_task())],
+        ["COMPLETED ? done dialect_not_read"],
+    ),
+    "where calls are seen a dialect is beside the point": (
+        [("send", {"task": adk_task("COMPLETED", {"name": "search", "id": "adk-1"})})],
+        ["COMPLETED search done"],
+    ),
+    "a text that mentions a dialect is no hint": (
+        [("send", {"task": task("COMPLETED", {"artifactId": "a", "parts": [{"text": 'set "adk_type"'}]})})],
+        ['COMPLETED ? set "adk_type"'],
+    ),
+    **{
+        f"no list: {content}": ([("list with artifacts over REST", content)], [])
+        for content in ({}, {"tasks": None}, {"tasks": [1, {}, {"id": "t"}]}, {"tasks": {"t": 1}}, 7)
+    },
+    **{
+        f"a state that is none: {state}": (
+            [(ask, [{"task": {"id": "t", "status": {"state": state}}}]) for ask in ("stream", "get")],
+            [],
+        )
+        for state in ([], {}, 7, None)
+    },
+}
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_what_goes_by_is_told(name: str, proxied: Proxied) -> None:
+    script, closed = TRANSCRIPTS[name]
+    for step in script:
+        assert proxied.turns == []
+        goes_by(proxied, *step)
+    assert [told(turn) for turn in proxied.turns] == closed
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "code"),
+    ("answer", "message"),
     [
-        (502, b"<h1>Bad Gateway</h1>", "agent_unreachable"),
-        (401, b"", "agent_unreachable"),
-        (500, b"boom", "agent_unreachable"),
-        (200, b"<!DOCTYPE html><title>Log in</title>", "agent_unreachable"),
-        (400, b"which message?", "agent_error"),
-        (500, b'{"error": {"code": 500, "status": "INTERNAL", "message": "a bug"}}', "agent_error"),
+        ({"error": {"code": -32001, "message": "Task not found"}}, "-32001: Task not found"),
+        ({"task": adk_task()}, "--dialects adk"),
+        ({"task": adk_task(kind="kagent_type")}, "--dialects kagent"),
+        ([SEARCHING, LATER, ENDED], "'progress'"),
     ],
 )
-def test_an_answer_that_is_not_of_the_agent(status: int, body: bytes, code: str, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), body, status)
-    assert proxied.codes == [code]
-
-
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-def test_an_error_inside_a_stream(binding: str, proxied: Proxied) -> None:
-    first, error = {"task": task("WORKING")}, {"error": {"code": 500, "message": "backend gone"}}
-    if binding == "JSONRPC":
-        proxied.stream(proxied.request(rpc("SendStreamingMessage", send()["params"])), result(first), error)
-    else:
-        proxied.stream(proxied.request(send()["params"], line="POST /message:stream"), first, error)
-    assert proxied.codes == ["agent_error"]
-    assert proxied.turn.state == "TASK_STATE_WORKING"
-
-
-def test_a_null_error_is_none(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), {**result({"task": task("COMPLETED")}), "error": None})
-    exchange = proxied.request(send()["params"], line="POST /message:send")
-    proxied.answer(exchange, {"task": task("COMPLETED"), "error": None})
-    assert [turn.state for turn in proxied.turns] == ["TASK_STATE_COMPLETED"] * 2
-
-
-def test_long_errors_are_cut(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), {"error": {"code": 1, "message": "x" * 10_000}})
-    assert len(proxied.turn.findings[0].message) < 1_000
-
-
-@pytest.mark.parametrize(("status", "code"), [(200, "agent_error"), (500, "agent_unreachable")])
-def test_deep_errors_harm_nobody(status: int, code: str, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), b'{"error":{"message":%b}}' % (b"[" * 1000 + b"]" * 1000), status)
-    assert proxied.codes == [code]
-
-
-def test_a_response_without_events(proxied: Proxied) -> None:
-    proxied.stream(proxied.request(send()))
-    assert proxied.codes == ["no_answer"]
-
-
-@pytest.mark.parametrize("body", [b"hello", b"", b"[1]", b"{}", b'{"result":{"other":1}}'])
-def test_an_answer_that_makes_no_sense(body: bytes, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), body)
-    assert proxied.codes == ["no_answer", "malformed_response"]
-    assert turn_failure_of(proxied.turn.state, "", proxied.turn.findings) is not None
-
-
-def test_a_stream_of_events_that_make_no_sense(proxied: Proxied) -> None:
-    proxied.stream(proxied.request(send()), b"oops", b"{}")
-    assert proxied.codes == ["no_answer", "malformed_response", "malformed_response"]
-
-
-def test_a_poll_that_makes_no_sense_does_not_fail_the_turn(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("WORKING")}))
-    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), b"<html>")
-    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task("COMPLETED")))
-    assert "no_answer" not in proxied.codes
-    assert turn_failure_of(proxied.turn.state, "", proxied.turn.findings) is None
-
-
-def test_one_bad_event_does_not_spoil_the_others(proxied: Proxied) -> None:
-    exchange = proxied.request(send())
-    proxied.stream(exchange, result({"task": task("WORKING")}), b"oops", b"", result({"task": task("COMPLETED")}))
-    assert proxied.codes == ["malformed_response"]
-    assert proxied.turn.state == "TASK_STATE_COMPLETED"
-
-
-@pytest.mark.parametrize("ends_with_task", [False, True])
-@pytest.mark.parametrize("has_calls", [False, True])
-def test_an_event_of_a_later_version(has_calls: bool, ends_with_task: bool, proxied: Proxied) -> None:
-    """Calls are unknown only if it names the extension and no later Task has them."""
-    status = {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
-    end = {"task": task("COMPLETED", artifact("search"))} if ends_with_task else {"statusUpdate": status}
-    later = {"progress": {"taskId": "t", "parts": [{"metadata": {METADATA_KEY: []}}] if has_calls else 0.5}}
-    started = result({"task": task("WORKING", artifact("search"))})
-    proxied.stream(proxied.request(send()), started, result(later), result(end))
+def test_what_a_finding_says(answer: Any, message: str, proxied: Proxied) -> None:
+    goes_by(proxied, "send", answer)
     (finding,) = proxied.turn.findings
-    is_unknown = has_calls and not ends_with_task
-    assert (finding.code, finding.severity) == ("unknown_event", "warning" if is_unknown else "info")
-    assert "'progress'" in finding.message
-    assert proxied.turn.to_dict()["calls"] == ("unknown" if is_unknown else "seen")
+    assert message in finding.message
+
+
+def test_findings_are_bounded(proxied: Proxied) -> None:
+    goes_by(proxied, "send", [{"error": {"code": number, "message": "x" * 10_000}} for number in range(500)])
+    assert len(proxied.turn.findings) == 100
+    assert all(len(finding.message) < 1_000 for finding in proxied.turn.findings)
+
+
+def test_a_dialect_that_is_read_is_no_finding(proxied: Proxied) -> None:
+    proxied.rules = FoldRules(dialects=["adk"])
+    proxied.begins("with the dialect")
+    goes_by(proxied, "send", {"task": adk_task()})
+    assert told(proxied.turn) == "COMPLETED search done"
 
 
 def test_an_unknown_event_of_an_agent_whose_calls_are_in_a_dialect_may_have_some() -> None:
@@ -405,112 +516,18 @@ def test_an_unknown_event_of_an_agent_whose_calls_are_in_a_dialect_may_have_some
     assert [finding.severity for finding in merger.findings] == ["warning"]
 
 
-@pytest.mark.parametrize("ends_with_task", [False, True])
-def test_an_event_that_was_not_read_may_have_had_calls_unless_a_later_task_follows(
-    ends_with_task: bool, proxied: Proxied
-) -> None:
-    status = {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}
-    end = {"task": task("COMPLETED", artifact("search"))} if ends_with_task else {"statusUpdate": status}
-    proxied.stream(proxied.request(send()), result({"task": task("WORKING")}), b"oops", result(end))
-    assert proxied.codes == ["malformed_response"]
-    assert proxied.turn.to_dict()["calls"] == ("seen" if ends_with_task else "unknown")
-
-
-def test_a_poll_has_what_a_stream_left_unread(proxied: Proxied) -> None:
-    proxied.stream(proxied.request(send()), result({"task": task("WORKING")}), b"oops")
-    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task("COMPLETED", artifact("search"))))
-    assert proxied.turn.to_dict()["calls"] == "seen"
-
-
-def test_findings_of_an_exchange_are_bounded(proxied: Proxied) -> None:
-    refusals = [b'{"error":{"code":%d}}' % number for number in range(500)]
-    proxied.stream(proxied.request(send()), *refusals)
-    assert len(proxied.turn.findings) == 100
-
-
-def test_how_the_exchange_ended_is_told(proxied: Proxied) -> None:
-    cut = Finding("upstream_cut", "the agent broke off")
-    proxied.stream(proxied.request(send()), problem=cut)
-    assert proxied.codes == ["upstream_cut"]
-
-
 def test_an_agent_that_never_answered_leaves_nothing_open(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("INPUT_REQUIRED")}))
+    goes_by(proxied, "send", {"task": task("INPUT_REQUIRED")})
     exchange = proxied.request(send(taskId="t"))
     exchange.end(proxied.tick(), problem=Finding("upstream_unreachable", "no connection"), lost=True)
     assert len(proxied.turns) == 2
     assert proxied.open_turns == []
 
 
-# ── watching ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("line", ["POST /", "GET /tasks/t"])
-def test_polling(line: str, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("SUBMITTED")}))
-    for state in ("WORKING", "COMPLETED"):
-        assert proxied.turns == []
-        poll = proxied.request(rpc("GetTask", {"id": "t"}), line=line)
-        answer = task(state, artifact("search"))
-        proxied.answer(poll, result(answer) if line == "POST /" else answer)
-        assert poll.task_ids == ["t"]
-    assert names_of(proxied.turn) == ["search"]
-
-
-def test_a_failed_poll_harms_no_turn(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("WORKING")}))
-    proxied.answer(proxied.request(line="GET /tasks/t"), {"error": {"message": "not now"}}, 503)
-    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), {"error": {"code": 1}})
-    assert proxied.turns == []
-    proxied.answer(proxied.request(line="GET /tasks/t"), task("COMPLETED"))
-    assert proxied.codes == []
-
-
-def test_a_subscription(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("WORKING")}))
-    updates = [
-        {"artifactUpdate": {"taskId": "t", "artifact": artifact("search")}},
-        {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}}},
-    ]
-    subscription = proxied.request(rpc("SubscribeToTask", {"id": "t"}))
-    proxied.stream(subscription, *(result(event) for event in ({"task": task("WORKING")}, *updates)))
-    assert names_of(proxied.turn) == ["search"]
-
-
-def test_a_cancellation(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("WORKING", artifact("search"))}))
-    proxied.answer(proxied.request(rpc("CancelTask", {"id": "t"})), result(task("CANCELED", artifact("search"))))
-    assert (proxied.turn.state, names_of(proxied.turn)) == ("TASK_STATE_CANCELED", ["search"])
-
-
-@pytest.mark.parametrize("line", ["POST /", "GET /tasks?includeArtifacts=true"])
-def test_a_list_with_artifacts_is_a_snapshot(line: str, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), result({"task": task("SUBMITTED")}))
-    listing = proxied.request(rpc("ListTasks", {"includeArtifacts": True}), line=line)
-    content = {"tasks": [task("WORKING", id="other"), task("COMPLETED", artifact("search"))]}
-    proxied.answer(listing, result(content) if line == "POST /" else content)
-    assert names_of(proxied.turn) == ["search"]
-    assert sorted(listing.task_ids) == ["other", "t"]
-
-
-def test_a_list_without_artifacts_is_no_snapshot_and_no_end(proxied: Proxied) -> None:
-    """Whoever sees there that the task is done will get it next, and its calls with it."""
-    proxied.answer(proxied.request(send()), result({"task": task("WORKING", artifact("search"))}))
-    listing = proxied.request(rpc("ListTasks", {}))
-    proxied.answer(listing, result({"tasks": [{"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}]}))
-    assert listing.task_ids == ["t"]
-    assert proxied.turns == []
-    proxied.answer(proxied.request(line="GET /tasks/t"), task("COMPLETED", artifact("search", "pay")))
-    assert names_of(proxied.turn) == ["search", "pay"]
-    assert proxied.codes == []
-
-
-@pytest.mark.parametrize(
-    "content", [None, {}, {"tasks": None}, {"tasks": [1, {}, {"id": "t"}]}, [], {"tasks": {"t": 1}}]
-)
-def test_a_list_that_makes_no_sense(content: Any, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(line="GET /tasks?includeArtifacts=true"), content)
-    assert proxied.turns == []
+def test_an_exchange_knows_the_tasks_that_it_shows(proxied: Proxied) -> None:
+    exchange = proxied.request(rpc("ListTasks", {}))
+    proxied.answer(exchange, result(LISTED))
+    assert sorted(exchange.task_ids) == ["other", "t"]
 
 
 # ── whatever is sent and answered ───────────────────────────────────────────────────────────────────────────
@@ -593,92 +610,6 @@ def test_bytes_never_raise(request: bytes, response: bytes) -> None:
     proxied.answer(proxied.request(request, line="POST /message:send"), response)
     proxied.answer(proxied.request(send()), response)
     assert len(proxied.turns) >= 1
-
-
-@pytest.mark.parametrize("state", [[], {}, 7, None])
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_state_of_any_type_is_read(proxied: Proxied, state: Any, streams: bool) -> None:
-    task = {"id": "t", "status": {"state": state}}
-    if streams:
-        streaming = {**send(), "method": "SendStreamingMessage"}
-        proxied.request(streaming).event(json.dumps(result({"task": task})).encode(), proxied.tick())
-    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task))
-    assert proxied.turns == []
-
-
-# ── hints ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def adk_task(kind: str, call: dict[str, Any] | None = None) -> dict[str, Any]:
-    part = {"data": {"id": "adk-1", "name": "search", "args": {}}, "metadata": {kind: "function_call"}}
-    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [part]}
-    artifact: dict[str, Any] = {"artifactId": "a", "parts": [{"text": "done"}], "extensions": [URI]}
-    if call is not None:
-        artifact["metadata"] = {METADATA_KEY: [call]}
-    status = {"state": "TASK_STATE_COMPLETED"}
-    return {"result": {"task": {"id": "t", "status": status, "history": [message], "artifacts": [artifact]}}}
-
-
-@pytest.mark.parametrize(("kind", "option"), [("adk_type", "--dialects adk"), ("kagent_type", "--dialects kagent")])
-def test_a_dialect_that_is_not_read_is_named(kind: str, option: str, proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), adk_task(kind))
-    assert proxied.codes == ["dialect_not_read"]
-    assert option in proxied.turn.findings[0].message
-
-
-def test_a_dialect_that_is_read_is_no_finding(proxied: Proxied) -> None:
-    proxied.rules = FoldRules(dialects=["adk"])
-    proxied.begins("with the dialect")
-    proxied.answer(proxied.request(send()), adk_task("adk_type"))
-    assert [call.name for call in proxied.turn.tool_calls] == ["search"]
-    assert proxied.codes == []
-
-
-def test_where_calls_are_seen_a_dialect_is_beside_the_point(proxied: Proxied) -> None:
-    proxied.answer(proxied.request(send()), adk_task("adk_type", {"name": "search", "id": "adk-1"}))
-    assert proxied.codes == []
-
-
-def test_a_text_that_mentions_a_dialect_is_no_hint(proxied: Proxied) -> None:
-    status = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": 'set "adk_type" on the part'}]}}
-    proxied.answer(proxied.request(send()), {"result": {"task": {"id": "t", "status": status}}})
-    assert proxied.codes == []
-
-
-def test_a_hint_is_given_once_however_often_a_task_is_polled(proxied: Proxied) -> None:
-    working = adk_task("adk_type")
-    working["result"]["task"]["status"]["state"] = "TASK_STATE_WORKING"
-    proxied.answer(proxied.request(send()), working)
-    for answer in (working, adk_task("adk_type")):
-        poll = {"result": answer["result"]["task"]}
-        proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), poll)
-    assert proxied.codes == ["dialect_not_read"]
-
-
-@pytest.mark.parametrize(
-    ("facts", "codes"), [({}, ["not_asked"]), ({"asked_by_header": True}, []), ({"declared": False}, [])]
-)
-def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(facts: dict[str, Any], codes: list[str]) -> None:
-    """As that of a request which was not read: it may have one."""
-    proxied = Proxied()
-    exchange = proxied.request(line="POST /message:send", beginning=b"", **facts)
-    proxied.answer(exchange, {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}})
-    (turn,) = proxied.turns
-    codes = [*codes, "request_too_large"]
-    assert [finding.code for finding in turn.findings] == codes
-
-
-def test_a_client_may_leave_once_it_has_the_message(proxied: Proxied) -> None:
-    """SDK clients close the stream after a Message, which is the whole answer: its turn misses nothing."""
-    gone = Finding("client_gone", "the client left before the answer was complete")
-    answer = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}]}}
-    exchange = proxied.request(send() | {"method": "SendStreamingMessage"})
-    proxied.stream(exchange, result(answer), problem=gone)
-    (turn,) = proxied.turns
-    assert (turn.response_text, turn.findings) == ("hello", [])
-    exchange = proxied.request(send() | {"method": "SendStreamingMessage"})
-    proxied.stream(exchange, problem=gone)
-    assert gone in proxied.turns[-1].findings
 
 
 # ── turns that cause others ─────────────────────────────────────────────────────────────────────────────────
