@@ -7,7 +7,6 @@ their modules in `metrics` and `judged`.
 from .agent_trace import AgentTrace
 from .evaluator import (
     AsyncEvaluator,
-    Evaluator,
     EvaluatorBase,
     Measurement,
     SkipEvaluation,
@@ -34,7 +33,6 @@ __all__ = [
     "AsyncEvaluator",
     "EvalCase",
     "EvalResult",
-    "Evaluator",
     "EvaluatorBase",
     "GradedEvaluator",
     "JudgedEvaluator",
