@@ -163,7 +163,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("took", duration_text(seconds_between(report.started_at, report.ended_at))),
         ("conversations", f"{len(report.conversations):,}"),
         ("turns", f"{len(report.turns):,}"),
-        ("tool calls", f"{report.tool_call_count:,}{report.calls_of_asked}"),
+        ("tool calls", f"{report.tool_call_count:,}"),
         *report.costs.items(),
     ]
 

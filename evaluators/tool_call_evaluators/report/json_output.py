@@ -34,7 +34,6 @@ def json_report(report: Report) -> str:
         "ended_at": report.ended_at,
         "turns": len(report.turns),
         "tool_calls": report.tool_call_count,
-        **({} if report.asked_call_count is None else {"tool_calls_of_asked_agents": report.asked_call_count}),
         "counts": report.counts,
         "noted_conversations": report.noted_count,
         **report.verdict,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..agent_tree import AgentTurn, certain_part, walk
+from ..agent_tree import AgentTurn
 from ..attempts import NOT_THE_AGENTS, Attempts, Exclusion
 from ..behavior_failures import unique_errors as grouped_errors
 from ..gates import USER_REASONS
@@ -86,8 +86,6 @@ class Report:
     trees: Mapping[str, AgentTurn] | None = None
     """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
     store; None: it was not looked up."""
-    without_tree: Collection[str] = ()
-    """The ids of turns for which it was not looked up, since there were too many."""
     _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The comparisons of turns by turn id: several parts of a report read them."""
     _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -154,29 +152,6 @@ class Report:
     def tool_call_count(self) -> int:
         """Those that the agents made themselves."""
         return sum(len(turn["tool_calls"]) for turn in self.turns)
-
-    def asked_calls(self, conversation: RunConversation, turns: Iterable[TurnJson] | None = None) -> int | None:
-        """How many calls other agents made for it, or for these of its turns, as far as that is certain; None where
-        these do not count (`depth`), or are not known here."""
-        if not conversation.counts_all_agents or self.trees is None:
-            return None
-        counted = list(conversation.executed if turns is None else turns)
-        if any(turn["turn_id"] in self.without_tree for turn in counted):
-            return None
-        trees = [certain_part(tree) for turn in counted if (tree := self.trees.get(turn["turn_id"]))]
-        return sum(len(placed.turn.tool_calls) for placed in walk(*trees) if placed.parent is not None)
-
-    @cached_property
-    def asked_call_count(self) -> int | None:
-        """See `asked_calls`; None where they count in no conversation, or are not known of one."""
-        counts = [self.asked_calls(item) for item in self.conversations if item.counts_all_agents]
-        known = [count for count in counts if count is not None]
-        return sum(known) if known and len(known) == len(counts) else None
-
-    @property
-    def calls_of_asked(self) -> str:
-        """` and 4 of asked agents`, after the number of calls; "" where these do not count."""
-        return "" if self.asked_call_count is None else f" and {self.asked_call_count:,} of asked agents"
 
     @cached_property
     def not_visible(self) -> list[Visibility]:

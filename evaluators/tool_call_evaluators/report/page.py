@@ -94,7 +94,6 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "user": short.text(user_text(conversation.user)) if conversation.user else None,
                 "expect": _expected(case.expect if case else None, short),
                 "expect_lines": _expected_lines(conversation, case.expect if case else None, short),
-                "asked_calls": report.asked_calls(conversation),
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)

@@ -35,7 +35,6 @@ from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
     conversation_lines,
-    failures_first,
     fitting,
     gate_table,
     plain,
@@ -192,7 +191,7 @@ async def _concluded(
         async with open_existing_store(options.store) as store:
             below = [(turn_id, await turn_trees(store).below(turn_id)) for turn_id in turn_ids[:_MOST_TREES]]
         found = {turn_id: tree for turn_id, tree in below if tree is not None and tree.children}
-        report = replace(report, trees=found, without_tree=frozenset(turn_ids[_MOST_TREES:]))
+        report = replace(report, trees=found)
     passed = show_result(replace(conclusion, report=report), plan, options)
     if conclusion.unreachable and not passed:
         raise RunIncompleteError(f"the run is incomplete: {conclusion.unreachable} ({_resuming(run)})")
@@ -307,12 +306,12 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     """Turns and conversations, scores and gates, in about that many lines; None: all."""
     metrics = report.verdict["metrics"]
     room = None if lines is None else max(_FEWEST_LINES, lines - len(metrics) - len(report.gates) - len(report.parts))
-    turns = failures_first(report)
-    shown = len(turns) if room is None else fitting(console, turns, report, room)
-    if turns:
-        console.print(turn_table(turns[:shown], report))
-    if len(turns) > shown:
-        more = f"… and {counted(len(turns) - shown, 'more turn')}; see the report, `export`, or --verbose"
+    count = len(report.turns)
+    shown = count if room is None else fitting(console, report, room)
+    if count:
+        console.print(turn_table(report, shown))
+    if count > shown:
+        more = f"… and {counted(count - shown, 'more turn')}; see the report, `export`, or --verbose"
         console.print(f"{more}\nconversations: {', '.join(report.count_texts)}", soft_wrap=True)
     for line in conversation_lines(report.conversations)[: None if room is None else max(0, room - shown)]:
         console.print(line, soft_wrap=True)

@@ -80,48 +80,34 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
     return one_line(printable(text), limit)
 
 
-def turn_table(turns: Sequence[TurnJson], report: Report | None = None) -> Table:
-    """One row a turn: case, tool calls, verdict, and notes: results that did not pass or have no
-    threshold, findings, and how it was interrupted.
-
-    The verdicts are those of `report`, which may tolerate bad results; without it the turns' own.
-    """
-    failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
-    ids = (len(plain(turn["case_id"] or "")) for turn in turns)
+def turn_table(report: Report, most: int | None = None) -> Table:
+    """One row a turn, `failures_first`: case, tool calls, the verdict of the report, which may tolerate bad results,
+    and remarks: results that did not pass or have no threshold, findings, and how it was interrupted."""
+    rows = []
+    for item, planned in failures_first(report)[:most]:
+        turn: TurnJson = planned.turn or {}
+        verdict, reason = _verdict(report, item, planned)
+        notes = {result.evaluator: report.note(item, planned, result) for result in planned.results}
+        remarks = _remarks(turn, verdict, notes) or ([f"[red]{escape(plain(reason, _LONGEST_CALL))}[/]"] * bool(reason))
+        calls = _calls(turn)
+        if item.counts_all_agents:
+            calls += ["[dim]and those of asked agents[/dim]" if calls else "[dim]none of its own[/dim]"]
+        rows.append((turn, "\n".join(calls) or "[dim]none[/dim]", f"[{_STYLES[verdict]}]{verdict}[/]", remarks))
+    ids = (len(plain(turn["case_id"] or "")) for turn, *_ in rows)
     table = PlainTable(
         Column("case", overflow="fold", min_width=max((width for width in ids if width <= _WHOLE_ID), default=4)),
         Column("tool calls", overflow="fold", min_width=12),
         Column("verdict", no_wrap=True, min_width=8),
     )
-    excluded = set() if report is None else excluded_turns(report)
-    verdicts = ["excluded" if turn["turn_id"] in excluded else _verdict(turn, failed, notes) for turn in turns]
-    remarks = [_remarks(turn, verdict, notes) for turn, verdict in zip(turns, verdicts, strict=True)]
-    remarks = [said or _why(turn, failed) for turn, said in zip(turns, remarks, strict=True)]
-    if any(remarks):
+    if has_remarks := any(remarks for *_, remarks in rows):
         table.add_column("remarks", overflow="fold", min_width=8)
-    of_asked = {} if report is None else _calls_of_asked(report)
     previous: tuple[str, str] | None = None
-    for turn, verdict, said in zip(turns, verdicts, remarks, strict=True):
+    for turn, shown_calls, shown_verdict, remarks in rows:
         conversation = (turn["case_id"], turn["conversation_id"])
-        table.add_row(
-            "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
-            "\n".join([*_calls(turn), *of_asked.get(turn["turn_id"], ())]) or "[dim]none[/dim]",
-            f"[{_STYLES[verdict]}]{verdict}[/]",
-            *(["\n".join(said)] if any(remarks) else []),
-        )
+        name = "" if conversation == previous else escape(plain(turn["case_id"] or "no case"))
+        table.add_row(name, shown_calls, shown_verdict, *(["\n".join(remarks)] if has_remarks else []))
         previous = conversation
     return table
-
-
-def _calls_of_asked(report: Report) -> dict[str, list[str]]:
-    """What stands below a turn's own calls where those of asked agents count, by the id of the turn."""
-    found = {}
-    for item in report.conversations:
-        for turn in item.executed if item.counts_all_agents else ():
-            count = report.asked_calls(item, [turn])
-            own = [] if turn["tool_calls"] else ["[dim]none of its own[/dim]"]
-            found[turn["turn_id"]] = [*own, *([] if count is None else [f"[dim]and {count} of asked agents[/dim]"])]
-    return found
 
 
 def conversation_list(turns: Iterable[TurnJson]) -> Group:
@@ -132,7 +118,7 @@ def conversation_list(turns: Iterable[TurnJson]) -> Group:
         heading = f"[bold]{escape(plain(case or 'no case'))}[/bold]"
         parts.append(heading + (f", conversation {escape(plain(conversation))}" if conversation else ""))
         for turn in together:
-            verdict = _verdict(turn, None, {})
+            verdict = ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed"
             calls = [f"→ {call}" for call in _calls(turn)] or ["[dim]no tool calls[/dim]"]
             lines = [
                 escape(plain(turn["user_text"], _LONGEST_CALL)),
@@ -149,19 +135,19 @@ def conversation_list(turns: Iterable[TurnJson]) -> Group:
 _ORDER = {"failed": 0, "unscored": 1}
 
 
-def failures_first(report: Report) -> list[TurnJson]:
-    """The turns of failed conversations, then those that were not scored, then the others."""
+def failures_first(report: Report) -> list[tuple[RunConversation, ConversationTurn]]:
+    """The executed turns: of failed conversations, then those that were not scored, then the others."""
     conversations = sorted(report.conversations, key=lambda item: _ORDER.get(report.status(item), 2))
-    return [turn for conversation in conversations for turn in conversation.executed]
+    return [(item, turn) for item in conversations for turn in item.turns if turn.turn is not None]
 
 
-def fitting(console: Console, turns: Sequence[TurnJson], report: Report, lines: int) -> int:
-    """How many of the turns have room in that many lines of `console` below the heading; at least one."""
+def fitting(console: Console, report: Report, lines: int) -> int:
+    """How many turns have room in that many lines of `console` below the heading; at least one."""
 
     def height(count: int) -> int:
-        return len(console.render_lines(turn_table(turns[:count], report))) - 1
+        return len(console.render_lines(turn_table(report, count))) - 1
 
-    return max(1, bisect_right(range(1, min(len(turns), lines) + 1), lines, key=height))
+    return max(1, bisect_right(range(1, min(len(report.turns), lines) + 1), lines, key=height))
 
 
 def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
@@ -198,34 +184,6 @@ def passed(turn: TurnJson) -> bool:
     )
 
 
-def excluded_turns(report: Report) -> set[str]:
-    """The turns of attempts that show nothing about the agent."""
-    return {
-        turn["turn_id"]
-        for conversation in report.conversations
-        if report.exclusion(conversation) in NOT_THE_AGENTS
-        for turn in conversation.executed
-    }
-
-
-def failed_turns(report: Report) -> dict[str, str]:
-    """The turns that count as failed, each with the first reason: those that a reason names, and those of conversations
-    that one names."""
-    failed: dict[str, str] = {}
-    for conversation in report.conversations:
-        for reason in report.reasons_of(conversation):
-            for turn in conversation.executed if reason["code"] not in USER_REASONS else ():
-                if reason["turn_id"] in (None, turn["turn_id"]):
-                    failed.setdefault(turn["turn_id"], reason["message"].removeprefix(conversation.label).lstrip(",: "))
-    return failed
-
-
-def _why(turn: TurnJson, failed: Mapping[str, str] | None) -> list[str]:
-    """Why a turn failed without fault of its own: another turn of its conversation was not executed, for example."""
-    reason = (failed or {}).get(turn["turn_id"])
-    return [f"[red]{escape(plain(reason, _LONGEST_CALL))}[/red]"] if reason else []
-
-
 def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
     """One row a gate, of `Verdict.to_dict()["gates"]`: whether it is met, and the actual value."""
     table = PlainTable("gate", Column("actual", justify="right"))
@@ -245,30 +203,28 @@ def suite_table(parts: Iterable[Report]) -> Table:
     return table
 
 
-def _notes(report: Report) -> dict[tuple[str, str], str]:
-    """How the verdict treats bad results without a reason of their own, by turn id and metric."""
-    return {
-        (turn.turn["turn_id"], result.evaluator): report.note(conversation, turn, result)
-        for conversation in report.conversations
-        for turn in conversation.turns
-        if turn.turn is not None
-        for result in turn.results
-    }
+def _verdict(report: Report, conversation: RunConversation, turn: ConversationTurn) -> tuple[str, str]:
+    """The verdict on a turn, and why it failed: the first reason that names it or its conversation."""
+    made: TurnJson = turn.turn or {}
+    if report.exclusion(conversation) in NOT_THE_AGENTS:
+        return "excluded", ""
+    for reason in report.reasons_of(conversation):
+        if reason["code"] not in USER_REASONS and reason["turn_id"] in (None, made["turn_id"]):
+            return "failed", reason["message"].removeprefix(conversation.label).lstrip(",: ")
+    if any(report.note(conversation, turn, result) == GATE_NOT_MET for result in turn.results):
+        return "gate not met", ""
+    if made["evaluations"] and not passed(made):
+        return "tolerated", ""
+    return "passed" if _is_measured(made) else "unscored", ""
 
 
-def _verdict(turn: TurnJson, failed: Mapping[str, str] | None, notes: Mapping[tuple[str, str], str]) -> str:
-    if turn["turn_id"] in failed if failed is not None else not passed(turn):
-        return "failed"
-    if any(notes.get((turn["turn_id"], result["evaluator"])) == GATE_NOT_MET for result in turn["evaluations"]):
-        return "gate not met"
-    if turn["evaluations"] and not passed(turn):
-        return "tolerated"
-    measured = any(result["status"] not in ("skipped", "errored") for result in turn["evaluations"])
-    return "passed" if measured else "unscored"
+def _is_measured(turn: TurnJson) -> bool:
+    return any(result["status"] not in ("skipped", "errored") for result in turn["evaluations"])
 
 
-def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str], *, reasons: bool = False) -> list[str]:
-    """A note on a result is there only if the verdict of the row does not say it. `reasons`: with those of results."""
+def _remarks(turn: TurnJson, verdict: str, notes: Mapping[str, str], *, reasons: bool = False) -> list[str]:
+    """`notes` are those of the report, by evaluator; one is there only if the verdict of the row does not say it.
+    `reasons`: with those of results."""
     said, ended = [], ""
     if turn["state"] in FAILED_STATES:
         ended = state_name(turn["state"])
@@ -278,7 +234,7 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str],
     elif not turn["evaluations"]:
         said.append("[red]no score[/red]")
     said += [
-        " ".join([escape(plain(result["evaluator"])), _score(result), *_note(notes, turn, verdict, result)])
+        " ".join([escape(plain(result["evaluator"])), _score(result), *_note(notes, verdict, result)])
         + (f": {escape(plain(result['reason']))}" if reasons else "")
         for result in turn["evaluations"]
         if (result["status"] not in ("passed", "skipped") and (reasons or result["evaluator"] != TURN_SUCCEEDED))
@@ -290,8 +246,8 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str],
     return said
 
 
-def _note(notes: Mapping[tuple[str, str], str], turn: TurnJson, verdict: str, result: Mapping[str, Any]) -> list[str]:
-    note = notes.get((turn["turn_id"], result["evaluator"]), "")
+def _note(notes: Mapping[str, str], verdict: str, result: Mapping[str, Any]) -> list[str]:
+    note = notes.get(result["evaluator"], "")
     said = "gate not met" if note == GATE_NOT_MET else "tolerated"
     return [note] if note and verdict != said else []
 

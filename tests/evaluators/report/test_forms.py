@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
-from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.figures import tool_figures
@@ -450,16 +447,6 @@ cases:
     (page,) = json.loads(page_data(shown))["conversations"]
     assert not {"changes", "expected_calls"} & {*page, *page["turns"][0]}
     assert page["turns"][0]["expect_lines"] == {"tool calls of all agents": ['refund(currency: "EUR")']}
-    assert "tool_calls_of_asked_agents" not in json.loads(json_report(shown)), "no tree was looked up"
-    calls = (ToolCall("refund", {}), ToolCall("note", {}))
-    sure, guess = (AskedBy(EdgeEvidence.REFERENCE, certain=certain, reason="") for certain in (True, False))
-    below = [AgentTurn(name, name, 1.0, tool_calls=calls, asked=asked) for name, asked in (("a", sure), ("b", guess))]
-    counted = replace(shown, trees={"1": AgentTurn("1", "desk", 0.0, children=tuple(below))})
-    assert json.loads(json_report(counted))["tool_calls_of_asked_agents"] == 2
-    assert json.loads(page_data(counted))["conversations"][0]["asked_calls"] == 2
-    assert "0 tool calls and 2 of asked agents" in markdown_summary(counted)
-    unknown = replace(counted, trees={}, without_tree={"1"})
-    assert "tool_calls_of_asked_agents" not in json.loads(json_report(unknown)), "its tree was not looked up"
     own = report(passed, parse_suite(text.replace("depth: all", "depth: own")))
     assert "none were captured" in json_report(own)
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
 from a2a_eval_proxy.cli.options import EvaluateOptions
 from a2a_eval_proxy.cli.run_display import show_result
 from a2a_eval_proxy.runs.run_plan import RunPlan
 from a2a_eval_proxy.runs.run_result import judge_turns
-from a2a_eval_proxy.runs.tables import failed_turns, failures_first, gate_table, score_table, turn_table
-from a2a_tool_capture import ToolCall
+from a2a_eval_proxy.runs.tables import failures_first, gate_table, score_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
-from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
 from tool_call_evaluators.suite import parse_suite
@@ -23,7 +20,7 @@ from tool_call_evaluators.suite import parse_suite
 
 def shown(turns, width=80):
     """The lines of the table, below its header."""
-    return printed(turn_table(turns), width)[1:]
+    return printed(turn_table(judge_turns(None, turns, {}, "r").report), width)[1:]
 
 
 def printed(table, width=80):
@@ -54,25 +51,27 @@ def test_a_label_without_a_score_takes_its_place():
 
 
 def test_where_nothing_is_to_be_remarked_there_is_no_column_for_it():
-    assert printed(turn_table([turn("t", "Hi", [call("lookup")], GOOD, case="status")])) == [
+    assert printed(
+        turn_table(judge_turns(None, [turn("t", "Hi", [call("lookup")], GOOD, case="status")], {}, "r").report)
+    ) == [
         "case    tool calls    verdict",
         "status  lookup()      passed",
     ]
 
 
 @pytest.mark.parametrize(
-    ("broken", "remark"),
+    ("broken", "said"),
     [
-        ({"state": "TASK_STATE_FAILED"}, "task failed"),
-        ({"findings": [finding("agent_error", severity="error")]}, "agent_error"),
-        ({"evaluations": [result("tool_error", 0.0)]}, "tool_error 0.00"),
-        ({"evaluations": []}, "no score"),
-        ({"evaluations": [], "status": "pending"}, "pending"),
+        ({"state": "TASK_STATE_FAILED"}, "failed task failed"),
+        ({"findings": [finding("agent_error", severity="error")]}, "failed agent_error"),
+        ({"evaluations": [result("tool_error", 0.0)]}, "failed tool_error 0.00"),
+        ({"evaluations": []}, "unscored no score"),
+        ({"evaluations": [], "status": "pending"}, "excluded pending"),
     ],
 )
-def test_what_broke_off_or_was_not_scored_has_not_passed(broken, remark):
+def test_what_broke_off_or_was_not_scored_has_not_passed(broken, said):
     (row, *_) = shown([{**turn("t", "Hi", [], GOOD, case="status"), **broken}])
-    assert row.partition("  failed ")[2].split() == remark.split()
+    assert row.split()[2:] == said.split()
 
 
 def test_what_was_only_skipped_is_neither_passed_nor_failed():
@@ -98,16 +97,14 @@ def test_calls_have_the_names_of_their_arguments_and_break_between_them():
     ]
 
 
-def test_calls_of_asked_agents_are_counted_where_they_count():
+def test_it_is_said_where_calls_of_asked_agents_count():
     suite = parse_suite("{suite: s, depth: all, evaluators: [tool_error], cases: [{id: status, turns: [{user: Hi}]}]}")
     turns = [turn("t", "Hi", case="status", evaluations=GOOD)]
     report = judge_turns(suite, turns, {}, "run").report
-    assert printed(turn_table(turns, report))[1:] == ["status  none of its own  passed"]
-    asked = AskedBy(EdgeEvidence.REFERENCE, certain=True, reason="")
-    below = AgentTurn("u", "orders", 1.0, tool_calls=(ToolCall("find"), ToolCall("note")), asked=asked)
-    known = replace(report, trees={"t": AgentTurn("t", "desk", 0.0, children=(below,))})
-    rows = printed(turn_table(turns, known))[1:]
-    assert [" ".join(row.split()) for row in rows] == ["status none of its own passed", "and 2 of asked agents"]
+    assert printed(turn_table(report))[1:] == ["status  none of its own  passed"]
+    turns = [turn("t", "Hi", [call("lookup")], case="status", evaluations=GOOD)]
+    rows = printed(turn_table(judge_turns(suite, turns, {}, "run").report))[1:]
+    assert [" ".join(row.split()) for row in rows] == ["status lookup() passed", "and those of asked agents"]
 
 
 def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
@@ -142,9 +139,9 @@ def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict):
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    rows = printed(turn_table(report.turns, report), 120)[1:]
-    assert " ".join(rows[0].split()) == "no case none passed"
-    assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00"
+    rows = printed(turn_table(report), 120)[1:]
+    assert " ".join(rows[0].split()) == f"no case none {verdict} tool_error 0.00"
+    assert " ".join(rows[1].split()) == "no case none passed"
     assert [report.status(item) for item in report.conversations] == ["passed", "failed"]
 
 
@@ -166,24 +163,22 @@ def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert failed_turns(report) == {"b": "tool_error failed: tool_error said so"}
-    rows = printed(turn_table(report.turns, report))[1:]
-    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
+    rows = printed(turn_table(report))[1:]
+    assert [row.split()[3] for row in rows] == ["failed", "passed"]
 
 
 def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
     turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
     report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert failed_turns(report) == {"a": "turn 2: not executed (no matching turn)"}
-    assert "turn 2: not executed (no matching turn)" in printed(turn_table(report.turns, report), 120)[1]
+    assert "turn 2: not executed (no matching turn)" in printed(turn_table(report), 120)[1]
 
 
 def test_a_table_begins_with_what_failed():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert [item["turn_id"] for item in failures_first(report)] == ["b", "a"]
+    assert [item.turn["turn_id"] for _, item in failures_first(report)] == ["b", "a"]
 
 
 def test_a_turn_with_many_calls_has_few_lines():

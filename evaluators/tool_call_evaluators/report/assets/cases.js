@@ -199,7 +199,7 @@ class Cases {
         make("span", { class: "name" }, item.label),
         make("span", { class: "first", dir: "auto" }, first ? first.user.slice(0, 200) : ""),
         make("span", { class: "chips" }, (item.notes || []).map((note) => make("span", { class: "chip noted" }, note)), failed.slice(0, 3).map((metric) => make("span", { class: "chip" }, metric)), (item.tags || []).slice(0, 3).map((tag) => make("span", { class: "chip tag" }, tag))),
-        make("span", { class: "fact" }, turns.length > 1 ? `${counted(turns.length, "turn")}, ` : "", counted(calls, "call"), item.asked_calls === undefined ? "" : ` and ${item.asked_calls} of asked agents`),
+        make("span", { class: "fact" }, turns.length > 1 ? `${counted(turns.length, "turn")}, ` : "", counted(calls, "call")),
         make("span", { class: "fact" }, duration(spent(item))),
       ),
     );

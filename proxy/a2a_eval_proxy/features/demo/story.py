@@ -95,7 +95,8 @@ async def tell(keep: bool, *, console: Console) -> None:
             f"was shown {seen} tool calls; the proxy captured {captured} and scored each turn: "
             f"{len(turns) - len(failed)} passed, {len(failed)} failed.\n"
         )
-        console.print(turn_table(turns))
+        report = judge_turns(suite, turns, {}, RUN).report
+        console.print(turn_table(report))
         say("\nThe agent has weaknesses on purpose; finding them is what the evaluators are for. What failed, and why:")
         for turn in failed:
             for result in turn["evaluations"]:
@@ -106,7 +107,7 @@ async def tell(keep: bool, *, console: Console) -> None:
             say(_by_hand(suite))
         with exported.open("w", encoding="utf-8") as out:
             await write_turns(str(store), RUN, out)
-        page = publish_report(judge_turns(suite, turns, {}, RUN).report, folder / "report")
+        page = publish_report(report, folder / "report")
         say(f"\nStore:  {store}\nExport: {exported} (one turn a line)\nReport: {page} (open it in a browser)")
         if keep:
             stopped = stop_signal()
