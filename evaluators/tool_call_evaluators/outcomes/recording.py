@@ -18,12 +18,11 @@ from typing import Any
 from a2a_tool_capture.canonical import canonical, with_whole_numbers
 
 from ..matching.call_failure import has_failed
-from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, inner_values, is_placeholder
+from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, is_placeholder
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.lint import READ_BY, may_read
 from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
-from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..visibility import Calls, calls_in, visibility_in
 from .conversations import ConversationTurn, RunConversation, TurnJson, follow
 
@@ -186,17 +185,14 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
             groups.setdefault((conversation.case_id, said, agents), []).append(conversation)
     ids: set[str] = set()
     recorded = _merged((_case(group, ids, key[2]) for key, group in groups.items()), scripts)
-    kept = _within_bounds(recorded)
-    if len(kept) < len(recorded):
-        left_out["beyond the size limit of a suite file"] += len(recorded) - len(kept)
-    cases = tuple(item.case for item in kept)
+    cases = tuple(item.case for item in recorded)
     working = not cases or any(case.evaluators is None for case in cases)
     suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
     if known is not None:
         suite = _renewed(known, {case.id: case for case in cases})
     comments = ["Recorded. The suite expects what the agent did: check that this was correct before relying on it."]
     comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
-    return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
+    return suite_text(suite, comments, {item.case.id: item.comments for item in recorded})
 
 
 def record_case(
@@ -324,21 +320,3 @@ def _ends(turns: Sequence[TurnJson]) -> tuple[str, ...] | None:
 def ordered(arguments: Any) -> Any:
     """`arguments` with sorted keys: those of a protobuf Struct have a new order in each process."""
     return json.loads(json.dumps(with_whole_numbers(arguments), sort_keys=True))
-
-
-def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:
-    """The first cases that fit the size limit of a suite file, with some room for edits."""
-    suite = Suite(name="")
-    kept, characters, values = [], 0, 0
-    for item in recorded:
-        data = case_dict(item.case, suite)
-        characters += 2 * len(canonical(data).encode()) + sum(map(len, item.comments))
-        values += _count(data)
-        if characters > 0.9 * MAX_BYTES or values > 0.9 * MAX_VALUES:
-            break
-        kept.append(item)
-    return kept
-
-
-def _count(value: Any) -> int:
-    return 1 + sum(map(_count, inner_values(value)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..behavior_failures import SEVERITY, normalised
@@ -35,7 +35,7 @@ class Cause:
     labels: tuple[str, ...]
     places: tuple[tuple[str, int], ...]
     cases: tuple[str, ...]
-    note: str
+    note: str = ""
     where: str = ""
     """The name of the first place in reports."""
 
@@ -78,16 +78,6 @@ class Cause:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Occurrence:
-    text: str
-    label: str
-    place: tuple[str, int] | None
-    case: str
-    note: str
-    where: str
-
-
 def causes(report: Report) -> list[Cause]:
     """What concerns the run, then the failures of cases: first why a gate is not met, last what the verdict tolerates.
 
@@ -100,33 +90,29 @@ def causes(report: Report) -> list[Cause]:
     return [*_causes(map(_of_reason, rest)), *of_cases]
 
 
-def _causes(occurrences: Iterable[tuple[Hashable, _Occurrence]]) -> list[Cause]:
+def _causes(occurrences: Iterable[tuple[Hashable, Cause]]) -> list[Cause]:
+    """The occurrences with the same key as one cause, which has a note if all of them have it."""
     found = []
     for group in grouped(occurrences).values():
-        places = tuple(dict.fromkeys(item.place for item in group if item.place is not None))
-        notes = {item.note for item in group}
-        found.append(
-            Cause(
-                group[0].text,
-                tuple(dict.fromkeys(item.label for item in group if item.label)),
-                places,
-                tuple(dict.fromkeys(item.case for item in group if item.case)),
-                notes.pop() if len(notes) == 1 else "",
-                group[0].where,
-            )
+        labels, places, cases = (
+            tuple(dict.fromkeys(value for one in group for value in getattr(one, name)))
+            for name in ("labels", "places", "cases")
         )
+        note = group[0].note if len({one.note for one in group}) == 1 else ""
+        found.append(replace(group[0], labels=labels, places=places, cases=cases, note=note))
     return found
 
 
-def _of_reason(reason: ReasonJson) -> tuple[Hashable, _Occurrence]:
+def _of_reason(reason: ReasonJson) -> tuple[Hashable, Cause]:
     where = reason["where"]
     text = reason["message"].removeprefix(f"{where}: ")
-    place = None if where is None else (where, 0)
     key = (reason["code"], reason["metric"], normalised(text) if where else text)
-    return key, _Occurrence(text, "", place, reason["case_id"] or where or "", "", where or "")
+    case = reason["case_id"] or where
+    places = () if where is None else ((where, 0),)
+    return key, Cause(text, (), places, (case,) if case else (), where=where or "")
 
 
-def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
+def _of_errors(report: Report) -> Iterator[tuple[Hashable, Cause]]:
     comparing = _comparing(report)
     for error in report.unique_errors:
         label, description = error["label"], error["description"]
@@ -143,8 +129,8 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
                 if known and (changes := report.differences(conversation, turn)):
                     text, key = _differences(changes)
             case = (conversation.case_id if conversation else None) or name
-            reported_by = "" if label in NO_METRICS else label  # the text says it
-            yield (key, bool(note)), _Occurrence(text, reported_by, (name, number), case, note, where)
+            labels = () if label in NO_METRICS else (label,)  # the text says it
+            yield (key, bool(note)), Cause(text, labels, ((name, number),), (case,), note, where)
 
 
 def _comparing(report: Report) -> set[str]:

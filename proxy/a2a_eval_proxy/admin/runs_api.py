@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -12,15 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from tool_call_evaluators.outcomes.comparison import Comparison
 
-from ..runs.compare import compare_stored, compared_runs
-from ..runs.run_result import MAX_TURNS, LongRunError, run_details, run_json, run_page, with_verdict
+from ..runs.run_result import LongRunError, run_details, run_json, run_page, with_verdict
 from ..runs.stored_turns import newest_runs
 from ..store import RunSummary
 from .api_route import NoQuery, api_route
 from .cases_api import OfAgent
-from .control import Api, Control
+from .control import Api
 
 Judge = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -71,28 +68,3 @@ class RunsApi(Api):
             return await control.work.run((kind, run), lambda: judge(control.store, run))
         except LongRunError as error:
             raise HTTPException(422, str(error)) from None
-
-
-async def compared(
-    control: Control,
-    before: str,
-    after: str,
-    agent: str | None,
-    form: Callable[[Comparison], str],
-    within_s: float | None = None,
-) -> str | None:
-    """Two runs compared, in this form; None if that takes longer than `within_s`: then it is kept for the next time.
-
-    Raises UnknownRunError, LongRunError, StoreError.
-    """
-    earlier, later = await compared_runs(control.store, before, after)
-    if max(sum(run.turns for run in earlier), later.turns) > MAX_TURNS:
-        raise LongRunError(
-            f"there are more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
-        )
-
-    async def compare() -> str:
-        comparison = await compare_stored(control.store, before, after, agent=agent)
-        return await asyncio.to_thread(form, comparison)
-
-    return await control.work.run((form, agent, before, *earlier, later), compare, within_s, keep=within_s is not None)

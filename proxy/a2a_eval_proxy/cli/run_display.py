@@ -24,7 +24,6 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import missing_inputs, unknown_gates, unknown_placeholders, unmeasurable_gates
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.texts import counted, printable
-from tool_call_evaluators.visibility import visibility_in
 
 from ..errors import UNREACHABLE, ConfigError, RunIncompleteError
 from ..ids import new_run_name
@@ -330,20 +329,6 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
         console.print(f"\n{text}", soft_wrap=True, markup=False)
 
 
-def _visible_now(plan: RunPlan, report: Report) -> Iterator[str]:
-    """A sentence for each suite that tolerates unseen calls, as `init` writes it, where all calls are seen by now."""
-    seen = [visibility_in(turn) for turn in report.turns]
-    if not any(turn["tool_calls"] for turn in report.turns) or any(one.unknown for one in seen):
-        return
-    for file, suite in plan.suites.items():
-        if "calls_unseen" in suite.tolerate:
-            yield (
-                f"{file}: the agent's tool calls are visible now, and this suite still tolerates unseen calls: delete "
-                "calls_unseen from `tolerate`, add tool_trajectory and tool_error to `evaluators`, and let `record` "
-                "write what is expected (`init --dir NEW` does all of this)"
-            )
-
-
 def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     as_json = options.output == "json"
@@ -371,7 +356,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         line += "" if allowed or not report.could_be_allowed else "; if that is intended, add --allow-no-capture"
         style = "dim" if allowed else "yellow"
         Console(stderr=as_json, highlight=False).print(line, soft_wrap=True, markup=False, style=style)
-    for sentence in () if options.quiet else [*plan.warnings, *_visible_now(plan, report)]:
+    for sentence in () if options.quiet else plan.warnings:
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for who, cost in report.costs.items():
         details.print(f"{who}: {cost}")

@@ -214,14 +214,6 @@ def test_unknown_arguments_may_be_any():
     assert recorded(both)[0].cases[0].turns[0].expect.tool_calls == (ExpectedCall("a", {"x": 1}),)
 
 
-@pytest.mark.slow
-def test_traffic_beyond_what_a_suite_may_hold():
-    many = [turn(f"{n:06}", f"Question {n}", [call("f", text="x" * 2_000)], start=n) for n in range(2_500)]
-    suite, text = recorded(many)
-    assert 1_000 < len(suite.cases) < 2_500
-    assert f"beyond the size limit of a suite file: {2_500 - len(suite.cases)}." in text
-
-
 @pytest.mark.parametrize(
     ("value", "said", "volatile"),
     [

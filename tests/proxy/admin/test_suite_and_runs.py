@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.runs.compare import compare_runs
 from support.proxied import Proxied, proxied
@@ -119,7 +118,7 @@ async def test_runs_that_are_not_there(it: Proxied) -> None:
 
 async def test_long_runs_are_for_the_command_line(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_result, "MAX_TURNS", 1)
-    monkeypatch.setattr(runs_api, "MAX_TURNS", 1)
+    monkeypatch.setattr("a2a_eval_proxy.features.compare.stored.MAX_TURNS", 1)
     for path, command in (("report", "evaluate --report"), (f"compare/{quote(OLD, safe='')}", "compare RUN_A RUN_B")):
         response = await it.admin.get(f"/api/runs/nightly/{path}")
         assert response.status_code == 422

@@ -661,18 +661,6 @@ def test_a_missing_expectation_is_named_as_in_the_suite(
 
 
 @pytest.mark.usefixtures("here")
-def test_a_suite_that_tolerates_unseen_calls_is_told_that_they_are_seen(
-    agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written = "suite: s\nevaluators: [{contains: {search_text: Traceback, negated: true}}]\ntolerate: [calls_unseen]\n"
-    said = "unseen.yaml: the agent's tool calls are visible now, and this suite still tolerates unseen calls"
-    for message, is_said in (("chunks please", True), ("message me", False)):
-        Path("unseen.yaml").write_text(f"{written}{CASES.replace('message me', message)}")
-        assert ended(["run", "unseen.yaml", "--agent", agent], monkeypatch) == 0
-        assert (said in capsys.readouterr().out) == is_said
-
-
-@pytest.mark.usefixtures("here")
 def test_the_job_of_init_is_at_the_top_of_the_repository(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("repository", ".git").mkdir(parents=True)
     arguments = ["init", "--agent", agent, "--dir", "repository/tests/agent", "--message", "chunks please"]

@@ -92,9 +92,9 @@ def routes(control: Control) -> Sequence[Route]:
 
     from ...admin.api_route import api_route
     from ...admin.cases_api import OfAgent
-    from ...admin.runs_api import compared
     from ...runs.run_result import LongRunError
     from ...runs.stored_turns import UnknownRunError
+    from .stored import compared
 
     async def handle(_: Request, before: str, after: str, given: OfAgent) -> Response:
         try:

@@ -8,11 +8,11 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.html import comparison_body
 
-from ...admin.runs_api import compared
 from ...runs.run_result import LongRunError
 from ...runs.stored_turns import VERSION, UnknownRunError, known_versions, newest_runs
 from ..pages.rendering import sentence
 from ..pages.screen import Screen, Values, View
+from .stored import compared
 
 MAX_CHOICES = 100
 """Runs to choose from."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from a2a_eval_proxy.admin import runs_api
 from a2a_eval_proxy.features.pages import run_pages, screen
 from support.turn_samples import call, result, turn
 
@@ -109,7 +108,7 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
     unknown = runs.get("/compare?a=shop-1&b=<script>")
     assert unknown.status_code == 404
     assert "<script>" not in unknown.text.replace('<script type="module"', "")
-    monkeypatch.setattr(runs_api, "MAX_TURNS", 1)
+    monkeypatch.setattr("a2a_eval_proxy.features.compare.stored.MAX_TURNS", 1)
     assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2&wait=1").text
 
 
