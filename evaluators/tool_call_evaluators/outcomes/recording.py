@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from a2a_tool_capture.canonical import canonical, with_whole_numbers
+from a2a_tool_capture.canonical import with_whole_numbers
 
 from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, is_placeholder
 from ..model import ExpectedCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.lint import READ_BY, may_read
-from ..suite.writing import case_dict, free_id, printable_id, slug, suite_text
+from ..suite.writing import free_id, printable_id, slug, suite_text
 from ..visibility import Calls, calls_in, visibility_in
 from .conversations import ConversationTurn, RunConversation, TurnJson, follow
 
@@ -147,22 +147,13 @@ WORKING_TOOLS = EvaluatorSpec("tool_error")
 """The evaluators of a recorded suite; cases with a failed tool call omit the second."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    case: Case
-    comments: tuple[str, ...]
-    times: int
-    """Number of conversations."""
-
-
 def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite | None = None) -> str:
     """An editable suite file that expects the tool calls of these turns (as in /api/turns).
 
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
-    most frequent calls; cases that differ only in their id become the first of them. Values that changed between
-    conversations, or look generated, become placeholders (`generated_values`). Conversations that failed, have unknown
-    tool calls or a message without text are omitted; comments state how many. A state other than completed in which a
-    turn ended is expected, too. A failed tool call is expected behaviour: its case omits `tool_error`. If the turns are
+    most frequent calls. Values that changed between conversations, or look generated, become placeholders. Conversations
+    that failed, have unknown tool calls or a message without text are omitted; comments state how many. A state other
+    than completed in which a turn ended is expected, too. A failed tool call is expected behaviour: its case omits `tool_error`. If the turns are
     those of several agents, cases name theirs. The same turns always give the same text, which `load_suite` reads.
 
     Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
@@ -184,15 +175,15 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
             agents = tuple(turn.get("agent_name") for turn in conversation.executed) if names_agents else ()
             groups.setdefault((conversation.case_id, said, agents), []).append(conversation)
     ids: set[str] = set()
-    recorded = _merged((_case(group, ids, key[2]) for key, group in groups.items()), scripts)
-    cases = tuple(item.case for item in recorded)
+    recorded = [_case(group, ids, key[2]) for key, group in groups.items()]
+    cases = tuple(case for case, _ in recorded)
     working = not cases or any(case.evaluators is None for case in cases)
     suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
     if known is not None:
         suite = _renewed(known, {case.id: case for case in cases})
     comments = ["Recorded. The suite expects what the agent did: check that this was correct before relying on it."]
     comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
-    return suite_text(suite, comments, {item.case.id: item.comments for item in recorded})
+    return suite_text(suite, comments, {case.id: comments for case, comments in recorded})
 
 
 def record_case(
@@ -207,8 +198,7 @@ def record_case(
     if problem := recording_problem(conversation):
         raise ValueError(f"no case is made of {problem}")
     agents = tuple(turn.get("agent_name") for turn in conversation.executed)
-    recorded = _case([conversation], set(taken), agents if len({*agents}) > 1 else ())
-    return recorded.case, recorded.comments
+    return _case([conversation], set(taken), agents if len({*agents}) > 1 else ())
 
 
 def recording_problem(conversation: RunConversation) -> str | None:
@@ -230,8 +220,11 @@ def _refused(turn: ConversationTurn) -> bool:
     return turn.scored and turn.turn is not None and turn.turn["state"] == _REJECTED and not turn.has_error
 
 
-def _case(group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]) -> _Recorded:
-    """One case from its repetitions; `ids` holds the used ids, `agents` who had each turn, where cases name agents."""
+def _case(
+    group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]
+) -> tuple[Case, tuple[str, ...]]:
+    """One case from its repetitions, and its comments. `ids` holds the used ids, `agents` who had each turn, where cases
+    name agents."""
     agent = agents[0] if agents else None
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
@@ -253,7 +246,8 @@ def _case(group: Sequence[RunConversation], ids: set[str], agents: Sequence[str 
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or (slug(repetitions[0][0]["user_text"]) or "case")), ids)
     case = Case(id=case_id, agent=agent, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
-    return _Recorded(case, tuple(comments), len(group))
+    times = (f"recorded {len(group)} times",) if len(group) > 1 else ()
+    return case, (*times, *comments)
 
 
 def _order(conversation: RunConversation) -> tuple[bool, str, str, str]:
@@ -278,21 +272,6 @@ def _renewed(suite: Suite, recorded: dict[str, Case]) -> Suite:
     reads = {spec.name for spec in suite.evaluators}.intersection(READ_BY["tool_calls"])
     evaluators = suite.evaluators if reads else (*suite.evaluators, EXPECTED_CALLS)
     return replace(suite, cases=(*cases, *recorded.values()), evaluators=evaluators)
-
-
-def _merged(cases: Iterable[_Recorded], known: Container[str]) -> list[_Recorded]:
-    """Each case once; one of several conversations has a comment with their number. Cases that are `known` stay."""
-    equal: dict[str, list[_Recorded]] = {}
-    for item in cases:
-        case_id = item.case.id if item.case.id in known else ""
-        content = canonical([case_dict(replace(item.case, id=case_id), Suite(name="")), item.comments])
-        equal.setdefault(content, []).append(item)
-    merged = []
-    for first, *others in equal.values():
-        times = first.times + sum(item.times for item in others)
-        comments = (f"recorded {times} times",) if times > 1 else ()
-        merged.append(_Recorded(first.case, comments + first.comments, times))
-    return merged
 
 
 def typical_turns(shapes: Sequence[Sequence[str]]) -> list[int]:

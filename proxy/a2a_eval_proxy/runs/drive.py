@@ -176,7 +176,9 @@ async def run_suite(
         pipeline = Pipeline(store, cases, scorer, watch, Metrics(), evidence, privacy)
         try:
             await pipeline.resume(run)
-            left = await _left(parts, privacy.suite(whole), store, run, repeat_all=repeat_all)
+            todo = await _todo(store, privacy.suite(whole), run, repeat_all=repeat_all)
+            missing = [{case.id: todo[case.id] for case in part.cases if case.id in todo} for part, _ in parts]
+            left = [(*part, own) for part, own in zip(parts, missing, strict=True) if own]
             watch.plan(
                 sum(planned_turns(case) * len(own.get(case.id, ())) for _, _, own in left for case in whole.cases)
             )
@@ -203,18 +205,6 @@ async def _check_name(run: str, store: Store, location: str, *, resume: bool) ->
         raise ConfigError(
             f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"
         )
-
-
-async def _left(
-    parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str, *, repeat_all: bool
-) -> list[tuple[Suite, AgentOptions, Conversations]]:
-    """The suites with missing conversations, and the numbers of these; `whole` is all suites as one."""
-    todo = await _todo(store, whole, run, repeat_all=repeat_all)
-    left = []
-    for part, agent in parts:
-        own = {case.id: todo[case.id] for case in part.cases if case.id in todo}
-        left.append((part, agent, own))
-    return [each for each in left if each[2]]
 
 
 async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> dict[str, list[int]]:
@@ -324,8 +314,8 @@ async def _drive(run: _Run, suite: Suite, agent: AgentOptions, todo: Conversatio
         agents: dict[str | None, _DrivenAgent] = {}
         for name in (name for case in suite.cases if case.id in todo for name in case.agents):
             if name not in agents:
-                reached = await stack.enter_async_context(agent_client(agent, name))
-                agents[name] = _DrivenAgent.of(*reached, agent, run.agent_version, name or agent.agent_name)
+                client, server = await stack.enter_async_context(agent_client(agent, name))
+                agents[name] = _DrivenAgent(client, server, agent, run.agent_version, name or agent.agent_name)
         driver = _Driver(run, agents, users)
         await driver.drive(_pieces(suite, todo, repeat_all=run.repeat_all), agent.concurrency)
     if not driver.answered and driver.problem:
@@ -340,34 +330,24 @@ async def _drive(run: _Run, suite: Suite, agent: AgentOptions, todo: Conversatio
         )
 
 
-@dataclass(frozen=True, slots=True)
 class _DrivenAgent:
-    client: CaptureClient
-    server: ServedAgent | None
-    visibility: CallVisibility
-    name: str
-    """In turns and reports."""
-    card: dict[str, str] | None
-    """As in `Turn.agent_card`."""
-    agent_name: str | None
-    """As in `Turn`."""
+    """`client` and `server` are those of `agent_client`; `agent_name` is as in `Turn`, `name` as in turns and reports,
+    and `card` as in `Turn.agent_card`, where `agent_version` replaces the version of the agent's card."""
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         client: CaptureClient,
         server: ServedAgent | None,
         agent: AgentOptions,
         agent_version: str | None,
         agent_name: str | None,
-    ) -> _DrivenAgent:
-        """`client` and `server` are those of `agent_client`; `agent_version` replaces that of the agent's card."""
-        visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
-        name = server.name if server else client.url
-        own_card = server is not None  # says nothing about the agent
-        version = agent_version or ("" if own_card else client.card.version)
-        card = {"name": name if own_card else client.card.name, "version": version} if version else None
-        return cls(client, server, visibility, name, card, agent_name)
+    ) -> None:
+        self.client, self.server, self.agent_name = client, server, agent_name
+        self.visibility = CallVisibility(negotiate="always", dialects=bool(agent.dialects), logs=lambda: False)
+        self.name = server.name if server else client.url
+        version = agent_version or ("" if server else client.card.version)  # our own card says nothing about the agent
+        card = {"name": self.name if server else client.card.name, "version": version}
+        self.card = card if version else None
 
 
 _Piece = tuple[Case, Sequence[int]]

@@ -36,7 +36,7 @@ from tool_call_evaluators.verdict import Verdict
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
+from ..scoring.scorer import WITHOUT_SUITE, Scorer, TurnJson, in_its_case
 from ..store import (
     RunSummary,
     ScoredConversation,
@@ -114,12 +114,18 @@ async def load_and_judge_run(
     that were stored under other rules. The first suite's judge, if there is one, merges distinct errors that mean the
     same, unless content must not be kept.
     """
+
+    def in_force(result: Mapping[str, Any]) -> bool:
+        metrics = (item.metric for item in scorer.evaluators(result["case_id"]).conversation)
+        return result["evaluator"] in (SIMULATED_USER, *metrics)
+
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
     plan = Plan.of_suites(suites, privacy, partial=partial)
-    results = await _conversation_results(store, scorer, run)
+    found = await conversation_results(store, run)
+    results = {key: list(filter(in_force, own)) for key, own in found.items()}
     result = judge(plan, turns, results, run, allow_no_capture=terms.allow_no_capture)
     left = len(turns) - len(result.report.turns)
     if left and len(suites) > 1 and not partial:
@@ -194,16 +200,6 @@ def _unjudged(report: Report) -> Report:
     reasons = [reason for reason in found["reasons"] if reason["where"] and reason["code"] != "missing_turn"]
     incomplete = {"incomplete": True} if report.suite else {}
     return replace(report, verdict={**found, "passed": None, "reasons": reasons, "gates": [], **incomplete})
-
-
-async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
-
-    def in_force(result: Mapping[str, Any]) -> bool:
-        metrics = {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
-        return result["evaluator"] in metrics | {SIMULATED_USER}
-
-    found = await conversation_results(store, run)
-    return {key: [result for result in results if in_force(result)] for key, results in found.items()}
 
 
 def _name(turns: Iterable[TurnJson]) -> str:
@@ -350,21 +346,14 @@ class Plan:
 
     def matched(self, turns: Sequence[TurnJson], results: ConversationResults, run: str | None) -> list[Report]:
         """A report of each suite, without verdict: the conversations that it judges."""
-        if len(self.judges) == 1:
-            suites = self.judges[0].in_force(turns)
-            if len(suites) == 1 and not self.partial:
-                return [_matched(suites[0], turns, results, run)]
-            return [
-                _matched(*selected_turns(suite, turns, partial=self.partial), results, run) for suite in suites if suite
-            ]
-        parts = []
-        for by, own in turns_of_each(self.judges, turns):
-            prefix = (", ".join(sorted(filter(None, by.agents))) or "without agent") + ": "
+        several, parts = len(self.judges) > 1, []
+        for by, own in turns_of_each(self.judges, turns) if several else [(self.judges[0], turns)]:
+            prefix = f"{', '.join(sorted(filter(None, by.agents))) or 'without agent'}: " if several else ""
             others = {name for other in self.judges if other is not by for name in other.agents}
             suites = by.in_force(own, others)
             for suite in suites:
-                if suite is not None and len(suites) > 1:
-                    parts.append(_matched(*selected_turns(suite, own, partial=False), results, run, prefix))
+                if suite is not None and (self.partial or len(suites) > 1):
+                    parts.append(_matched(*selected_turns(suite, own, partial=self.partial), results, run, prefix))
                 else:
                     parts.append(_matched(suite, own, results, run, prefix))
         return parts

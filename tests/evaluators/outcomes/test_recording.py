@@ -139,19 +139,6 @@ def test_repetitions_become_one_case_and_what_changed_a_placeholder():
     assert "  # recorded 3 times\n  - id: book-it\n" in text
 
 
-def test_cases_that_differ_only_in_their_id_become_one():
-    turns = [
-        turn(f"{n}", f"Where is {n % 2}?", [call("look", order=n % 2)], case=f"case-{n}", conversation=f"c{n}", start=n)
-        for n in range(6)
-    ]
-    turns.append(turn("6", "Where is 1?", [call("refund")], case="case-6", conversation="c6", start=6))
-    suite, text = recorded(turns)
-    assert [case.id for case in suite.cases] == ["case-0", "case-1", "case-6"]
-    assert text.count("  # recorded 3 times\n") == 2
-    again, _ = recorded([{**one, "case_id": "one"} for one in turns])
-    assert [len(case.turns[0].expect.tool_calls) for case in again.cases] == [1, 1]
-
-
 def test_most_repetitions_decide_which_calls_are_expected():
     turns = [turn(f"{n}", "Go.", [call("a")] if n else [call("a"), call("b")], start=n) for n in range(3)]
     suite, text = recorded(turns)

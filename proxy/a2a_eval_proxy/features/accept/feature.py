@@ -103,7 +103,7 @@ def record(options: RecordOptions) -> None:
     """Write a suite that expects the tool calls of stored turns.
 
     Each conversation becomes a case. Conversations of the same case, or of none, with the same user messages become
-    one, and so do cases with the same messages and tool calls. Values that differ between conversations become
+    one. Values that differ between conversations become
     placeholders, as do values that look generated (UUIDs, times, tokens).
     Failed conversations, and those whose tool calls could not be captured, are left out.
     With --suite, everything else of that suite stays: other expectations, agent, evaluators and gates; its
