@@ -151,14 +151,15 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     """An editable suite file that expects the tool calls of these turns (as in /api/turns).
 
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
-    most frequent calls. Values that changed between conversations, or look generated, become placeholders. Conversations
-    that failed, have unknown tool calls or a message without text are omitted; comments state how many. A state other
-    than completed in which a turn ended is expected, too. A failed tool call is expected behaviour: its case omits `tool_error`. If the turns are
-    those of several agents, cases name theirs. The same turns always give the same text, which `load_suite` reads.
+    most frequent calls. Values that changed between conversations, or look generated, become placeholders.
+    Conversations that failed, have unknown tool calls or a message without text are omitted; comments state how many. A
+    state other than completed in which a turn ended is expected, too. A failed tool call is expected behaviour: its
+    case omits `tool_error`. If the turns are those of several agents, cases name theirs. The same turns always give the
+    same text, which `load_suite` reads.
 
     Of the suite `known` everything stays but the expected calls of the cases that were recorded; where none of a case's
-    own evaluators reads them, it stays without. Without it, cases are
-    in the order of their ids, then conversations without a case by time.
+    own evaluators reads them, it stays without. Without it, cases are in the order of their ids, then conversations
+    without a case by time.
     """
     scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
     turns = list(turns)
@@ -223,8 +224,8 @@ def _refused(turn: ConversationTurn) -> bool:
 def _case(
     group: Sequence[RunConversation], ids: set[str], agents: Sequence[str | None]
 ) -> tuple[Case, tuple[str, ...]]:
-    """One case from its repetitions, and its comments. `ids` holds the used ids, `agents` who had each turn, where cases
-    name agents."""
+    """One case from its repetitions, and its comments. `ids` holds the used ids, `agents` who had each turn, where
+    cases name agents."""
     agent = agents[0] if agents else None
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
