@@ -85,7 +85,8 @@ def acceptance(
 def _of_case(
     case: Case, suite: Suite, path: Path, document: Any, conversations: Sequence[RunConversation]
 ) -> Iterator[Proposal | str]:
-    evaluators = {item.metric: item for item in (spec.build() for spec in _specs(case, suite))}
+    specs = suite.evaluators if case.evaluators is None else case.evaluators
+    evaluators = {item.metric: item for item in (spec.build() for spec in specs)}
     parts: list[tuple[int | None, Path, Expectation]] = [
         (index + 1, (*path, "turns", index, "expect"), turn.expect) for index, turn in enumerate(case.turns)
     ]
@@ -104,7 +105,7 @@ def _of_case(
             elif not all(failed):
                 yield f"{where}: failed in {sum(map(bool, failed))} of {len(failed)} conversations, so it is flaky"
             elif case.depth == "all" and key.startswith("tool_"):
-                yield f"{where}: {_OF_ALL_AGENTS}"
+                yield f"{where}: calls of the agents that were asked count, too (depth: all); change it by hand"
             elif key not in _NEW_VALUE:
                 yield f"{where}: no value follows from what the agent did; change it by hand"
             else:
@@ -115,13 +116,6 @@ def _of_case(
                 else:
                     reasons = tuple({result.reason: None for result, _ in failed[0]})
                     yield Proposal(case.id, turn, key, (*place, key), value, reasons)
-
-
-_OF_ALL_AGENTS = "calls of the agents that were asked count, too (depth: all); change it by hand"
-
-
-def _specs(case: Case, suite: Suite) -> Iterable[Any]:
-    return suite.evaluators if case.evaluators is None else case.evaluators
 
 
 def _where(case_id: str, turn: int | None, key: str) -> str:
@@ -189,7 +183,7 @@ def _calls(old: Any, seen: Sequence[_Seen], failed: Sequence[_Failed]) -> list[A
     changes = diff_calls(known, [together[0] for together in made], matcher)
     earlier = {change.right: change.left for change in changes if change.right is not None}
     unread = [index for index, call in enumerate(known) if ignored(call.name)]
-    extra = any(_counts_extra_calls(item) for _, item in failed)
+    extra = any(getattr(item, "mode", "") not in ("superset", "recall") for _, item in failed)
     out = []
     for index, together in enumerate(made):
         left = earlier.get(index)
@@ -211,11 +205,6 @@ def _ignored(classes: ToolClasses | None, failed: Sequence[_Failed]) -> Callable
         return lambda tool: False
     every = [named(one, classes) for one in names]  # an evaluator that lacks the classes is skipped, and does not fail
     return lambda tool: all(is_named(tool) for is_named in every)
-
-
-def _counts_extra_calls(evaluator: EvaluatorBase) -> bool:
-    """Whether calls that are not expected lower its score."""
-    return getattr(evaluator, "mode", "") not in ("superset", "recall")
 
 
 def _call(old: Mapping[str, Any], made: Sequence[ToolCall], rule: Matcher, context: Context) -> dict[str, Any]:

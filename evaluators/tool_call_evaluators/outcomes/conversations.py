@@ -41,7 +41,8 @@ turn."""
 
 def turn_failure(turn: TurnJson) -> str | None:
     """How a turn failed, whatever its scores; None if it did not, or ended as its case expects."""
-    if (said := _turn_succeeded(turn)) is not None:
+    said = next((result for result in turn["evaluations"] if result["evaluator"] == TURN_SUCCEEDED), None)
+    if said is not None:
         return None if said["passed"] else said["reason"] or "the turn failed"  # without texts in a comparison
     failure = turn_failure_of(turn["state"], turn["response_text"], list(map(Finding.from_dict, turn["findings"])))
     if failure is not None:
@@ -49,10 +50,6 @@ def turn_failure(turn: TurnJson) -> str | None:
     if turn["status"] != "done":
         return f"the turn was not scored (status: {turn['status']})"
     return None
-
-
-def _turn_succeeded(turn: TurnJson) -> ResultJson | None:
-    return next((result for result in turn["evaluations"] if result["evaluator"] == TURN_SUCCEEDED), None)
 
 
 @dataclass(frozen=True)

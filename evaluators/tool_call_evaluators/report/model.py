@@ -86,8 +86,6 @@ class Report:
     trees: Mapping[str, AgentTurn] | None = None
     """Who asked whom, by the id of the turn that asked first, where other agents were asked and their turns are in the
     store; None: it was not looked up."""
-    _changes: dict[str, list[CallChange]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The comparisons of turns by turn id: several parts of a report read them."""
     _rules_by_case: dict[str | None, _Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     """By the id of a case with its own evaluators; None: the suite's."""
 
@@ -357,12 +355,9 @@ class Report:
             return None
         if turn.unseen and not turn.turn["tool_calls"]:
             return None
-        key = turn.turn["turn_id"]
-        if key not in self._changes:
-            found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation))
-            missing: ChangeKind = "unknown" if turn.unseen else "removed"
-            self._changes[key] = [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
-        return self._changes[key]
+        found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation))
+        missing: ChangeKind = "unknown" if turn.unseen else "removed"
+        return [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
         """The expected calls of a whole conversation compared with those of all its turns in order; None as for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from sys import intern
 from typing import Any
 
 from ..matching.call_failure import has_failed
@@ -16,8 +15,6 @@ LONGEST_TEXT = 20_000
 """Maximum length of a text in any report; the export contains the rest."""
 _ROOM = 40
 """Room for the note about missing characters."""
-_SHORT = 40
-"""Names, states and times repeat in many turns."""
 
 
 _SPANS, _SPANS_OF_A_BAD_TURN = 20, 100
@@ -54,34 +51,21 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
     good result only those of its judge."""
     cut = Shortener(LONGEST_TEXT - _ROOM).text
     spans = turn.get("spans", ())[: _SPANS_OF_A_BAD_TURN if _is_bad(turn) else _SPANS]
-    short_turn: TurnJson = shared(
-        {
-            **turn,
-            **({"spans": spans} if spans else {}),
-            "response_text": cut(turn["response_text"]),
-            "tool_calls": [with_outcome(call, cut(call["result"]), cut(call["error"])) for call in turn["tool_calls"]],
-            "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
-            "evaluations": [
-                {**result, "reason": cut(result["reason"]), "details": _told_details(result)}
-                for result in turn["evaluations"]
-            ],
-        }
-    )
-    return short_turn
+    return {
+        **turn,
+        **({"spans": spans} if spans else {}),
+        "response_text": cut(turn["response_text"]),
+        "tool_calls": [with_outcome(call, cut(call["result"]), cut(call["error"])) for call in turn["tool_calls"]],
+        "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
+        "evaluations": [
+            {**result, "reason": cut(result["reason"]), "details": _told_details(result)}
+            for result in turn["evaluations"]
+        ],
+    }
 
 
 def _is_bad(turn: TurnJson) -> bool:
     return any(result["status"] in (Status.FAILED, Status.ERRORED) for result in turn["evaluations"])
-
-
-def shared(value: Any) -> Any:
-    """JSON data in which equal keys and short strings share one object: the copies in parsed documents make up a third
-    of a turn."""
-    if isinstance(value, dict):
-        return {intern(key): shared(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shared(item) for item in value]
-    return intern(value) if type(value) is str and len(value) <= _SHORT else value
 
 
 def _told_details(result: Mapping[str, Any]) -> Mapping[str, Any]:
