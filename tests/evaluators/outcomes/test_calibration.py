@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from contextlib import suppress
 from typing import Any
@@ -54,11 +52,6 @@ def test_a_conversation_is_named_where_no_turn_is() -> None:
     ]
 
 
-def test_formulas_are_texts() -> None:
-    (label,) = read_labels(b'turn_id,label,who\n"=HYPERLINK(""http://evil.example"")",pass,=1+1\n', "l.csv")
-    assert (label.turn_id, label.rater) == ('=HYPERLINK("http://evil.example")', "=1+1")
-
-
 def test_json_lines_are_read() -> None:
     lines = [
         {"turn_id": "t1", "label": True, "evaluator": "helpfulness", "who": "Jörg"},
@@ -96,19 +89,6 @@ def test_what_is_no_label_is_named_by_its_line(name: str, data: bytes, problem: 
 def test_any_bytes_are_labels_or_refused(data: bytes, name: str) -> None:
     with suppress(LabelError):
         assert read_labels(b"turn_id,label\n" + data if name == "l.csv" else data, name)
-
-
-@given(st.lists(st.tuples(st.text(min_size=1), st.sampled_from(["pass", "fail", "4", "no failure"])), min_size=1))
-def test_any_ids_come_back(rows: list[tuple[str, str]]) -> None:
-    rows = [(turn_id.replace("\0", "").replace("\r", ""), label) for turn_id, label in rows]
-    rows = [(turn_id, label) for turn_id, label in rows if turn_id.strip()]
-    if not rows:
-        return
-    text = io.StringIO()
-    csv.writer(text).writerows([("turn_id", "label"), *rows])
-    found = read_labels(text.getvalue().encode("utf-8", "replace"), "l.csv")
-    expected = [turn_id.encode("utf-8", "replace").decode().strip() for turn_id, _ in rows]
-    assert [label.turn_id for label in found] == expected
 
 
 def test_a_label_passes_by_threshold_or_good_label() -> None:

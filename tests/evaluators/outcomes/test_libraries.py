@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.later import Later
-from tool_call_evaluators.attempts import early_pass_rate, pass_at, pass_hat
+from tool_call_evaluators.attempts import pass_at, pass_hat
 
 stats = Later("scipy.stats")
 
@@ -41,21 +41,3 @@ def test_pass_at_k_is_a_hypergeometric_probability(scored: int, data: st.DataObj
     drawn_passes = stats.hypergeom(scored, passed, k)
     assert pass_at(passed, scored, k) == pytest.approx(drawn_passes.sf(0), abs=EXACT)
     assert pass_hat(passed, scored, k) == pytest.approx(drawn_passes.pmf(k), abs=EXACT)
-
-
-@given(st.integers(2, 12), st.data(), st.floats(0.05, 0.95))
-def test_the_rate_of_attempts_that_end_early_is_unbiased(planned: int, data: st.DataObject, rate: float) -> None:
-    """Its mean over the distribution of when the attempts end, by scipy."""
-    if planned == 2:
-        assert early_pass_rate(2, 2, 2, 2) is None
-        return
-    must_pass = data.draw(st.integers(2, planned - 1))
-    allowed = planned - must_pass + 1
-    mean = 0.0
-    for failed in range(allowed):
-        weight = stats.nbinom(must_pass, rate).pmf(failed)
-        mean += weight * (early_pass_rate(must_pass, must_pass + failed, planned, must_pass) or 0.0)
-    for passed in range(must_pass):
-        weight = stats.nbinom(allowed, 1 - rate).pmf(passed)
-        mean += weight * (early_pass_rate(passed, passed + allowed, planned, must_pass) or 0.0)
-    assert mean == pytest.approx(rate, abs=EXACT)

@@ -87,13 +87,6 @@ def test_cases_of_another_suite_and_turns_without_a_case_come_last():
     assert plan(turns, None) == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
 
 
-def test_ids_that_are_not_for_people_are_no_names():
-    ids = ["ada-monday", "0a0a5d5e-4444-4c1d-9f2a-000000000001", "ctx-0A0A5D5E4444", "x" * 41, ""]
-    turns = [turn(f"{number:032x}", conversation=name) for number, name in enumerate(ids)]
-    names = [name for name, _ in plan(turns, None)]
-    assert names == ["ada-monday", "conversation 2", "conversation 3", "conversation 4", "conversation 5"]
-
-
 @pytest.mark.parametrize(
     ("fields", "failure"),
     [
@@ -202,34 +195,6 @@ def test_a_result_that_names_its_case_is_not_about_another_case_of_the_conversat
     said = {"c": [{**result("tool_trajectory", 0.5), "case_id": "other"}, result("tool_error", 1.0)]}
     found = {item.case_id: [said.evaluator for said in item.results] for item in follow(turns, None, said)}
     assert found == {"status": ["tool_error"], "other": ["tool_trajectory", "tool_error"]}
-
-
-def test_everything_that_went_wrong_can_be_grouped():
-    turns = [
-        turn(
-            f"s{number}",
-            "Where is it?",
-            [],
-            [
-                result("tool_trajectory", 0.0, reason=f"call {number} is missing"),
-                result("agent_behavior_failure", 0.0, label="false information", reason="made up"),
-                result("judge", None, status="errored", reason="no answer"),
-                result("tool_error", None),
-            ],
-            case="status",
-            start=number,
-        )
-        for number in (1, 2)
-    ]
-    broken = turn("r1", "I want my money back.", case="refund", state="TASK_STATE_FAILED", response_text="")
-    errors = unique_errors(failures(follow([*turns, broken], SUITE)))
-    assert [(error.label, error.severity, error.occurrences) for error in errors] == [
-        ("false information", "critical", (("status #1", 1), ("status #2", 1))),
-        ("tool_trajectory", "medium", (("status #1", 1), ("status #2", 1))),
-        ("judge", "medium", (("status #1", 1), ("status #2", 1))),
-        ("failed_turn", "medium", (("refund", 1),)),
-        ("missing_turn", "medium", (("refund", 2),)),
-    ]
 
 
 @pytest.mark.parametrize("how", [{"status": "open"}, {"turn": None}, {"state": "TASK_STATE_FAILED"}, {}])
@@ -380,3 +345,10 @@ def test_a_quarantine_names_a_case_and_a_day():
         parse_suite(QUARANTINED.replace("2026-11-21", "soon"))
     suite = parse_suite(QUARANTINED)
     assert parse_suite(suite_text(suite)) == suite
+
+
+def test_ids_that_are_not_for_people_are_no_names():
+    ids = ["ada-monday", "0a0a5d5e-4444-4c1d-9f2a-000000000001", "ctx-0A0A5D5E4444", "x" * 41, ""]
+    turns = [turn(f"{number:032x}", conversation=name) for number, name in enumerate(ids)]
+    names = [name for name, _ in plan(turns, None)]
+    assert names == ["ada-monday", "conversation 2", "conversation 3", "conversation 4", "conversation 5"]

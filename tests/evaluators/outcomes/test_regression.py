@@ -7,10 +7,8 @@ from collections import Counter
 
 import pytest
 from support.later import Later
-from support.turn_samples import result, turn
-from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.regression import FALSE_ALARMS, Sides, find_drops, sensitivity_of
-from tools.bench.gate import LOSSES, RATES, REPETITIONS, SPECIAL, Cases, Setting, worse
+from tools.bench.gate import RATES, REPETITIONS, SPECIAL, Setting, worse
 
 stats = Later("scipy.stats")
 
@@ -42,25 +40,6 @@ def test_an_unchanged_agent_is_called_worse_in_at_most_five_percent(cases: int) 
 def test_nor_where_runs_and_cases_differ(setting: Setting) -> None:
     """Several earlier runs, other numbers of attempts, attempts that end early or are excluded, several metrics."""
     assert worse(setting, 60) <= most(60)
-
-
-def test_a_gate_on_single_flips_would_not_pass() -> None:
-    """The bound is one that a rule can miss: any case that always passed and does not now."""
-
-    def flips(cases: Cases) -> bool:
-        return any(min(sides[None].pooled) == 1 > min(sides[None].after) for sides in cases.values())
-
-    fired = sum(map(flips, Setting(20, 1, 0.95).samples(200)))
-    assert fired > most(200)
-    assert 0.5 <= fired / 200 <= 0.75, "62 % by calculation"
-
-
-@pytest.mark.parametrize(("setting", "after"), LOSSES[:6], ids=str)
-def test_a_loss_of_twenty_points_in_fifty_cases_of_three_attempts_is_found(setting: Setting, after: float) -> None:
-    """In at least 80 %; if the share were 80 %, fewer than this had a probability of 0.1 %."""
-    assert (setting.cases, setting.repetitions) == (50, 3)
-    assert setting.rate - after == pytest.approx(0.2)
-    assert worse(setting, 100, after) >= stats.binom.ppf(0.999, 100, 0.8)
 
 
 @pytest.mark.parametrize(
@@ -108,27 +87,6 @@ def test_repetitions_that_only_one_run_has_are_no_evidence():
             find_drops({str(n): {None: Sides([pair[0]], pair[1])} for n, pair in enumerate(sides)}).overall.dropped
         )
     assert dropped <= most(comparisons)
-
-
-def run(chance: random.Random, rate: float):
-    """Thirty cases in two repetitions, one metric that passes or fails and one that is graded, as turns."""
-    turns = []
-    for number in range(60):
-        grade = max(1.0, min(5.0, chance.gauss(4.0, 1.0)))
-        said = [
-            result("tool_error", float(chance.random() < rate)),
-            result("helpfulness", grade, threshold=1.0, scale=[1.0, 5.0]),
-        ]
-        turns.append(turn(str(number), evaluations=said, case=f"case-{number % 30}", start=number))
-    return turns
-
-
-@pytest.mark.slow
-def test_comparisons_of_whole_runs():
-    chance = random.Random(3)
-    alarms = sum(compare(run(chance, 0.9), run(chance, 0.9)).regressed for _ in range(8))
-    assert alarms <= 3
-    assert all(compare(run(chance, 0.95), run(chance, 0.5)).regressed for _ in range(3))
 
 
 @pytest.mark.parametrize("drop", [0.1, 0.2, 0.5])

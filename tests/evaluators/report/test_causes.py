@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult, load_suite, parse_suite
-from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, html_report, json_report, markdown_summary
 from tool_call_evaluators.report.causes import causes
@@ -107,19 +105,6 @@ def test_calls_that_are_missing_because_the_turn_failed_are_no_cause_of_their_ow
     ]
 
 
-def test_the_failures_behind_a_gate_follow_it_directly():
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_efficiency, contains]\ngates: {tool_efficiency: 0.9}\n"
-        "cases: [{id: a, turns: [{user: x}]}]"
-    )
-    turns = [turn("a", "x", evaluations=[result("tool_efficiency", 0.0), result("contains", None)], case="a")]
-    assert [cause.text for cause in causes(report(turns, suite))] == [
-        "contains: every result was skipped (contains said so)",
-        "tool_efficiency: mean 0.00 is below 0.90",
-        "tool_efficiency said so",
-    ]
-
-
 def test_what_a_gate_does_not_tolerate_follows_the_gate():
     suite = parse_suite("suite: s\nevaluators: [tool_efficiency, tool_error]\ngates: {tool_error: 0.9}")
     turns = [
@@ -150,19 +135,3 @@ def test_one_unreachable_judge_is_one_cause():
     errored = [EvalResult.errored(name, "the judge is unreachable").to_dict() for name in ("helpfulness", "relevance")]
     made = report([turn(f"{n}", evaluations=errored, start=n) for n in range(3)], suite)
     assert [cause.labels for cause in causes(made) if cause.places] == [("helpfulness", "relevance")]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"$any": True}, "any"),
-        ({"$type": ["string", "null"]}, "any string or null"),
-        ({"$regex": "ORD-[0-9]+"}, "/ORD-[0-9]+/"),
-        ({"$approx": 14.5}, "≈ 14.5"),
-        ({"$approx": 14.5, "tolerance": 0.1}, "≈ 14.5 ± 0.1"),
-        ({"$literal": {"$any": True}}, '{"$any": true}'),
-        ({"a": [{"$any": True}, "x"]}, '{"a": [any, "x"]}'),
-    ],
-)
-def test_placeholders_are_written_for_people(value, text):
-    assert readable(value) == text

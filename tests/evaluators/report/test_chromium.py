@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import itertools
 import json
 import re
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.chromium import chromium, picture, tab
 from support.patience import PATIENCE_S
-from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
@@ -118,16 +114,6 @@ def test_hostile_texts_stay_texts(opened):
     assert complaints(session) == []
 
 
-def test_a_script_that_got_in_all_the_same_would_not_run(opened):
-    session = opened(report([turn("a")]))
-    session.execute_script(
-        "const script = document.createElement('script'); script.textContent = \"document.title = 'owned'\";"
-        "document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:1/x\">')"
-    )
-    assert session.title != "owned"
-    assert any("Content Security Policy" in text for text in complaints(session))
-
-
 def test_nothing_is_fetched(opened, demo):
     session = opened(demo)
     session.execute_script("document.getElementById('open-all').click()")
@@ -163,16 +149,6 @@ def test_search_looks_into_texts_calls_and_findings(opened, demo):
     assert session.execute_script("return location.search") == ""
 
 
-def test_narrowing_to_a_metric_that_failed(opened, demo):
-    session = opened(demo)
-    session.execute_script(
-        "const select = document.getElementById('narrow'); select.value = 'metric tool_error';"
-        "select.dispatchEvent(new Event('input', {bubbles: true}))"
-    )
-    settle(session, "document.querySelectorAll('.name').length === 1")
-    assert labels(session) == ["cancellation"]
-
-
 def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     session = opened(demo, "#c-9")
     settle(session, "document.querySelector('.calls')")
@@ -181,27 +157,6 @@ def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     assert texts(session, ".call-number") == ["2", "1"]
     (differs,) = session.execute_script("return [...document.querySelectorAll('.differs')].map((row) => row.innerText)")
     assert differs.split() == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29"]
-
-
-def test_a_score_leads_to_the_call_that_it_names(opened):
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_trajectory]\ncases: [{id: a, turns: [{user: x, expect: {tool_calls: ["
-        + ", ".join(f"{{name: tool_{n}}}" for n in range(40))
-        + "]}}]}]"
-    )
-    reason = "call 30 (tool_29) repeats; expected call 40 (tool_39) is missing"
-    calls = [call(f"tool_{n}", error="no" if n == 3 else None) for n in range(39)]
-    session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.9, reason=reason)], case="a")], suite))
-    settle(session, "document.querySelector('.results a')")
-    assert texts(session, ".results a") == ["call 30", "expected call 40"]
-    assert texts(session, ".more-calls > summary") == ["38 as expected"]
-    opened_row = "const [row] = document.querySelectorAll(arguments[0]); return [row.open, row.checkVisibility()]"
-    assert session.execute_script(opened_row, "[data-call='call 30']") == [False, False]
-    session.execute_script("document.querySelector('.results a').click()")
-    assert session.execute_script(opened_row, "[data-call='call 30']") == [True, True]
-    assert session.execute_script("return document.activeElement.innerText").split()[0] == "30"
-    assert texts(session, ".calls .call-number")[:2] == ["4", "–"]
-    assert complaints(session) == []
 
 
 def test_a_link_opens_a_conversation_the_filter_hides(opened, demo):
@@ -228,24 +183,6 @@ def test_the_address_keeps_filters_and_the_open_case(opened, demo):
     session.execute_script("location.hash = '#status=nonsense&sort=__proto__&narrow=<img>&case=<img>'")
     session.execute_script("location.hash = '#case=partial-refund'")
     settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
-    assert complaints(session) == []
-
-
-def test_the_table_of_cases_and_metrics_has_one_row_for_the_repetitions_of_a_case(opened):
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
-    )
-    turns = [
-        turn(f"{n}", "x", case="a", evaluations=[result("tool_error", float(n != 1))], conversation=f"c{n}", start=n)
-        for n in range(3)
-    ] + [turn("b", "y", case="b", evaluations=[result("tool_error", 1.0)], start=9)]
-    session = opened(report(turns, suite))
-    session.execute_script("document.querySelector('#matrix summary').click()")
-    settle(session, "document.querySelector('.matrix')")
-    assert texts(session, ".matrix tbody th") == ["a 2 of 3 passed", "b"]
-    assert texts(session, ".matrix td") == ["✓✕✓", "✓ 1.00"]
-    session.execute_script("document.querySelector('.matrix .failed').click()")
-    settle(session, "document.getElementById('c-1') && document.getElementById('c-1').open")
     assert complaints(session) == []
 
 
@@ -279,99 +216,6 @@ def test_repetitions_of_a_case_are_one_row_with_a_sign_for_each(opened):
     assert complaints(session) == []
 
 
-@pytest.mark.parametrize(
-    ("address", "href"),
-    [
-        ("https://jaeger/trace/{trace_id}?x={trace_id}", "https://jaeger/trace/4bf9%3C%26?x=4bf9%3C%26"),
-        ("javascript:alert('{trace_id}')", None),
-    ],
-)
-def test_a_trace_is_a_link_to_where_it_can_be_seen(opened, address, href):
-    session = opened(replace(report([turn("a", trace_id="4bf9<&")]), trace_url=address))
-    session.execute_script("document.getElementById('open-all').click()")
-    settle(session, "document.querySelector('.ids')")
-    link = session.execute_script("return document.querySelector('.ids a')?.getAttribute('href') ?? null")
-    assert link == href
-    assert "trace 4bf9<&" in "".join(texts(session, ".ids"))
-
-
-def test_hits_of_a_search_are_marked(opened, demo):
-    session = opened(demo, "#status=all&search=trk-77120")
-    session.execute_script("document.getElementById('open-all').click()")
-    settle(session, "CSS.highlights.get('search').size > 2")
-    hits = session.execute_script("return [...CSS.highlights.get('search')].map((range) => range.toString())")
-    assert {hit.lower() for hit in hits} == {"trk-77120"}
-    search(session, "")
-    settle(session, "CSS.highlights.get('search').size === 0")
-
-
-def test_the_list_is_sorted_by_calls_and_scores(opened):
-    turns = [
-        turn("a", calls=[call("f")], evaluations=[result("tool_error", 0.9, threshold=0)], conversation="a"),
-        turn("b", calls=[call("f")] * 3, evaluations=[result("tool_error", 1.0)], conversation="b", start=1),
-        turn("c", evaluations=[result("tool_error", 0.1, threshold=0)], conversation="c", start=2, seconds=9),
-    ]
-    session = opened(report(turns, parse_suite("suite: s\nevaluators: [tool_error]")))
-    for order, found in (("calls", "b a c"), ("score", "c a b"), ("slow", "c a b"), ("", "a b c")):
-        session.execute_script(
-            "const select = document.getElementById('sort'); select.value = arguments[0];"
-            "select.dispatchEvent(new Event('input', {bubbles: true}))",
-            order,
-        )
-        names = "[...document.querySelectorAll('.name')].map((name) => name.textContent).join(' ')"
-        settle(session, f"{names} === '{found}'")
-
-
-def test_a_conversation_below_a_threshold_that_the_gate_tolerates_is_marked(opened):
-    suite = parse_suite("suite: s\nevaluators: [tool_error]\ngates: {tool_error: 0.4}")
-    turns = [turn(name, evaluations=[result("tool_error", float(name == "a"))], conversation=name) for name in "ab"]
-    session = opened(report(turns, suite))
-    session.execute_script("document.querySelector('[value=noted]').click()")
-    settle(session, "document.querySelectorAll('.name').length === 1")
-    words = "below threshold, tolerated by the gate"
-    session.execute_script("document.querySelector('.conversation summary').click()")
-    settle(session, "document.querySelector('.results')")
-    assert words in texts(session, "#cases .noted")
-    assert words in session.execute_script("return document.querySelector('.results').innerText")
-
-
-def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_people(opened):
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_trajectory]\ncases: [{id: a, turns: [{user: x, expect: {tool_calls: [{name: f, "
-        "arguments: {a: {$approx: 14.5, tolerance: 0.1}, b: {$regex: 'ORD-[0-9]+'}, c: {$any: true}}}]}}]}]"
-    )
-    exact = '{"id":12345678901234567890}'
-    turned = '{"a":"\\u202egpj.exe"}'
-    calls = [call("f", result='{"a":[1]}', a=29), call("g", result=exact), call("h", result=turned)]
-    session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.0)], case="a")], suite))
-    settle(session, "document.querySelector('.calls')")
-    assert {"≈ 14.5 ± 0.1", "/ORD-[0-9]+/", "any", "29"} <= set(texts(session, ".side > :last-child"))
-    results = texts(session, ".result pre")
-    assert '{\n  "a": [\n    1\n  ]\n}' in results
-    assert exact in results
-    assert '{\n  "a": "\\u202egpj.exe"\n}' in results
-    session.execute_script(
-        "document.querySelector('.result').open = true; document.querySelector('.result .copy').click()"
-    )
-    settle(session, "document.querySelector('.result .copy').textContent !== 'Copy'")
-    session.execute_script(
-        "navigator.clipboard.writeText = async (text) => { document.title = text; };"
-        "document.querySelector('.ids .copy').click()"
-    )
-    settle(session, "document.querySelector('.ids .copy').textContent === 'Copied'")
-    copied = json.loads(session.execute_script("return document.title"))
-    assert (copied["id"], [item["name"] for item in copied["calls"]]) == ("t", ["f", "g", "h"])
-    session.execute_script("document.querySelector('.ids .copy:last-of-type').click()")
-    settle(session, "document.querySelector('.ids .copy:last-of-type').textContent === 'Copied'")
-    prompt = session.execute_script("return document.title")
-    assert "failed, a. Find the cause" in prompt
-    assert "- tool_trajectory: tool_trajectory said so" in prompt
-    command = session.execute_script("return document.querySelector('.again pre').textContent")
-    assert prompt.endswith(command)
-    assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example --case a"
-    assert complaints(session) == []
-
-
 def test_pages_of_a_long_list(opened):
     session = opened(report([turn(f"{n:03}", start=n, conversation=f"c{n:03}") for n in range(120)]))
     assert labels(session)[0] == "c000"
@@ -396,25 +240,6 @@ def test_the_keyboard_is_enough(opened, demo):
     session.execute_script("document.querySelector('.conversation summary').focus()")
     ActionChains(session).send_keys(Keys.ENTER).perform()
     settle(session, "document.querySelector('.turn')")
-
-
-def test_every_control_has_a_name_and_every_heading_its_level(opened, demo):
-    session = opened(demo)
-    session.execute_script("document.getElementById('open-all').click()")
-    settle(session, "document.querySelector('.turn')")
-    tree = session.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    roles = ("button", "link", "radio", "searchbox", "combobox", "image", "DisclosureTriangle")
-    nameless = [
-        node["role"]["value"]
-        for node in tree
-        if not node.get("ignored") and node["role"]["value"] in roles and not node.get("name", {}).get("value")
-    ]
-    assert nameless == []
-    levels = session.execute_script(
-        "return [...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
-    )
-    assert levels[0] == 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
 CONTRAST = """
@@ -461,33 +286,6 @@ def test_it_can_be_read_on_every_screen(opened, demo, width, height, dark):
     )
     assert wide <= screen
     assert session.execute_script(CONTRAST) == []
-
-
-def test_the_theme_can_be_chosen(opened, demo):
-    session = opened(demo)
-    ground = "return getComputedStyle(document.body).backgroundColor"
-    light = session.execute_script(ground)
-    session.execute_script("document.querySelector('.theme').click()")
-    assert session.execute_script(ground) != light
-    session.execute_script("document.querySelector('.theme').click()")
-    assert session.execute_script(ground) == light
-
-
-def test_on_paper_what_the_list_shows_is_open_and_light(opened, demo):
-    session = opened(demo, dark=True)
-    session.execute_script(
-        "window.printed = 0; addEventListener('afterprint', () => { window.printed += 1; });"
-        "addEventListener('beforeprint', () => { window.open_on_paper = document.querySelectorAll('.turn').length; })"
-    )
-    paper = session.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
-    (ARTIFACTS / "print.pdf").parent.mkdir(parents=True, exist_ok=True)
-    (ARTIFACTS / "print.pdf").write_bytes(base64.b64decode(paper["data"]))
-    settle(session, "window.printed === 1")
-    assert session.execute_script("return window.open_on_paper") == 3
-    assert session.execute_script("return document.querySelectorAll('.turn').length") == 0  # as it was before
-    session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
-    assert session.execute_script("return getComputedStyle(document.documentElement).colorScheme") == "light"
-    assert session.execute_script("return getComputedStyle(document.querySelector('.tools')).display") == "none"
 
 
 def test_everything_a_report_can_hold_is_drawn(opened):
@@ -554,17 +352,6 @@ def test_ten_thousand_turns_open(opened, tmp_path):
         "with_search_s": round(time.monotonic() - before, 1),
     }
     (ARTIFACTS / "ten-thousand-turns.json").write_text(json.dumps(measured, indent=2) + "\n", "utf-8")
-
-
-def test_the_picture_of_the_report_can_be_made_again(browser, demo, tmp_path):
-    page, picture = tmp_path / "report.html", tmp_path / "report.png"
-    page.write_text(html_report(demo), "utf-8")
-    picture_of(page, browser, picture)
-    for made in (picture.read_bytes(), PICTURE.read_bytes()):
-        assert made.startswith(b"\x89PNG")
-        assert int.from_bytes(made[16:20]) == 1040  # pixels wide
-        assert 600 < int.from_bytes(made[20:24]) < 1400
-        assert len(made) < 150_000
 
 
 def seen_report() -> Report:

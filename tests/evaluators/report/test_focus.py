@@ -12,7 +12,7 @@ from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.report.model import Report
-from tool_call_evaluators.suite.writing import EDITOR_LINE, slug
+from tool_call_evaluators.suite.writing import EDITOR_LINE
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
@@ -97,18 +97,6 @@ def test_a_suite_with_plugins_says_how_to_run_its_focus_suites(tmp_path):
     assert "plug-ins" not in focus_suites(report(failed, parse_suite("suite: x\nevaluators: [tool_error]")))[0].text
 
 
-def test_programs_are_found_from_wherever_the_focus_suite_stands(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("suites").mkdir()
-    Path("suites/s.yaml").write_text(
-        "suite: x\nevaluators: [{external: {command: [./score.sh]}}]\ncases: [{id: a, turns: [{user: hi}]}]"
-    )
-    suite = load_suite("suites/s.yaml")
-    everything, *_ = focus_suites(report([turn("1", "hi", case="a", evaluations=[result("external", 0.0)])], suite))
-    (again,) = parse_suite(everything.text, "report/focus/all-failures.yaml").evaluators
-    assert again.options["folder"] == str(tmp_path / "suites")
-
-
 def test_traffic_without_cases_is_said_again():
     bad = [
         turn("1", "First: this", conversation="c\n1", start=1, evaluations=[result("tool_error", 1.0)]),
@@ -120,31 +108,8 @@ def test_traffic_without_cases_is_said_again():
     assert (case.id, [item.user for item in case.turns]) == ("c 1", ["First: this", "Then that"])
 
 
-def test_errors_may_name_conversations_by_their_id():
-    suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: Where is my order?}]}]")
-    turns = [turn("1", case="a", conversation="c", evaluations=[result("tool_error", 0.0)])]
-    error = {
-        "label": "false information / ../x",
-        "description": "made up\x1b",
-        "severity": "critical",
-        "occurrences": [{"conversation": "c", "turn": 1}, {"conversation": "gone", "turn": 1}],
-    }
-    _, focus = focus_suites(report(turns, suite, unique_errors=[error]))
-    assert (focus.name, focus.case_ids) == ("error-01-false-information-x", ("a",))
-    assert parse_suite(focus.text).cases == suite.cases
-
-
 def test_there_are_only_so_many_files():
     bad = [turn(f"{n}", evaluations=[result(f"metric_{n}", 0.0)], start=n) for n in range(MAX_FILES + 5)]
     focused = focus_suites(report(bad))
     assert len(focused) == MAX_FILES + 1
     assert len(focused[0].case_ids) == MAX_FILES + 5
-
-
-def test_names_of_files_keep_letters_of_any_script():
-    assert slug("Größe: U\u0308berfällig, fünf Tage zu spät und immer noch nicht da", 40) == (
-        "grösse-überfällig-fünf-tage-zu-spät-und"
-    )
-    assert slug("注文 ORD-1001") == "注文-ord-1001"
-    assert slug("x" * 60, 40) == "x" * 40
-    assert slug("../..") == ""

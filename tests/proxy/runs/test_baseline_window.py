@@ -183,27 +183,6 @@ async def test_a_new_case_advises_until_it_has_three_attempts(runs: Runs) -> Non
     assert comparison.fails_on(["newly-failing"])
 
 
-@pytest.mark.parametrize("before", [["---"], ["---", "---", "---"]])
-async def test_a_case_that_never_passed_turns_no_gate_red(runs: Runs, before: Sequence[str]) -> None:
-    for number, outcomes in enumerate(before):
-        await runs.add(f"night-{number}", a=outcomes, gone="---")
-    await runs.add("now", a="---")
-    comparison = await compare_runs(runs.location, "version:1.4", "now")
-    assert {case.case: (case.status, case.regressed) for case in comparison.cases} == {
-        "a": ("same", False),
-        "gone": ("gone", False),
-    }
-    assert not comparison.fails_on(["regression", "newly-failing"])
-
-
-async def test_a_baseline_of_another_suite_is_named_as_such(runs: Runs) -> None:
-    await runs.add("night-0", a="+++")
-    await runs.add("now", renamed="+++")
-    comparison = await compare_runs(runs.location, "version:1.4", "now")
-    assert not comparison.comparable
-    assert "They have no case in common" in comparison_text(comparison)
-
-
 async def test_a_version_without_runs_is_refused_with_those_there_are(runs: Runs) -> None:
     await runs.add("plain", None, a="+")
     with pytest.raises(UnknownRunError, match=r"no run of a known version.*--agent-version"):
@@ -231,13 +210,6 @@ async def test_the_newest_runs_of_many_are_the_window(runs: Runs, monkeypatch: p
     comparison = await compare_runs(runs.location, "version:1.4", "now")
     assert comparison.baseline is not None
     assert comparison.baseline.runs == ("night-29", "night-28")
-
-
-async def test_a_run_with_the_name_of_a_version_is_that_run(runs: Runs) -> None:
-    await runs.add("version:1.4", a="+")
-    await runs.add("night", a="-")
-    comparison = await compare_runs(runs.location, "version:1.4", "night")
-    assert (comparison.before, comparison.baseline) == ("version:1.4", None)
 
 
 async def test_conversations_of_several_runs_may_have_the_same_ids(runs: Runs) -> None:

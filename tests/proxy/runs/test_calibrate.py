@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.errors import BAD_INPUT, UNREACHABLE, ConfigError
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.calibrate.judging import NoVerdictError, calibrate
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import without_content
@@ -28,12 +27,8 @@ from a2a_eval_proxy.turn import STARTS_TRACE, TurnLinks
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 from agents.serving import ServerThread
 from click.testing import CliRunner
-from judges import local_model
-from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
+from judges.fake_api import KEY, MODEL, FakeApi, fails, says
 from support.kept import Kept, turn
-from support.patience import PATIENCE_S
-from support.prefork import COMMAND
-from support.processes import ChildProcess
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.calibration import LabelError, calibration_lines
 
@@ -461,38 +456,6 @@ async def test_a_label_of_any_turn_is_one_of_its_conversation(judge: Scripted, t
     assert made["excluded"] == {"contradictory labels of one rater": 1}
 
 
-async def test_labels_of_conversations_that_cannot_be_judged(judge: Scripted, tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    await filled_with_conversations(path, REACHED[:5])
-    await filled_with_conversations(path, REACHED[:2], run="weekly")
-    kept = Kept(open_store(str(path)))
-    half = turn(900, run="nightly", conversation_id="half", case_id="parcel", status="done", user_text="where is it")
-    await kept.add(half)
-    await asyncio.to_thread(kept.store.close)
-    suite = parse_suite(judge.suite("goal_completion") + GOAL)
-    rows = of_conversations(REACHED[:5], 0)
-    rows += [{"conversation_id": name, "label": "pass", "evaluator": "goal_completion"} for name in ("half", "absent")]
-    rows.append({"turn_id": "weekly-1-1", "label": "pass", "evaluator": "goal_completion"})
-    file = labels_file(tmp_path / "labels.csv", rows)
-    (made,) = await calibrate(suite, str(path), labels=file)
-    assert (made["labelled_turns"], made["excluded"]) == (
-        4,
-        {
-            "conversations that are not over": 1,
-            "labels of a conversation id of several runs or cases": 2,
-            "unknown conversations": 1,
-        },
-    )
-    (made,) = await calibrate(suite, str(path), run="nightly", labels=file)
-    assert (made["labelled_turns"], made["excluded"]) == (
-        5,
-        {"conversations of other runs": 1, "conversations that are not over": 1, "unknown conversations": 1},
-    )
-    wrong = labels_file(tmp_path / "w.csv", [{"conversation_id": "c-1", "label": "pass"}])
-    with pytest.raises(LabelError, match=r"conversation c-1: helpfulness judges turns: name one in the column turn_id"):
-        await calibrate(parse_suite(judge.suite()), str(path), labels=wrong)
-
-
 async def test_a_calibration_of_turns_does_not_hold_for_conversations(judge: Scripted, tmp_path: Path) -> None:
     store = tmp_path / "turns.db"
     await filled_with_conversations(store)
@@ -521,69 +484,6 @@ async def test_a_calibration_of_turns_does_not_hold_for_conversations(judge: Scr
 # ── what is interrupted ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def command_line(*arguments: str | Path) -> ChildProcess:
-    return ChildProcess([COMMAND, *arguments])
-
-
-async def stored_calibrations(path: Path) -> list[dict[str, Any]]:
-    store = open_store(str(path))
-    try:
-        return await store.calibrations()
-    finally:
-        await asyncio.to_thread(store.close)
-
-
-async def test_a_killed_calibration_leaves_the_earlier_one_and_the_next_one_is_whole(
-    judge: Scripted, tmp_path: Path
-) -> None:
-    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
-    ids = await filled(store, GRADES)
-    suite.write_text(judge.suite())
-    file = labels_file(tmp_path / "labels.csv", people(ids[:60], GRADES[:60]))
-    arguments = ("calibrate", suite, "--store", store, "--labels", file)
-    await calibrate(parse_suite(judge.suite()), str(store), labels=file)
-    (before,) = await stored_calibrations(store)
-    labels_file(file, people(ids, wrong=20))
-    loop, half_done = asyncio.get_running_loop(), asyncio.Event()
-    asked = len(judge.api.requests)
-
-    def hangs_in_the_middle(request: dict[str, Any]) -> Any:
-        if len(judge.api.requests) - asked < 70:
-            return as_asked(request)
-        loop.call_soon_threadsafe(half_done.set)
-        return Reply(hang=True)
-
-    judge.respond = hangs_in_the_middle
-    with command_line(*arguments) as process:
-        await half_done.wait()
-        await asyncio.to_thread(process.kill)
-        assert process.wait(0) == -signal.SIGKILL
-    assert await stored_calibrations(store) == [before]
-
-    judge.respond = as_asked
-    with command_line(*arguments) as process:
-        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0, process.stderr()
-    (after,) = await stored_calibrations(store)
-    assert (after["labelled_turns"], after["disagreement_count"]) == (120, 20)
-
-
-async def test_two_calibrations_at_once_leave_one_of_them_whole(judge: Scripted, tmp_path: Path) -> None:
-    store, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
-    ids = await filled(store, GRADES)
-    suite.write_text(judge.suite())
-    files = [
-        labels_file(tmp_path / f"{wrong}.csv", people(ids[:of], GRADES[:of], wrong))
-        for of, wrong in ((120, 6), (60, 3))
-    ]
-    one, other = [command_line("calibrate", suite, "--store", store, "--labels", file) for file in files]
-    with one, other:
-        for process in (one, other):
-            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0, process.stderr()
-    (made,) = await stored_calibrations(store)
-    assert (made["labelled_turns"], made["disagreement_count"]) in ((120, 6), (60, 3))
-    assert made["confusion"]["m1"] + made["confusion"]["m0"] == made["agreement"]["n"] == made["labelled_turns"]
-
-
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -605,86 +505,3 @@ async def test_the_command_says_it_in_words_and_in_json(judge: Scripted, tmp_pat
         assert said in done.output
     done = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--output", "json"])
     assert json.loads(done.stdout)[0]["disagreement_count"] == 6
-
-
-@pytest.mark.parametrize(
-    ("content", "code", "said"),
-    [
-        ("", BAD_INPUT, "must name the columns turn_id, "),
-        ("turn_id,label\n", BAD_INPUT, "it has no labels"),
-        ("turn_id,label\nturn-0001,perhaps\n", BAD_INPUT, "'perhaps' is no label of helpfulness"),
-        ("turn_id,label\nturn-0001,6\n", BAD_INPUT, "6 is no grade of helpfulness"),
-        ("turn_id,label,by\nturn-0001,pass,robot\n", BAD_INPUT, "line 2: by: Input should be 'person' or 'model'"),
-        ("turn_id,label,evaluator\nturn-0001,pass,coherence\n", BAD_INPUT, "it has no labels of helpfulness"),
-    ],
-)
-async def test_files_that_are_none(judge: Scripted, tmp_path: Path, content: str, code: int, said: str) -> None:
-    store, suite, file = tmp_path / "turns.db", tmp_path / "suite.yaml", tmp_path / "labels.csv"
-    await filled(store, GRADES[:5])
-    suite.write_text(judge.suite())
-    file.write_text(content)
-    arguments = ["calibrate", str(suite), "--store", str(store), "--labels", str(file)]
-    done = await asyncio.to_thread(CliRunner().invoke, cli, arguments)
-    assert (getattr(done.exception, "exit_code", done.exit_code), said in str(done.exception)) == (code, True), (
-        done.exception
-    )
-
-
-def test_a_judge_away_is_infrastructure() -> None:
-    assert NoVerdictError.exit_code == UNREACHABLE
-
-
-async def test_every_score_of_the_judge_shows_it_wherever_it_is_shown(judge: Scripted, tmp_path: Path) -> None:
-    store, suite, report = tmp_path / "turns.db", tmp_path / "suite.yaml", tmp_path / "report"
-    ids = await filled(store, GRADES[:60])
-    suite.write_text(judge.suite())
-    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60], 3))
-    said = "agrees with people in 95 %, 86 to 98, n = 60"
-    corrected = "corrected pass rate 55 %, 40 to 70"
-
-    async def command(*arguments: object) -> str:
-        done = await asyncio.to_thread(CliRunner().invoke, cli, [str(argument) for argument in arguments])
-        assert done.exit_code in (0, 1), done.output
-        return done.output
-
-    scored = ("evaluate", "--store", store, "--suite", suite, "--report", report)
-    assert "helpfulness: not calibrated\n" in await command(*scored)
-    await command("calibrate", suite, "--store", store, "--labels", file)
-    assert f"helpfulness: {said}; {corrected}\n" in await command(*scored)
-    assert f"  the judge: {said}\n" in await command("show", "--store", store, ids[0])
-    exported = json.loads((await command("export", "--store", store)).splitlines()[0])
-    assert exported["evaluations"][0]["details"]["judge"]["calibration"]["text"] == said
-    whole = json.loads((report / "report.json").read_text())
-    assert whole["judges"]["helpfulness"]["text"] == f"{said}; {corrected}"
-    assert whole["judges"]["helpfulness"]["corrected"]["value"] == pytest.approx(0.55)
-    assert whole["conversations"][0]["turns"][0]["results"][0]["calibration"]["text"] == said
-    assert f"helpfulness: {said}; {corrected}" in (report / "report.html").read_text()
-    junit = (report / "junit.xml").read_text()
-    assert f'<property name="judge helpfulness" value="{said}; {corrected}" />' in junit
-    (data,) = re.findall(
-        r'type="application/json"[^>]*>(.*?)</script>', (report / "report.html").read_text(), re.DOTALL
-    )
-    assert said in json.dumps(json.loads(data), ensure_ascii=False)
-    assert "agrees with people in 95 %, 86 to 98, n = 60" in (report / "summary.md").read_text().replace("\\", "")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(local_model.missing()), reason=local_model.missing())
-@pytest.mark.timeout(900)
-async def test_a_real_model_is_calibrated(tmp_path: Path) -> None:
-    """The whole way there and back. Never what it says: it knows nothing."""
-    api = local_model.LocalModelApi()
-    with ServerThread(api.app) as server:
-        suite = parse_suite(f"""
-suite: answers
-judge:
-  {{model: {local_model.NAME}, base_url: "{server.url}/v1", timeout: 300, extra_body: {{max_tokens: 99}}}}
-evaluators: [helpfulness]
-""")
-        ids = await filled(tmp_path / "turns.db", [5, 1])
-        file = labels_file(tmp_path / "labels.csv", people(ids, [5, 1], 0))
-        (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
-    assert (made["model"], made["labelled_turns"], made["enough"]) == (local_model.NAME, 2, False)
-    assert made["consistency"]["twice"]["n"] == 2
-    assert made["confusion"]["m1"] == made["confusion"]["m0"] == 1
-    assert len(api.completions) == 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter
@@ -29,15 +28,13 @@ from agents.control import Control
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import build_app, scenario_agent
 from agents.serving import ServerThread
-from judges.fake_api import KEY, MODEL, FakeApi
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from support.prefork import run as command
 from tool_call_evaluators.outcomes.conversations import follow
-from tool_call_evaluators.report import html_report, json_report, junit_xml
+from tool_call_evaluators.report import html_report, junit_xml
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
 
 SUITE = """
@@ -100,22 +97,6 @@ async def test_every_conversation_is_had_as_often_as_the_suite_says(agent: Agent
     assert all(turn["status"] == "done" for turn in turns)
 
 
-async def test_a_run_of_that_name_is_not_mixed_with_another(agent: AgentOptions, location: str) -> None:
-    await run_suite(suite(), agent, location, "nightly")
-    with pytest.raises(ConfigError, match=r"'nightly' already exists in .* --resume"):
-        await run_suite(suite(), agent, location, "nightly")
-    assert len(await stored(location)) == 7
-
-
-async def test_a_run_that_does_not_exist_is_not_resumed(agent: AgentOptions, location: str) -> None:
-    with pytest.raises(ConfigError, match=r"--resume: no run 'nightly': the store is empty; leave out --resume"):
-        await run_suite(suite(), agent, location, "nightly", resume=True)
-    await run_suite(suite(), agent, location, "nightly")
-    with pytest.raises(ConfigError, match=r"no run 'nightyl' \(did you mean nightly\?\); the store has nightly"):
-        await run_suite(suite(), agent, location, "nightyl", resume=True)
-    assert len(await stored(location)) == 7
-
-
 async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str) -> None:
     async with run_agent() as url:
         first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
@@ -145,41 +126,12 @@ async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions,
     assert conversations[0] not in {turn["conversation_id"] for turn in after}
 
 
-async def test_more_repetitions_than_before_are_had_by_resuming(agent: AgentOptions, location: str) -> None:
-    await run_suite(suite(), agent, location, "nightly")
-    watch = RunWatch()
-    more = suite(SUITE.replace("repeat: 3", "repeat: 4"))
-    conclusion = await run_suite(more, agent, location, "nightly", resume=True, watch=watch)
-    assert conclusion.verdict.passed
-    assert watch.planned == 2
-
-
 async def test_nobody_is_there(location: str) -> None:
     with pytest.raises(AgentUnreachableError):
         await run_suite(suite(), AgentOptions("http://127.0.0.1:1", {}), location, "nightly")
 
 
 # ── failing closed ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_an_agent_that_dies_amid_the_run_fails_it(
-    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    said = []
-    really_send = CaptureClient.send
-
-    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
-        said.append(text)
-        if len(said) > 3:
-            raise AgentUnreachableError("no server is there any more")
-        return await really_send(self, text, **more)
-
-    monkeypatch.setattr(CaptureClient, "send", send)
-    conclusion = await run_suite(suite(), agent, location, "nightly")
-    assert not conclusion.verdict.passed
-    assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
-    assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
-    assert re.search(r"\d conversations broke off without an answer; .*: no server is there any more", caplog.text)
 
 
 MORTAL = """
@@ -265,17 +217,6 @@ async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on
     missing = [reason.where for reason in conclusion.verdict.reasons if reason.code == "missing_turn"]
     assert missing == [f"refund #{number}, turn 2" for number in (1, 2, 3)]
     assert "its conversation broke off" in caplog.text
-
-
-async def test_when_nothing_is_answered_nothing_ran(
-    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
-        raise AgentUnreachableError("no server is there")
-
-    monkeypatch.setattr(CaptureClient, "send", send)
-    with pytest.raises(NothingRanError, match="no server is there"):
-        await run_suite(suite(), agent, location, "nightly")
 
 
 def refusing_app(url: str) -> Starlette:
@@ -401,46 +342,6 @@ async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(
     assert all("expect: {state: auth-required}" in one["message"] for one in remarks)
 
 
-@pytest.mark.parametrize(
-    ("said", "state", "answer", "reason"),
-    [
-        ("ask-after", "input-required", "Two flights found.\nWhich one?", ""),
-        ("fail-after", "failed", "partial\nno stock", "the task ended as TASK_STATE_FAILED: no stock"),
-        ("fail", "failed", "tool backend unavailable", "the task ended as TASK_STATE_FAILED: tool backend unavailable"),
-        ("reject", "rejected", "not yours", "the task ended as TASK_STATE_REJECTED: not yours"),
-    ],
-)
-async def test_every_door_shows_the_question_and_the_reason(
-    tmp_path: Path, said: str, state: str, answer: str, reason: str
-) -> None:
-    file, report = tmp_path / "suite.yaml", tmp_path / "report"
-    file.write_text(f"suite: s\nevaluators: [tool_error]\ncases: [{{id: a, turns: [{{user: {said}}}]}}]", "utf-8")
-    last = answer.splitlines()[-1]
-    with scenario_agent() as agent:
-        sent = await asyncio.to_thread(command, "send", said, "--agent", agent.url)
-        as_json = await asyncio.to_thread(command, "send", said, "--agent", agent.url, "--output", "json")
-        arguments = ("run", file, "--agent", agent.url, "--store", tmp_path / "t.db", "--report", report)
-        run = await asyncio.to_thread(command, *arguments)
-    assert answer in sent.stdout
-    assert f"{state.replace('-', ' ')}, " in sent.stdout
-    assert sent.returncode == run.returncode == bool(reason)
-    assert (json.loads(as_json.stdout)["response_text"], json.loads(as_json.stdout)["state"]) == (
-        answer,
-        f"TASK_STATE_{state.upper().replace('-', '_')}",
-    )
-    (turn,) = await stored(str(tmp_path / "t.db"))
-    assert turn["response_text"] == answer
-    results = [result["reason"] for result in turn["evaluations"] if result["evaluator"] == "turn_succeeded"]
-    assert results == ([reason] if reason else [])
-    names = {True: ("report.json", "report.html", "junit.xml", "summary.md"), False: ("report.html", "junit.xml")}
-    for name in names[bool(reason)]:  # the others have no answers
-        text = (report / name).read_text("utf-8")
-        text = text.replace("\\", "") if name == "summary.md" else text
-        assert last in text, name
-        assert reason in text, name
-    assert reason in run.stdout
-
-
 # ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -451,15 +352,6 @@ async def test_evaluating_with_the_same_suite_says_the_same(agent: AgentOptions,
     again = await evaluate_store(strict, location, "nightly")
     assert again.verdict == first.verdict
     assert [item.label for item in again.report.conversations] == [item.label for item in first.report.conversations]
-
-
-async def test_a_verdict_needs_no_long_texts(agent: AgentOptions, location: str) -> None:
-    strict = suite(SUITE.replace("name: issue_refund", "name: other"))
-    whole = await run_suite(strict, agent, location, "nightly")
-    lean = await evaluate_store(strict, location, "nightly", texts=False)
-    assert lean.verdict == whole.verdict
-    assert all(call["result"] for turn in whole.report.turns for call in turn["tool_calls"])
-    assert not any(call["result"] for turn in lean.report.turns for call in turn["tool_calls"])
 
 
 async def test_evaluating_with_another_suite_judges_by_that_suite_alone(agent: AgentOptions, location: str) -> None:
@@ -484,47 +376,6 @@ async def test_a_case_without_a_stored_turn_fails(agent: AgentOptions, location:
     other = "suite: other\nevaluators: [tool_error]\ncases: [{id: unknown, turns: [{user: Never said}]}]"
     conclusion = await evaluate_store(suite(other), location, None)
     assert [(reason.code, reason.where) for reason in conclusion.verdict.reasons] == [("missing_turn", "unknown")]
-
-
-async def test_judges_are_asked_once_and_what_they_cost_is_told(
-    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
-    api = FakeApi()
-    with ServerThread(api.app) as server:
-        judged = suite(
-            f"""
-suite: judged
-judge: {{base_url: "{server.url}/v1", model: {MODEL}, prices: {{input: 1, output: 2}}}}
-evaluators: [{{helpfulness: {{threshold: null}}}}, {{goal_completion: {{threshold: null}}}}]
-cases:
-  - id: refund
-    user_goal: Get the money back
-    turns: [{{user: "I'd like a refund for ORD-1005, please."}}, {{user: "Yes"}}]
-"""
-        )
-        first = await run_suite(judged, agent, location, "nightly")
-        assert first.verdict.passed, first.verdict.reasons
-        assert (
-            first.report.usage.requests,
-            first.report.usage.prompt_tokens,
-            first.report.usage.completion_tokens,
-        ) == (
-            3,
-            300,
-            60,
-        )
-        assert first.report.usage.cost == pytest.approx((300 + 2 * 60) / 1e6)
-        assert json.loads(json_report(first.report))["judge_usage"] == first.report.usage.to_dict()
-        assert "earlier turns" in api.requests[1]["messages"][-1]["content"]
-        asked = len(api.requests)
-        again = await evaluate_store(judged, location, "nightly")
-        assert len(api.requests) == asked
-        assert again.report.usage.requests == 0
-        scores = [[result.score for turn in it.turns for result in turn.results] for it in again.report.conversations]
-        assert scores == [
-            [result.score for turn in it.turns for result in turn.results] for it in first.report.conversations
-        ]
 
 
 # ── options ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from a2a_eval_proxy.features.init.first_suite import CI, CONFIG, SUITE, FirstSuite, files, first_suite
+from a2a_eval_proxy.features.init.first_suite import CI, FirstSuite, files, first_suite
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
-from tool_call_evaluators.suite import load_suite, parse_suite
+from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.suite.lint import unused_expectations
-from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
+from tool_call_evaluators.suite.writing import EDITOR_LINE
 
 PROGRAM = """\
 #!/bin/sh
@@ -49,21 +49,6 @@ async def test_an_agent_that_shows_no_calls_has_a_suite_that_passes_and_a_case_t
     assert passing.verdict.passed, passing.verdict.reasons
     completed = parse_suite(suite.text.replace("# expect", "expect", 1))
     assert [call.name for call in completed.cases[0].turns[0].expect.tool_calls or ()] == ["NAME"]
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "openai:http://127.0.0.1:9/v1?a=b", "python:my agent.py:Orders"])
-def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> None:
-    texts = files(FirstSuite("suite: x\n", "", ""), url)
-    assert list(texts) == [SUITE, CONFIG, CI, SCHEMA_FILE]
-    config = yaml.safe_load(texts[CONFIG])
-    assert config["upstream"] == config["agent"] == url
-    assert yaml.safe_load(texts[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_AGENT"] == url
-    (tmp_path / SUITE).write_text(texts[SUITE])
-    assert load_suite(tmp_path / SUITE).name == "x"
-    traced = files(FirstSuite("suite: x\n", "", ""), url, "127.0.0.1:4318")
-    assert yaml.safe_load(traced[CONFIG]) == config | {"otlp": "127.0.0.1:4318"}
-    assert yaml.safe_load(traced[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_OTLP"] == "127.0.0.1:4318"
-    assert "otlp" not in config
 
 
 @pytest.mark.parametrize(("codes", "ended"), [((3, 3, 0), 0), ((3, 2), 1), ((2,), 1)])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.ids import new_run_name
 from support.prefork import run as command
 from support.stored_runs import store_turns
 from support.turn_samples import call, turn
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.suite import parse_suite
-
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 
 def test_a_suite_on_standard_output(tmp_path: Path) -> None:
@@ -97,18 +93,6 @@ def test_what_a_suite_says_beside_calls_is_kept(tmp_path: Path) -> None:
     assert [spec.name for spec in after.evaluators] == ["contains", "tool_error", "tool_trajectory"]
 
 
-def test_an_edited_suite_is_not_overwritten(tmp_path: Path) -> None:
-    store, out = tmp_path / "turns.db", tmp_path / "suite.yaml"
-    store_turns(store, [turn("1")])
-    done = command("record", "--store", store, "--out", out)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"recorded 1 case to {out}\n")
-    out.write_text("edited")
-    again = command("record", "--store", store, "--out", out)
-    assert (again.returncode, out.read_text()) == (2, "edited")
-    assert str(out) in again.stderr
-    assert len(again.stderr.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -128,24 +112,3 @@ def test_nothing_to_record(arguments: list[str], named: str, tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (2, "")
     assert named in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    store, out = tmp_path / "turns.db", tmp_path / "no" / "such" / "suite.yaml"
-    store_turns(store, [turn("1")])
-    done = command("record", "--store", store, "--out", out)
-    assert done.returncode == 2
-    assert str(out) in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.slow
-async def test_an_agent_passes_the_recording_of_itself(tmp_path: Path) -> None:
-    store, recorded = tmp_path / "turns.db", tmp_path / "recorded.yaml"
-    async with run_agent() as url:
-        first = await asyncio.to_thread(command, "run", DEMO, "--agent", url, "--store", store, "--run", "good")
-    assert first.returncode == 1, first.stderr  # three cases of the demo fail; what the agent did is taken as good
-    assert command("record", "--store", store, "--run", "good", "--out", recorded).returncode == 0
-    async with run_agent() as url:
-        second = await asyncio.to_thread(command, "run", recorded, "--agent", url, "--store", store, "--run", "again")
-    assert second.returncode == 0, second.stdout

@@ -64,19 +64,6 @@ def test_a_summary_that_cannot_be_written_costs_nothing_else(tmp_path: Path, cap
     assert f"GITHUB_STEP_SUMMARY names {nowhere}, which cannot be written: No such file or directory" in caplog.text
 
 
-def test_texts_no_file_can_hold(tmp_path: Path) -> None:
-    """Half a surrogate pair, as JSON may carry it, in all that the agent and its tools say."""
-    publish_report(report(0.0, response_text="\ud800 \x00", user_text="\udfff"), tmp_path, {})
-    assert names(tmp_path) > FORMS
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    taken = tmp_path / "file"
-    taken.touch()
-    with pytest.raises(OSError, match="file"):
-        publish_report(report(1.0), taken / "report", {})
-
-
 @pytest.mark.parametrize("name", ["report.html", "report.json", "junit.xml", "summary.md", "focus"])
 def test_links_in_the_folder_are_not_followed(tmp_path: Path, name: str) -> None:
     """Another process may write to the folder, of a CI job for example."""

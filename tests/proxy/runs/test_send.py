@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from a2a_eval_proxy.features.send.transcript import turn_json, turn_text
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.models import CapturedTurn
@@ -48,25 +47,6 @@ def transcript_escape() -> str:
     from tool_call_evaluators.texts import printable
 
     return printable("\x1b")
-
-
-@pytest.mark.parametrize(
-    ("turn", "line"),
-    [
-        (captured(state="TASK_STATE_INPUT_REQUIRED"), "continue with: --conversation c-1 --task t-1"),
-        (captured(context_id="$(id)"), "continue with: --conversation '$(id)'"),
-        (captured(context_id="a\x1b[2J"), f"continue with: --conversation 'a{transcript_escape()}[2J'"),
-        (captured(state=None), "answered, 0 tool calls, 120 ms"),
-        (captured(declared=False), "no tool calls can be seen: the agent's card does not declare"),
-        (captured(findings=(Finding("odd", "it is odd", Severity.WARNING),)), "warning: odd: it is odd"),
-    ],
-)
-def test_the_end_says_what_follows(turn: CapturedTurn, line: str) -> None:
-    assert line in turn_text(turn)
-
-
-def test_without_a_conversation_there_is_nothing_to_continue() -> None:
-    assert "continue" not in turn_text(captured(context_id=""))
 
 
 def test_the_json_has_the_names_of_a_turn() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.ids import new_run_name
-from a2a_eval_proxy.runs.tables import StoredRun, run_heading, runs_table, stored_runs, turn_text
+from a2a_eval_proxy.runs.tables import runs_table, stored_runs, turn_text
 from a2a_eval_proxy.store.base import RunSummary
 from click.testing import CliRunner
 from rich.console import Console
@@ -28,15 +28,6 @@ def test_a_run_is_a_row() -> None:
     assert rows[2][1:] == ["–", "0", "no", "suite:", "none"]
     assert rows[2][0].startswith("[b]")
     assert "\x1b" not in out.getvalue()
-
-
-def test_a_run_in_one_line() -> None:
-    assert (
-        run_heading(StoredRun(MONDAY, []))
-        == "run monday: [none]no suite[/]; 3 turns, results: [none]4 passed[/], [red]1 failed[/]"
-    )
-    assert StoredRun(MONDAY, [turn("t")]).more == 2
-    assert [item["turn_id"] for item in StoredRun(MONDAY, [turn("t")]).to_dict()["items"]] == ["t"]
 
 
 def test_at_80_columns_names_of_runs_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +104,3 @@ def test_everything_of_a_turn_is_on_a_line() -> None:
     assert any(line.startswith("warning: odd: ") for line in lines)
     assert any("… (--output json shows all)" in line for line in lines)
     assert "\x07" not in "".join(lines)
-
-
-def test_a_turn_without_results_says_so() -> None:
-    bare = turn("t", status="pending", state=None, conversation="", ended_at=None)
-    lines = turn_text(bare).splitlines()
-    assert "pending: not scored yet" in lines
-    assert "–" in lines[1]

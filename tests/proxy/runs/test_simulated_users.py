@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
-from support.postgres_server import PostgresServer
 from tool_call_evaluators.attempts import attempt_seed
-from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report import json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import Suite, parse_suite
 
 STOP = "###STOP###"
@@ -59,9 +58,6 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 def agent() -> Iterator[AgentOptions]:
     with stepwise_agent() as server:
         yield AgentOptions(server.url, {}, concurrency=2)
-
-
-Run = Callable[..., RunResult]
 
 
 @pytest.fixture
@@ -148,15 +144,6 @@ async def test_the_model_is_paid_for_and_counted(agent: AgentOptions, location: 
     assert "simulated users: 1 conversation, 2 requests" in markdown_summary(result.report).replace("\\", "")
 
 
-async def test_input_required_is_answered_in_the_same_task(agent: AgentOptions, location: str) -> None:
-    await drive(UserModel("ask me something first", "the answer is blue", STOP), agent, location)
-    first, second = await stored(location)
-    assert first["state"] == "TASK_STATE_INPUT_REQUIRED"
-    assert second["state"] == "TASK_STATE_COMPLETED"
-    assert first["task_id"] == second["task_id"] != ""
-    assert first["conversation_id"] == second["conversation_id"]
-
-
 async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
     agent: AgentOptions, location: str
 ) -> None:
@@ -183,13 +170,6 @@ async def test_scripted_turns_come_first(agent: AgentOptions, location: str) -> 
     ]
 
 
-async def test_the_opening_is_sent_as_it_is(agent: AgentOptions, location: str) -> None:
-    model = UserModel("never written here", STOP)
-    await drive(model, agent, location, "{goal: A refund, opening: My order K-2002 broke}")
-    assert [turn["user_text"] for turn in await stored(location)] == ["My order K-2002 broke"]
-    assert model.asked == 1
-
-
 # ── faults of the user ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -213,27 +193,13 @@ async def test_a_fault_spoils_the_conversation_and_is_not_the_agents(
     assert result.report.status(conversation) == "invalid"
     assert result.report.counts == {"passed": 0, "failed": 0, "invalid": 1, "unscored": 0}
     assert [item.status for item in conversation.results] == ["skipped"]
-
     told = json.loads(json_report(result.report))
     assert told["simulated_users"]["faults"] == {code: 1}
-    (finding,) = told["conversations"][0]["simulated_user"]["findings"]
-    assert finding["code"] == code
     assert told["unique_errors"] == []
-    assert not any(turn["findings"] for turn in told["conversations"][0]["turns"])
-
-    root = ET.fromstring(junit_xml(result.report))
-    assert root.find(f".//property[@name='{code}']").get("value") == "1"  # type: ignore[union-attr]
-    assert root.find(".//testcase[@name='refund']/error").get("type") == "user_fault"  # type: ignore[union-attr]
-    assert root.find(".//failure") is None
+    case = ET.fromstring(junit_xml(result.report)).find(".//testcase[@name='refund']")
+    assert case is not None
+    assert [item.get("type") for item in case if item.tag in ("failure", "error")] == ["user_fault"]
     assert "1 invalidated by the simulated user" in markdown_summary(result.report)
-    assert "The simulated user was at fault in 1 conversation" in html_report(result.report)
-
-
-async def test_a_tolerated_fault_still_measures_nothing(agent: AgentOptions, location: str) -> None:
-    model = UserModel("refund it please", "")
-    result = await drive(model, agent, location, more="tolerate: [user_fault]")
-    assert codes(result) == ["unmeasured"]
-    assert [reason.code for reason in result.verdict.tolerated] == ["user_fault"]
 
 
 async def test_no_end_within_the_turns_is_counted_and_the_agent_is_measured(agent: AgentOptions, location: str) -> None:
@@ -279,14 +245,6 @@ async def test_a_model_that_never_answers_is_an_unreachable_part(agent: AgentOpt
     assert caught.value.exit_code == 3
 
 
-async def test_a_faulty_conversation_counts_in_no_pass_rate(agent: AgentOptions, location: str) -> None:
-    result = await drive(
-        UserModel("refund it please", ""), agent, location, more="gates: {pass_rate: 1.0}\ntolerate: [user_fault]"
-    )
-    assert "unmeasured" in codes(result)
-    assert "below_pass_rate" not in codes(result)
-
-
 async def test_a_finished_conversation_is_not_held_again_and_a_missing_one_is(
     agent: AgentOptions, location: str
 ) -> None:
@@ -317,23 +275,6 @@ async def test_a_run_is_repeated_without_a_model(agent: AgentOptions, location: 
     assert json.loads(json_report(again.report))["simulated_users"]["usage"]["requests"] == 0
     third = await run_suite(suite(simulate), agent, location, "third", replay_user="again")
     assert third.verdict == first.verdict
-
-
-async def test_postgresql_keeps_what_users_wrote(agent: AgentOptions, postgres: PostgresServer) -> None:
-    location = postgres.new_store()
-    result = await drive(UserModel(""), agent, location, run="empty")
-    assert codes(result)[0] == "user_fault"
-    await drive(UserModel("refund it please", STOP), agent, location)
-    again = await run_suite(suite(), agent, location, "again", replay_user="nightly")
-    assert again.verdict.passed
-    assert [user.replayed for user in again.report.users] == ["nightly"]
-
-
-async def test_faults_are_repeated_too(agent: AgentOptions, location: str) -> None:
-    await drive(UserModel("refund it please", ""), agent, location)
-    again = await run_suite(suite(), agent, location, "again", replay_user="nightly")
-    assert codes(again)[0] == "user_fault"
-    assert json.loads(json_report(again.report))["simulated_users"]["faults"] == {"user_empty": 1}
 
 
 @pytest.mark.parametrize(

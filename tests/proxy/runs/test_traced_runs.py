@@ -153,17 +153,6 @@ async def test_tools_without_the_context_of_their_agent_leave_no_turn_without_ca
     ] * 4
 
 
-async def test_a_turn_has_a_trace_id_although_no_traces_are_received(
-    traced: tuple[str, _Traced], tmp_path: Any
-) -> None:
-    url, executor = traced
-    suite = parse_suite("suite: one\nevaluators: []\ncases: [{id: a, turns: [{user: ORD-1}]}]")
-    result = await run_suite(suite, AgentOptions(url, binding="JSONRPC"), str(tmp_path / "turns.db"), "untraced")
-    (turn,) = result.report.turns
-    assert turn["trace_id"] == executor.trace_ids[0]
-    assert "spans" not in turn
-
-
 async def test_a_first_suite_has_the_calls_that_traces_show(traced: tuple[str, _Traced]) -> None:
     url, executor = traced
     async with tracing_at("127.0.0.1:0", PATIENCE_S) as (tracing, executor.receiver):

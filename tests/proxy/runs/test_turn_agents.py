@@ -17,9 +17,6 @@ from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
-from agents.serving import ServerThread
-from judges.fake_api import KEY, MODEL, FakeApi, says
-from support.postgres_server import PostgresServer
 from support.prefork import run
 from tool_call_evaluators.suite import load_suite
 
@@ -145,49 +142,3 @@ async def test_such_a_run_is_resumed_scored_again_accepted_and_recorded(tmp_path
     code, shown = await command(tmp_path, "accept", "suite.yaml", "--store", "runs.db", "--run", "monday", "--yes")
     assert code == 0, shown
     assert (await command(tmp_path, *again))[0] == 0
-
-
-SIMULATED = """\
-suite: talk
-simulated_user: {{model: {model}, base_url: "{url}/v1"}}
-evaluators: [contains]
-cases:
-  - id: talk
-    agent: search
-    turns:
-      - {{user: ask who they are, agent: refunds}}
-      - {{user: message to all, agent: orders}}
-      - {{user: Bob, agent: refunds, expect: {{response_contains: Bob}}}}
-    simulate: {{goal: Learn what they found., max_turns: 3}}
-"""
-
-
-async def test_a_simulated_user_continues_with_the_agent_of_the_case(
-    tmp_path: Path, proxy: RunningProxy, postgres: PostgresServer
-) -> None:
-    """In PostgreSQL; and again with what the user wrote, without a model."""
-    lines = ["split it", "###STOP###"]
-    api = FakeApi(lambda request: says(lines[sum(one["role"] == "assistant" for one in request["messages"]) - 3]))
-    given = ("run", "talk.yaml", "--agent", proxy.url, "--store", postgres.new_database())
-    with ServerThread(api.app) as model:
-        (tmp_path / "talk.yaml").write_text(SIMULATED.format(model=MODEL, url=model.url), "utf-8")
-        key = {"A2A_EVAL_PROXY_SIMULATED_USER_API_KEY": KEY}
-        code, shown = await command(tmp_path, *given, "--run", "monday", **key)
-        assert code == 0, shown
-    read = [message["content"] for message in api.requests[0]["messages"][1:]]
-    assert "message to all" in read
-    assert any("Hello, Bob!" in text for text in read)
-    code, shown = await command(tmp_path, *given, "--run", "tuesday", "--replay-user", "monday")
-    assert code == 0, shown
-    for name in ("monday", "tuesday"):
-        _, lines_of_run = await command(tmp_path, "export", *given[-2:], "--run", name)
-        turns = [json.loads(line) for line in lines_of_run.splitlines()]
-        said = [(turn["agent_name"], turn["user_text"]) for turn in turns]
-        assert said == [
-            ("refunds", "ask who they are"),
-            ("orders", "message to all"),
-            ("refunds", "Bob"),
-            ("search", "split it"),
-        ]
-        assert len({turn["conversation_id"] for turn in turns}) == 1
-        assert turns[-1]["simulated_user"]["end"] == "goal_reached"
