@@ -48,20 +48,11 @@ def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
 
     def kappa(items: Any) -> float:
         first, second = items.mean(0)
-        return _beyond_chance(items, first * second + (1 - first) * (1 - second))
+        chance = first * second + (1 - first) * (1 - second)
+        agreement = (items[:, 0] == items[:, 1]).mean()
+        return float((agreement - chance) / (1 - chance)) if chance < 1 else math.nan
 
     return _resampled(kappa, pairs)
-
-
-def gwet_ac1(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
-    """Agreement of two raters on what passes beyond chance, which a skewed base rate does not lower (K. L. Gwet,
-    2008)."""
-    return _resampled(lambda items: _beyond_chance(items, 2 * items.mean() * (1 - items.mean())), pairs)
-
-
-def _beyond_chance(items: Any, chance: float) -> float:
-    agreement = (items[:, 0] == items[:, 1]).mean()
-    return float((agreement - chance) / (1 - chance)) if chance < 1 else math.nan
 
 
 Level = Literal["nominal", "ordinal"]

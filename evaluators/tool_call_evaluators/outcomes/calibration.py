@@ -30,7 +30,6 @@ from .agreement import (
     Level,
     cohen_kappa,
     corrected_rate,
-    gwet_ac1,
     krippendorff_alpha,
     proportion,
 )
@@ -324,7 +323,6 @@ def calibration(
         "confusion": asdict(confusion),
         **_shares(confusion),
         "kappa": _kappa(judged).to_dict(),
-        "ac1": gwet_ac1(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
         "excluded": dict(sorted(excluded.items())),
         "disagreements": apart[:MAX_DISAGREEMENTS],
@@ -495,7 +493,6 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
             _rate("passes", "TPR", made["tpr"], scope),
             _rate("fails", "TNR", made["tnr"], scope),
             f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
-            f"Gwet's AC1 {coefficient(made['ac1'])}",
         ]
     if alpha := made["raters_alpha"]:
         lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
