@@ -475,14 +475,12 @@ def build_report(
     *,
     suite: Suite | None = None,
     conversation_results: ConversationResults | None = None,
-    unique_errors: Iterable[Mapping[str, Any]] | None = None,
 ) -> Report:
     """The report on a run of turns as in /api/turns, with the `verdict` on it (`Verdict.to_dict`): what the functions
-    of this package write. Without `unique_errors` (`UniqueError.to_dict`) all failures are grouped."""
+    of this package write."""
     conversations = follow(turns, suite, conversation_results)
-    if unique_errors is None:
-        unique_errors = [error.to_dict() for error in grouped_errors(failures(conversations))]
-    return Report(run, verdict, conversations, suite, list(unique_errors))
+    errors = [error.to_dict() for error in grouped_errors(failures(conversations))]
+    return Report(run, verdict, conversations, suite, errors)
 
 
 def verdict_sign(report: Report) -> str:

@@ -222,20 +222,6 @@ def test_a_failure_that_one_run_did_not_measure_is_neither_new_nor_repaired(othe
         assert comparison.pass_rate.delta in (None, 0.0)
 
 
-def test_colours_are_around_what_they_are_about():
-    before = [one("a", calls=[call("f", x=1), call("g")]), one("b", 0.0), one("old")]
-    after = [one("a", 0.0, calls=[call("f", x=2), call("h")]), one("b"), one("new")]
-    comparison = compare(before, after)
-    lines = comparison_text(comparison, lambda text, tone: f"<{tone} {text}>").splitlines()
-    assert "<changed newly failing: a> (1 of 1 passed, now 0 of 1 passed)" in lines
-    assert "<better fixed: b> (0 of 1 passed, now 1 of 1 passed)" in lines
-    assert "  <changed turn 1: ≠ f: x: 1 → 2>" in lines
-    assert "  <worse turn 1: − g()>" in lines
-    assert "  <better turn 1: + h()>" in lines
-    plain = comparison_text(comparison, lambda text, tone: text)
-    assert plain == comparison_text(comparison)
-
-
 def test_results_of_whole_conversations_count():
     run = [one("a", conversation="c")]
     comparison = compare(run, run, conversation_results=({"c": [result("goal", 1.0)]}, {"c": [result("goal", 0.0)]}))

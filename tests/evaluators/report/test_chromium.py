@@ -159,18 +159,6 @@ def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     assert differs.split() == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29"]
 
 
-def test_a_link_opens_a_conversation_the_filter_hides(opened, demo):
-    session = opened(demo, "#c-6-2")
-    settle(session, "document.getElementById('c-6-2')")
-    assert session.execute_script("return document.getElementById('c-6').open")
-    assert len(labels(session)) == 12
-    session.execute_script("document.querySelector('#errors a').click()")
-    settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
-    for nowhere in ("#c-999", "#c-", "#'\"<x>"):
-        session.execute_script("location.hash = arguments[0]", nowhere)
-    assert complaints(session) == []
-
-
 def test_the_address_keeps_filters_and_the_open_case(opened, demo):
     session = opened(demo, "#status=all&search=trk-77120&sort=calls&case=follow-up")
     settle(session, "document.querySelectorAll('.name').length === 3")
@@ -184,47 +172,6 @@ def test_the_address_keeps_filters_and_the_open_case(opened, demo):
     session.execute_script("location.hash = '#case=partial-refund'")
     settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
     assert complaints(session) == []
-
-
-def test_repetitions_of_a_case_are_one_row_with_a_sign_for_each(opened):
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
-    )
-    turns = [
-        turn(f"{n}", "x", case="a", evaluations=[result("tool_error", float(n != 1))], conversation=f"c{n}", start=n)
-        for n in range(3)
-    ] + [turn("b", "y", case="b", evaluations=[result("tool_error", 1.0)], start=9)]
-    made = report(turns, suite)
-    session = opened(made, "#status=all")
-    settle(session, "document.querySelectorAll('.name').length === 2")
-    assert labels(session) == ["a", "b"]
-    assert texts(session, ".dots a") == ["✓", "✕", "✓"]
-    assert texts(session, ".repeated .chip") == ["flaky", "✓ pass@3", "✕ pass^3"]
-    assert "2 of 3 passed" in texts(session, ".repeated .fact")
-    session.execute_script("document.querySelector('.dots .failed').click()")
-    settle(session, "document.getElementById('c-1') && document.getElementById('c-1').open")
-    assert labels(session) == ["a", "a #1", "a #2", "a #3", "b"]
-    assert "0 of 1" in html_report(made)
-    session.execute_script("location.hash = '#status=failed'")
-    settle(session, "document.querySelectorAll('.name').length === 1")
-    session.execute_script("document.getElementById('open-all').click()")
-    assert labels(session) == ["a", "a #2"]
-    assert "Flaky 3" in texts(session, ".statuses label")
-    session.execute_script("location.hash = '#status=flaky'")
-    settle(session, "document.querySelectorAll('.dots a').length === 3")
-    assert labels(session) == ["a"]
-    assert complaints(session) == []
-
-
-def test_pages_of_a_long_list(opened):
-    session = opened(report([turn(f"{n:03}", start=n, conversation=f"c{n:03}") for n in range(120)]))
-    assert labels(session)[0] == "c000"
-    session.execute_script("document.getElementById('next').click(); document.getElementById('next').click()")
-    assert labels(session) == [f"c{n:03}" for n in range(100, 120)]
-    assert session.execute_script("return [document.getElementById('page').textContent, next.disabled]") == [
-        "Page 3 of 3",
-        True,
-    ]
 
 
 def test_the_keyboard_is_enough(opened, demo):

@@ -254,32 +254,6 @@ def test_json_of_the_demo(demo):
     assert {error["label"] for error in data["unique_errors"]} == {"tool_trajectory", "tool_call_args", "tool_error"}
 
 
-def test_results_of_conversations_are_in_every_form():
-    turns = [turn("a", case="status", conversation="c", evaluations=[result("tool_error", 1.0)])]
-    made = report(turns, conversation_results={"c": [result("goal_completion", 0.25, reason="not reached")]})
-    assert made.status(made.conversations[0]) == "failed"
-    assert checked(junit_xml(made)).find("testcase/failure").text == "status: goal_completion failed: not reached"
-    assert json.loads(json_report(made))["conversations"][0]["results"][0]["score"] == 0.25
-
-
-def test_what_judges_cost_is_in_every_form():
-    asked = {"requests": 2, "prompt_tokens": 1500, "completion_tokens": 40, "cost": 0.00123}
-    kept = {"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0}
-    judged = [result("helpfulness", 0.5, details={"judge": asked}), result("relevance", 1.0, details={"judge": kept})]
-    made = report(
-        [turn("a", case="status", conversation="c", evaluations=judged)],
-        conversation_results={"c": [result("goal_completion", 0.25, details={"judge": asked})]},
-    )
-    told = "4 requests, 3,000 + 80 tokens, cost 0.00246"
-    assert "· judge: 4 requests, 3,000 \\+ 80 tokens, cost 0.00246\n" in markdown_summary(made)
-    assert f"<dt>judge</dt><dd>{told}</dd>" in html_report(made)
-    data = json.loads(json_report(made))
-    assert data["judge_usage"] == {"requests": 4, "prompt_tokens": 3000, "completion_tokens": 80, "cost": 0.00246}
-    unasked = report([turn("a", case="status", evaluations=[result("tool_error", 1.0)])])
-    assert "judge" not in markdown_summary(unasked)
-    assert "<dt>judge</dt>" not in html_report(unasked)
-
-
 def test_no_address_in_the_markdown_becomes_a_link():
     text = "see HTTPS://evil.example/a, www.evil.example and WWW.evil.example"
     said = markdown_summary(report([turn("a", case="status", evaluations=[result("tool_error", 0.0, reason=text)])]))
@@ -422,25 +396,6 @@ def test_calls_that_are_not_visible_are_not_shown_as_missing():
     assert page["turns"][0]["unseen"]
     assert page["turns"][0]["changes"] == [["unknown", 0, None]]
     assert [call["name"] for call in page["turns"][0]["expected_calls"]] == ["refund"]
-
-
-def test_where_cases_run_again():
-    """At the agent, or at the proxy whose agents the cases name."""
-    named = parse_suite("suite: s\ncases:\n- {id: c, agent: a, turns: [{user: x}, {user: x, agent: b}]}")
-
-    def url(suite, **agents) -> str:
-        made = [
-            turn(name, "x", case="c", conversation="d", agent=agent, agent_name=name if len(name) == 1 else None)
-            for name, agent in agents.items()
-        ]
-        return report(made, suite).agent_url
-
-    assert url(ONE, only="http://agent") == "http://agent"
-    assert url(ONE, only="http://p/agents/a") == "http://p/agents/a"
-    assert url(ONE, a="http://agent") == "http://agent"  # captured by a proxy
-    assert url(named, a="http://p/agents/a", b="http://p/agents/b") == "http://p"
-    assert url(named, a="http://agent") == ""  # it has none below it
-    assert url(named, a="http://one", b="http://two") == ""
 
 
 @pytest.mark.statement(56)

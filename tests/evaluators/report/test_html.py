@@ -201,39 +201,6 @@ def test_what_is_shown_of_a_turn():
     assert shown["time"] == [0.0, pytest.approx(1 / 3, abs=1e-5), 1.0]
 
 
-def test_a_turn_that_never_came_shows_what_was_expected():
-    suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f}]}}]}]")
-    (conversation,) = data_of(report([], suite))
-    assert conversation["turns"] == [{"number": 1, "missing": True, "expected_calls": [{"name": "f"}]}]
-
-
-def test_an_expected_result_stands_beside_the_actual_one_and_is_compared_if_the_report_has_it_whole():
-    suite = parse_suite(
-        "suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f, result: false}]}}]}]"
-    )
-    for text, shown, changes in (
-        ("true", turn, [["changed", 0, 0, ["its result: expected false, got true"], []]]),
-        ("false", turn, [["same", 0, 0]]),
-        ("true" + " " * 30_000, lambda *made, **options: shortened_turn(turn(*made, **options)), [["same", 0, 0]]),
-    ):
-        made = shown("t", "hi", [{**call("f"), "result": text}], case="a")
-        (conversation,) = data_of(report([made], suite))
-        assert conversation["turns"][0]["expected_calls"] == [{"name": "f", "result": False}]
-        assert conversation["turns"][0]["changes"] == changes, text[:9]
-
-
-def test_the_matcher_of_the_suite_decides_what_differs():
-    text = "suite: x\nevaluators: [%s]\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f}]}}]}]"
-    for evaluator, kind in (
-        ("tool_trajectory", "changed"),
-        ("{tool_trajectory: {matcher: subset}}", "same"),
-        ("{tool_call_args: {subset: true}}", "same"),
-        ("tool_error", "changed"),
-    ):
-        (conversation,) = data_of(report([turn("t", "hi", [call("f", n=1)], case="a")], parse_suite(text % evaluator)))
-        assert conversation["turns"][0]["changes"][0][0] == kind, evaluator
-
-
 def test_what_is_expected_of_a_whole_conversation_stands_beside_all_its_calls():
     suite = parse_suite(
         "suite: x\nevaluators: [tool_error]\ncases:\n  - id: a\n    expect: {tool_calls: [{name: f}, {name: g}]}\n"

@@ -91,9 +91,3 @@ def test_many_writers_share_a_file_of_bounded_size(tmp_path: Path, monkeypatch: 
     file.rename(tmp_path / "moved")  # as logrotate does
     audit._append(file, b"new\n")
     assert file.read_text() == "new\n"
-
-
-def test_a_line_has_no_more_than_it_may(tmp_path: Path) -> None:
-    audit.write_to(tmp_path / "audit.log")
-    audit.Entry({"did": "a" * 100_000}).log(status=200)
-    assert len((tmp_path / "audit.log").read_text()) < 400

@@ -23,8 +23,6 @@ from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from a2a_eval_proxy.store.reads import Annotation
-from a2a_eval_proxy.turn import STARTS_TRACE, TurnLinks
-from a2a_tool_capture.models import ToolCall, ToolCallSource
 from agents.serving import ServerThread
 from click.testing import CliRunner
 from judges.fake_api import KEY, MODEL, FakeApi, fails, says
@@ -205,19 +203,6 @@ async def test_annotations_of_several_raters(judge: Scripted, tmp_path: Path) ->
     assert made["raters_alpha"]["level"] == "nominal"  # one of the labels is no grade
 
 
-async def test_grades_are_compared_as_grades(judge: Scripted, tmp_path: Path) -> None:
-    ids = await filled(tmp_path / "turns.db", GRADES)
-    rows = [
-        {"turn_id": turn_id, "label": min(5, grade + shift), "who": who}
-        for turn_id, grade in zip(ids, GRADES, strict=True)
-        for who, shift in (("ann", 0), ("bo", 1), ("cy", 0))
-    ]
-    file = labels_file(tmp_path / "labels.csv", rows)
-    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
-    assert made["raters_alpha"]["level"] == "ordinal"
-    assert made["agreement"]["value"] == 1.0
-
-
 async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order(
     judge: Scripted, tmp_path: Path
 ) -> None:
@@ -299,20 +284,6 @@ async def test_labels_of_what_cannot_be_judged(judge: Scripted, tmp_path: Path) 
         await calibrate(parse_suite(judge.suite("helpfulness, relevance")), store, labels=only_unknown)
 
 
-async def test_a_judge_that_only_the_cache_answers_for_says_nothing_of_its_consistency(
-    judge: Scripted, tmp_path: Path
-) -> None:
-    ids = await filled(tmp_path / "turns.db", GRADES[:60])
-    suite = parse_suite(judge.suite())
-    await evaluate_store(suite, str(tmp_path / "turns.db"), "nightly")
-    judge.respond = lambda request: fails(503, "it is away")
-    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60], 0))
-    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
-    assert made["agreement"]["value"] == 1
-    assert (made["consistency"]["twice"]["n"], made["consistency"]["unanswered"]) == (0, ASKED_TWICE)
-    assert f"asked again past the cache, the judge did not answer about {ASKED_TWICE} turns" in calibration_lines(made)
-
-
 async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: Scripted, tmp_path: Path) -> None:
     kept = Kept(open_store(str(tmp_path / "turns.db")))
     texts = {"user_text": "I am ann@example.com", "response_text": "Sent to ann@example.com, grade 4"}
@@ -326,29 +297,6 @@ async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: S
     sent = json.dumps(judge.api.requests)
     assert "grade 4" in sent
     assert "ann@example.com" not in sent
-
-
-@pytest.mark.parametrize("scope", ["turn", "conversation"])
-async def test_the_judge_sees_the_calls_of_the_agents_that_were_asked_where_the_suite_has_them(
-    judge: Scripted, tmp_path: Path, scope: str
-) -> None:
-    judge.respond = best_or_worst
-    kept = Kept(open_store(str(tmp_path / "turns.db")))
-    of_child = [ToolCall("audit_books", {}, "1", "grade 4", None, ToolCallSource.A2A_PROTOCOL)]
-    parent = turn(0, run="nightly", status="done", trace_id="1" * 32, links=STARTS_TRACE, conversation_id="c")
-    asked = {"links": TurnLinks("", parent.turn_id), "agent": "http://other", "conversation_id": "of another agent"}
-    parent.response_text = "grade 4"
-    await kept.add(parent, turn(1, run="others", status="done", trace_id="1" * 32, tool_calls=of_child, **asked))
-    await asyncio.to_thread(kept.store.close)
-    suite = parse_suite("depth: all\n" + judge.suite(f"{{llm_judge_trajectory: {{criteria: good, scope: {scope}}}}}"))
-    await evaluate_store(suite, str(tmp_path / "turns.db"), "nightly")
-    assert "audit_books" in json.dumps(judge.api.requests)
-    scored = len(judge.api.requests)
-    file = labels_file(tmp_path / "labels.csv", [{"turn_id": parent.turn_id, "label": "pass"}])
-    (made,) = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
-    assert made["labelled_turns"] == 1
-    again = judge.api.requests[scored:]
-    assert ["audit_books" in json.dumps(one) for one in again] == [True] * 2  # the verdict comes from the cache
 
 
 async def test_cases_with_judges_of_their_own_are_calibrated_apart(judge: Scripted, tmp_path: Path) -> None:
@@ -454,31 +402,6 @@ async def test_a_label_of_any_turn_is_one_of_its_conversation(judge: Scripted, t
     (made,) = await calibrate(parse_suite(judge.suite("goal_completion") + GOAL), str(path))
     assert (made["labelled_turns"], made["raters"]) == (10, ["ann"])
     assert made["excluded"] == {"contradictory labels of one rater": 1}
-
-
-async def test_a_calibration_of_turns_does_not_hold_for_conversations(judge: Scripted, tmp_path: Path) -> None:
-    store = tmp_path / "turns.db"
-    await filled_with_conversations(store)
-
-    def suite(scope: str) -> Any:
-        return parse_suite(judge.suite(f"{{llm_judge_output: {{criteria: is it good, scope: {scope}}}}}") + GOAL)
-
-    judge.respond = best_or_worst
-    rows = people([f"nightly-{number}-1" for number in range(60)], REACHED)
-    await calibrate(suite("turn"), str(store), labels=labels_file(tmp_path / "labels.csv", rows))
-    assert await standings(suite("conversation"), store) == {
-        "calibration is stale: it was of turns, and is of conversations"
-    }
-    await calibrate(suite("conversation"), str(store), labels=tmp_path / "labels.csv")
-    assert await standings(suite("conversation"), store) == {"agrees with people in 90 %, 80 to 95, n = 60"}
-    scored = await evaluate_store(suite("turn"), str(store), "nightly")
-    texts = {
-        result.details["judge"]["calibration"]["text"]
-        for one in scored.report.conversations
-        for of_turn in one.turns
-        for result in of_turn.results
-    }
-    assert texts == {"agrees with people in 90 %, 80 to 95, n = 60"}
 
 
 # ── what is interrupted ─────────────────────────────────────────────────────────────────────────────────────

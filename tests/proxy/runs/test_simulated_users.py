@@ -132,18 +132,6 @@ async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: Agent
     assert (first["temperature"], "response_format" in first) == (0.7, False)
 
 
-async def test_the_model_is_paid_for_and_counted(agent: AgentOptions, location: str) -> None:
-    result = await drive(UserModel("refund it please", STOP), agent, location)
-    told = json.loads(json_report(result.report))
-    assert told["simulated_users"] == {
-        "conversations": 1,
-        "faults": {},
-        "usage": {"requests": 2, "prompt_tokens": 200, "completion_tokens": 40, "cost": pytest.approx(280 / 1e6)},
-    }
-    assert told["judge_usage"]["requests"] == 0
-    assert "simulated users: 1 conversation, 2 requests" in markdown_summary(result.report).replace("\\", "")
-
-
 async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
     agent: AgentOptions, location: str
 ) -> None:

@@ -136,23 +136,6 @@ async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(
     assert len(re.findall('<tr class="span depth-1">.*?execute_tool look_up', page, re.DOTALL)) == 3
 
 
-async def test_tools_without_the_context_of_their_agent_leave_no_turn_without_calls(
-    traced: tuple[str, _Traced], tmp_path: Any
-) -> None:
-    """Of a thread pool, for example: which turn they are of is not known, and so nothing says that one made none."""
-    url, executor = traced
-    cases = [f"{{id: c{number}, turns: [{{user: ORD-{number}, expect: {{tool_calls: []}}}}]}}" for number in range(4)]
-    suite = parse_suite(f"suite: none\nevaluators: [tool_trajectory]\ncases: [{', '.join(cases)}]")
-    executor.together = asyncio.Barrier(4)
-    async with tracing_at("127.0.0.1:0", 2.0) as (tracing, executor.receiver):
-        options = AgentOptions(url, binding="JSONRPC", concurrency=4)
-        result = await run_suite(suite, options, str(tmp_path / "turns.db"), "loose", tracing=tracing)
-    assert not result.verdict.passed
-    assert [(turn["calls"], turn["calls_evidence"]) for turn in result.report.turns] == [
-        ("unknown", "trace_contested")
-    ] * 4
-
-
 async def test_a_first_suite_has_the_calls_that_traces_show(traced: tuple[str, _Traced]) -> None:
     url, executor = traced
     async with tracing_at("127.0.0.1:0", PATIENCE_S) as (tracing, executor.receiver):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings.options import load
@@ -91,36 +90,6 @@ async def test_each_turn_is_for_its_agent_and_all_are_one_conversation(tmp_path:
     assert {item.get("value") for item in tests.iter("property") if item.get("name") == "agent"} == {
         f"{proxy.url}/agents/{name}" for name in ORDER
     }
-
-
-async def test_what_serve_sees_of_it(tmp_path: Path, proxy: RunningProxy) -> None:
-    """Each agent has a context of its own, which continues; no turn is taken for one of a case of several agents."""
-    given = ("--agent", proxy.url, "--store", "serve.db", "--run", "monday", "--repeat", "1")
-    await command(tmp_path, "run", "suite.yaml", *given)
-    async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
-        await admin.post("/api/flush")
-        items = (await admin.get("/api/turns")).json()["items"]
-        verdicts = {name: (await admin.get(f"/api/runs/day-{name}")).json() for name in {*ORDER}}
-        turns = [turn for turn in items if turn["run"] != "monday"]
-        assert {turn["case_id"] for turn in turns} == {None, "one"}
-        for name in ("orders", "refunds"):
-            own = [turn for turn in turns if turn["agent_name"] == name]
-            assert len(own) == 2
-            assert len({(turn["conversation_id"], turn["task_id"]) for turn in own}) == 1
-        assert len({turn["conversation_id"] for turn in turns}) == 4
-        missed = [reason for run in verdicts.values() for reason in run["verdict"]["reasons"] if reason["where"]]
-        assert not missed
-        verdict = (await admin.get("/api/runs/monday")).json()["verdict"]
-        assert (verdict["passed"], verdict["reasons"]) == (True, [])  # as `run` said, which made one attempt of two
-        last = next(turn for turn in items if turn["run"] == "monday" and turn["user_text"] == "Bob")
-        page = (await admin.get(f"/conversations/{last['conversation_id']}", params={"run": "monday"})).text
-        assert (page.count("refunds · GRPC 1.0"), page.count('id="part-'), "Not executed" in page) == (2, 1, False)
-        made = (await admin.get(f"/api/turns/{last['turn_id']}/case")).text
-        assert "agent: orders" in made
-        assert made.count("agent: refunds") == 2
-        body = {"turns": [{"user": "x", "agent": "orders"}, {"user": "y", "agent": "refunds"}]}
-        refused = await admin.put("/api/cases/new", json=body)
-        assert (refused.status_code, "register a case for each agent" in refused.text) == (400, True)
 
 
 async def test_such_a_run_is_resumed_scored_again_accepted_and_recorded(tmp_path: Path, proxy: RunningProxy) -> None:
