@@ -17,7 +17,7 @@ from ..feature import features
 from ..net.browser_guard import HostNames
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
-from .agents_api import AgentsApi
+from .agent_report import failing_first
 from .api_route import NoQuery, api_route, place_of
 from .cases_api import CasesApi
 from .control import Control
@@ -37,10 +37,11 @@ def admin_app(
     pages: Pages | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects."""
-    apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi, AgentsApi
+    apis = TurnsApi, TurnChangesApi, WireApi, RunsApi, CasesApi, EventsApi
     routes = [
         *(route for feature in features() if feature.routes for route in feature.routes(control)),
         *(route for api in apis for route in api(control).routes()),
+        api_route("GET", "/api/agents", partial(_agents, control)),
         *health_routes(registry, control.problems, control.remarks),
     ]
     places = [*(["/"] if pages else []), *sorted(set(map(place_of, routes)))]
@@ -78,6 +79,11 @@ def health_routes(
 
     # Probes that were given a parameter must not fail for it.
     return [Route("/healthz", healthz), Route("/readyz", readyz), api_route("GET", METRICS_PATH, metrics)]
+
+
+async def _agents(control: Control, _: Request, given: NoQuery) -> Response:
+    reports = failing_first(await control.agent_reports())
+    return JSONResponse({"items": [report.to_dict() for report in reports], "next_cursor": None})
 
 
 async def _error(places: Sequence[str], request: Request, error: Exception) -> Response:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.json_limits import WALKED
 from a2a_tool_capture.wire import TASK_STATES
 
 from ..turn import Turn
@@ -58,23 +57,16 @@ def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, "reason": "", "details": details}
 
 
-def shape(value: Any, depth: int = WALKED) -> Any:
-    """Returns objects and lists with the JSON types of their values; keys that are not names become "key", "key 2"…"""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, Mapping) and depth > 0:
-        new: dict[str, Any] = {}
-        for key, item in value.items():
-            name = str(key) if _NAME.fullmatch(str(key)) else free_key("key", new)
-            new[name] = shape(item, depth - 1)
-        return new
-    if isinstance(value, list | tuple) and depth > 0:
-        return [shape(item, depth - 1) for item in value]
-    return "string" if isinstance(value, str) else type(value).__name__
+_TYPES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", type(None): "null"}
+
+
+def _types(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The JSON types of arguments; names that are not names become "key", "key 2"…"""
+    types: dict[str, str] = {}
+    for key, value in arguments.items():
+        name = key if _NAME.fullmatch(key) else free_key("key", types)
+        types[name] = _TYPES.get(type(value), "object")
+    return types
 
 
 def free_key(key: str, taken: Mapping[str, Any]) -> str:
@@ -89,7 +81,7 @@ def free_key(key: str, taken: Mapping[str, Any]) -> str:
 def _call(call: ToolCall) -> ToolCall:
     return replace(
         call,
-        arguments=None if call.arguments is None else shape(call.arguments),
+        arguments=None if call.arguments is None else _types(call.arguments),
         result=None if call.result is None else length_only(call.result),
         error=None if call.error is None else length_only(call.error),
         default_arguments=(),
