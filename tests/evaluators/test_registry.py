@@ -9,7 +9,6 @@ from typing import ClassVar
 import pytest
 from tool_call_evaluators import (
     EvalCase,
-    Evaluator,
     Measurement,
     OptionError,
     SyncEvaluator,
@@ -152,7 +151,6 @@ def test_every_spelling_means_an_option():
 def test_a_registered_class_is_built_by_name():
     register(Politeness)
     evaluator = get_evaluator("test_politeness", word="kindly", threshold=0.5, id="manners")
-    assert isinstance(evaluator, Evaluator)
     assert (evaluator.metric, evaluator.threshold) == ("manners", 0.5)
     assert evaluator.evaluate(EvalCase(response_text="kindly wait")).evaluator == "manners"
     assert register(Politeness) is Politeness
