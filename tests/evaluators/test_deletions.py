@@ -22,10 +22,7 @@ folder, module, *gone = sys.argv[1:]
 sys.path.insert(0, folder)
 import tool_call_evaluators
 from tool_call_evaluators import EvalCase, evaluator_names, experiment, get_evaluator, parse_suite
-from tool_call_evaluators.evaluator import is_built_in
 from tool_call_evaluators.importers import FORMATS, import_text
-from tool_call_evaluators.registry import evaluator_class
-from tool_call_evaluators.suite.examples import example_text
 
 assert tool_call_evaluators.__file__.startswith(folder)
 for found in pkgutil.walk_packages(tool_call_evaluators.__path__, "tool_call_evaluators."):
@@ -33,9 +30,7 @@ for found in pkgutil.walk_packages(tool_call_evaluators.__path__, "tool_call_eva
 assert module not in sys.modules
 assert not {*gone} & {*evaluator_names(), *FORMATS}
 assert "tool_trajectory" in evaluator_names()
-for name in evaluator_names():
-    if is_built_in(evaluator_class(name)):
-        parse_suite(example_text(name))
+parse_suite("{suite: s, evaluators: [tool_trajectory]}")
 case = EvalCase(tool_calls=[{"name": "search"}], expected_tool_calls=[{"name": "search"}])
 assert get_evaluator("tool_trajectory").evaluate(case).score == 1.0
 imported = import_text('suite: s\\nevaluators: [tool_trajectory]\\ncases: [{id: a, turns: [{user: Hi}]}]')

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from ..foreign import Notes, RunFiles, importers
@@ -23,7 +22,7 @@ from ..suite.lint import unused_expectations
 from ..suite.model import CombinedSuite, combined
 from ..suite.yaml_document import Document, Node, SuiteError, read_document, read_source, read_text
 
-__all__ = ["FORMATS", "Imported", "ImportedSuites", "import_suite", "import_suites", "import_text", "suite_files"]
+__all__ = ["Imported", "import_suite", "import_text"]
 
 FORMATS = ("suite", *tool_names())
 """`suite` is the format of this project."""
@@ -159,15 +158,8 @@ def _in_folder(folder: Path) -> dict[str, bool]:
 
 
 def _is_suite(value: object) -> bool:
-    """Whether a file is meant as a suite: it has cases, or keys like those of one. Settings may have a key `suite`."""
+    """Whether a file is meant as a suite: it has cases, or evaluators. Settings may have a key `suite`."""
     if not isinstance(value, dict):
         return False
     keys = [str(key) for key in value]
-    return "cases" in keys or (_like(keys, ("suite",)) and _like(keys, ("cases", "evaluators")))
-
-
-def _like(keys: list[str], known: tuple[str, ...]) -> bool:
-    return any(get_close_matches(key, known, 1, _TYPING_MISTAKE) for key in keys)
-
-
-_TYPING_MISTAKE = 0.8
+    return "cases" in keys or ("suite" in keys and "evaluators" in keys)

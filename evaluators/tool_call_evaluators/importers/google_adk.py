@@ -52,7 +52,7 @@ class Criteria:
     """Of simulated users."""
 
 
-def read_criteria(path: Path, notes: Notes) -> Criteria:
+def _read_criteria(path: Path, notes: Notes) -> Criteria:
     """The criteria in the file at `path`: `{criteria: {metric: threshold, or {threshold, ...}}}`."""
     if not path.is_file():
         return Criteria()
@@ -116,7 +116,7 @@ def _is_old_case(item: Any) -> bool:
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evalset. Raises SuiteError."""
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
-    criteria = read_criteria(path.with_name("test_config.json"), notes)
+    criteria = _read_criteria(path.with_name("test_config.json"), notes)
     if isinstance(node.value, list):
         name, cases = stem, _old_cases(node, stem, notes)
     else:

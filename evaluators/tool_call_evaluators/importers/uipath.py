@@ -56,14 +56,6 @@ _JUDGES_OF_CONTEXT = (8, 9)
 """In files of the older form: numbers of `type`; that of `category` for judges of answers, and of those `type`s whose
 judges read the documents an agent retrieved."""
 
-NOT_IMPORTED = {
-    "line_by_line_evaluator": "here it compares the whole answer",
-    "prompt": "the judge gets our instructions",
-    "model": "the judge of the suite is asked",
-}
-"""Options without an equivalent here, and what happens instead."""
-
-
 _REAL = "no tool is simulated here, the agent calls its real ones"
 _REASONS = {
     "mocking_strategy": _REAL,
@@ -71,6 +63,9 @@ _REASONS = {
     "tools_to_simulate": _REAL,
     "simulation_instructions": _REAL,
     "weight": "each metric has a threshold and gates of its own",
+    "line_by_line_evaluator": "here it compares the whole answer",
+    "prompt": "the judge gets our instructions",
+    "model": "the judge of the suite is asked",
 }
 """What happens instead of what some keys ask for."""
 _OF_FILES = ("id", "name", "version", "description", "file_name", "created_at", "updated_at", "project_id")
@@ -87,13 +82,12 @@ _OF_AN_EVALUATOR = (
 
 @dataclass(frozen=True, slots=True)
 class UiPathEvaluator:
-    """An evaluator of the set: the name of its equivalent here (None: no equivalent), its options, its default
-    criteria, and the options that are not imported."""
+    """An evaluator of the set: the name of its equivalent here (None: no equivalent), its options, and its default
+    criteria."""
 
     kind: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Node | None = None
-    without: tuple[str, ...] = ()
 
 
 def evaluators_beside(path: Path) -> dict[str, Node]:
@@ -112,15 +106,14 @@ def read_evaluator(node: Node) -> UiPathEvaluator:
     config = node if older else node.at("evaluatorConfig")
     options = {name: value for name in names if (value := _option(config, name)) is not None}
     defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
-    without = tuple(name for name in NOT_IMPORTED if (part := config.get(name, camel_case(name))) and part.value)
-    return UiPathEvaluator(kind, options, defaults, without)
+    return UiPathEvaluator(kind, options, defaults)
 
 
 def _note_evaluator(node: Node, ref: str, notes: Notes) -> None:
-    """Note what the file of an evaluator says beyond what `read_evaluator` reads, and `NOT_IMPORTED` notes."""
+    """Note what the file of an evaluator says beyond what `read_evaluator` reads."""
     name, config = f"the evaluator {ref}", node.at("evaluatorConfig")
-    options = {option for _, names in _TYPES.values() for option in names} | NOT_IMPORTED.keys()
-    notes.dropped(node, (*_OF_AN_EVALUATOR, *NOT_IMPORTED), name, _REASONS)
+    options = {option for _, names in _TYPES.values() for option in names}
+    notes.dropped(node, _OF_AN_EVALUATOR, name, _REASONS)
     notes.dropped(config, ("name", "description", "default_evaluation_criteria", *options), name, _REASONS)
 
 
@@ -249,8 +242,6 @@ def _evaluation(
         if ref in known and ref not in used:
             _note_evaluator(known[ref], ref, notes)
         used.setdefault(ref, evaluator)
-        for option in evaluator.without:
-            notes.add(f"{option} of the evaluator {ref} was not imported: {NOT_IMPORTED[option]}")
         if entry.value is not None:
             criterion_name = _ANSWER[0] if evaluator.kind in _ANSWERS else _CRITERIA[evaluator.kind][0]
             notes.dropped(entry, (criterion_name,), f"the criteria of {ref}", _REASONS)

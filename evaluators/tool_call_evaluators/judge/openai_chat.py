@@ -27,7 +27,7 @@ from .question import (
     Usage,
     total,
 )
-from .settings import VOTE_TEMPERATURE, JudgeSettings
+from .settings import VOTE_TEMPERATURE, JudgeSettings, cost, secrets
 from .transport import ChatApi, RefusedError, UnansweredError, backoff
 
 logger = logging.getLogger(__name__)
@@ -59,12 +59,6 @@ class ChatJudge:
         self._left_out: dict[str, str] = {}
         """Parameters that the server refused, and the note about each."""
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> ChatJudge:
-        """The judge configured by the environment alone. Raises JudgeNotConfiguredError without a model."""
-        settings = JudgeSettings().with_environment(environ)
-        return cls(settings, settings.api_key(environ))
 
     def __repr__(self) -> str:
         return f"ChatJudge({self.settings.model!r} at {self.settings.url})"
@@ -168,7 +162,7 @@ class ChatJudge:
 
     def _usage(self, spent: _Spent) -> Usage:
         tokens = ((completion.prompt_tokens, completion.completion_tokens) for completion in spent.completions)
-        answered = total(Usage(1, *counts, self.settings.cost(*counts)) for counts in tokens)
+        answered = total(Usage(1, *counts, cost(self.settings, *counts)) for counts in tokens)
         return answered + Usage(spent.unanswered, unanswered=spent.unanswered)
 
     @asynccontextmanager
@@ -186,7 +180,7 @@ class ChatJudge:
 
     def _message(self, problem: str) -> str:
         """An error message without the API key and other secrets: servers quote a refused key."""
-        for secret in self.settings.secrets(self._api_key, os.environ):
+        for secret in secrets(self.settings, self._api_key, os.environ):
             problem = problem.replace(secret, "***")
         return f"{self._role} {self.settings.model} at {self.settings.url}: {problem}"
 

@@ -125,19 +125,6 @@ class JudgeSettings:
             return environ.get(self.api_key_env) or None
         return environ.get(f"{ENVIRONMENT}API_KEY") or environ.get("OPENAI_API_KEY") or None
 
-    def sent_headers(self, api_key: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-        """The headers of a request. Variables that are not set are empty."""
-        key = {} if not api_key else {"Authorization": f"Bearer {api_key}"}
-        if self.api_key_header and api_key:
-            key = {self.api_key_header: api_key}
-        given = {name: _VARIABLE.sub(lambda found: environ.get(found[1], ""), value) for name, value in self._headers}
-        return key | given
-
-    def secrets(self, api_key: str | None, environ: Mapping[str, str]) -> list[str]:
-        """Values that messages must not contain."""
-        variables = [name for _, value in self._headers for name in _VARIABLE.findall(value)]
-        return [secret for secret in (api_key, *map(environ.get, variables)) if secret]
-
     def missing(self, environ: Mapping[str, str]) -> str:
         """What must be configured before a model can be asked; empty if nothing is known to be missing.
 
@@ -145,12 +132,11 @@ class JudgeSettings:
         """
         if self.model is None:
             return f"no model is configured; give the suite a `judge` block with a model, or set {ENVIRONMENT}MODEL"
-        variables = [name for _, value in self._headers for name in _VARIABLE.findall(value)]
-        for name in (*([self.api_key_env] if self.api_key_env else ()), *variables):
+        for name in (*([self.api_key_env] if self.api_key_env else ()), *_variables(self)):
             if not environ.get(name):
                 return f"the environment variable {name}, which the judge's settings name, is not set"
         host = urlsplit(self.url).hostname or ""
-        keyed = self.api_key(environ) or any(_SECRET.search(name) for name, _ in self._headers)
+        keyed = self.api_key(environ) or any(map(_SECRET.search, self.headers or ()))
         if keyed or not host.endswith(_KEYED_HOSTS):
             return ""
         return (
@@ -164,28 +150,45 @@ class JudgeSettings:
         return (self.base_url or DEFAULT_BASE_URL).partition("?")[0].rstrip("/").removesuffix(_CHAT)
 
     @property
-    def endpoint(self) -> str:
-        """The URL for requests."""
-        query = (self.base_url or "").partition("?")[2]
-        return f"{self.url}{_CHAT}" + (f"?{query}" if query else "")
-
-    @property
     def identity(self) -> str:
         """Everything on which answers depend, as one string."""
         content: list[Any] = [self.url, self.model, self.temperature, self.response_format, self.extra_body or {}]
         if self.headers or "?" in (self.base_url or ""):
-            content += [self.base_url, dict(self._headers)]
+            content += [self.base_url, dict(self.headers or {})]
         return canonical(content)
 
-    @property
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple((self.headers or {}).items())
 
-    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """The cost of these tokens; None without prices or counts."""
-        if self.prices is None or prompt_tokens is None or completion_tokens is None:
-            return None
-        return (prompt_tokens * self.prices["input"] + completion_tokens * self.prices["output"]) / 1_000_000
+def _variables(settings: JudgeSettings) -> list[str]:
+    """The environment variables that headers name."""
+    return [name for value in (settings.headers or {}).values() for name in _VARIABLE.findall(value)]
+
+
+def sent_headers(settings: JudgeSettings, api_key: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request. Variables that are not set are empty."""
+    key = {} if not api_key else {"Authorization": f"Bearer {api_key}"}
+    if settings.api_key_header and api_key:
+        key = {settings.api_key_header: api_key}
+    for name, value in (settings.headers or {}).items():
+        key[name] = _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
+    return key
+
+
+def secrets(settings: JudgeSettings, api_key: str | None, environ: Mapping[str, str]) -> list[str]:
+    """Values that messages must not contain."""
+    return [secret for secret in (api_key, *map(environ.get, _variables(settings))) if secret]
+
+
+def endpoint(settings: JudgeSettings) -> str:
+    """The URL for requests."""
+    query = (settings.base_url or "").partition("?")[2]
+    return f"{settings.url}{_CHAT}" + (f"?{query}" if query else "")
+
+
+def cost(settings: JudgeSettings, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+    """The cost of these tokens; None without prices or counts."""
+    if settings.prices is None or prompt_tokens is None or completion_tokens is None:
+        return None
+    return (prompt_tokens * settings.prices["input"] + completion_tokens * settings.prices["output"]) / 1_000_000
 
 
 def _check_url(url: str) -> None:

@@ -19,7 +19,7 @@ from a2a_tool_capture.environment_proxies import EnvironmentTransport, environme
 
 from .answers import error_of, shortened
 from .question import JudgeAnswerError
-from .settings import JudgeSettings
+from .settings import JudgeSettings, endpoint, sent_headers
 
 FIRST_WAIT_S = 0.5
 LONGEST_BACKOFF_S = 8.0
@@ -113,8 +113,8 @@ class ChatApi:
     to an event loop."""
 
     def __init__(self, settings: JudgeSettings, api_key: str | None) -> None:
-        self._endpoint = settings.endpoint
-        self._headers = settings.sent_headers(api_key, os.environ)
+        self._endpoint = endpoint(settings)
+        self._headers = sent_headers(settings, api_key, os.environ)
 
     async def complete(self, request: Mapping[str, Any]) -> Any:
         """The JSON form of the response to a chat-completions request.

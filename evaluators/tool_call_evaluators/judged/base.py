@@ -81,7 +81,7 @@ class JudgeableEvaluator(EvaluatorBase):
         if self.votes is not None and not 1 <= self.votes <= 99:
             raise OptionError(f"{self.name}: option votes must lie between 1 and 99; got {self.votes}", "votes")
 
-    async def ask_each(
+    async def _ask_each(
         self, datas: Iterable[Mapping[str, str]], schema: Mapping[str, Any], criteria: str = ""
     ) -> list[Poll]:
         """The answers to the question about each of the data. Raises JudgeError."""
@@ -134,7 +134,7 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
 
     async def ask(self, data: Mapping[str, str], schema: Mapping[str, Any], criteria: str = "") -> Poll:
         """The answers to the question. Raises JudgeError."""
-        (given,) = await self.ask_each([data], schema, criteria)
+        (given,) = await self._ask_each([data], schema, criteria)
         return given
 
 

@@ -59,7 +59,7 @@ class _ToolReliability(JudgeableEvaluator):
     async def _judged(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> EvalResult:
         data = [{"tool": tools_text([tool])} for tool in tools]
         try:
-            polls = await self.ask_each(data, rulings_schema(self.judged_checks))
+            polls = await self._ask_each(data, rulings_schema(self.judged_checks))
             found = _measured(tools, [_together(rules, given) for rules, given in zip(by_rule, polls, strict=True)])
             votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
             apart = max(spread(scores) for scores in map(shares, polls))

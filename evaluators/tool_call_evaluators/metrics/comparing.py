@@ -133,7 +133,7 @@ class ComparesCalls(SyncEvaluator):
     """Tools whose calls do not count, expected or made: names, patterns such as `get_*`, or the classes `reads` and
     `writes` of the suite."""
 
-    def counting(self, case: EvalCase, calls: Sequence[ExpectedCall | ToolCall]) -> Sequence[int]:
+    def _counting(self, case: EvalCase, calls: Sequence[ExpectedCall | ToolCall]) -> Sequence[int]:
         """The indices of those `calls`, expected or made, that count. Raises NoClassesError."""
         if not self.ignored_tools:
             return range(len(calls))
@@ -165,12 +165,12 @@ class CriteriaEvaluator(SyncEvaluator):
     def __post_init__(self) -> None:
         if isinstance(getattr(self, self.criterion), list | tuple | Mapping):
             try:
-                object.__setattr__(self, self.criterion, self.read_criteria())
+                object.__setattr__(self, self.criterion, self._read_criteria())
             except ValueError as error:
                 raise OptionError(f"{self.name}: option {error}", self.criterion) from None
         super().__post_init__()
 
-    def read_criteria(self) -> Any:
+    def _read_criteria(self) -> Any:
         """The option as a case has it, with placeholders that are valid. Raises ValueError."""
         criteria = getattr(EvalCase(**{self.criterion: getattr(self, self.criterion)}), self.criterion)
         try:
@@ -179,7 +179,7 @@ class CriteriaEvaluator(SyncEvaluator):
             raise ValueError(f"{self.criterion}: {error}") from None
         return criteria
 
-    def criteria_of(self, case: EvalCase) -> Any:
+    def _criteria_of(self, case: EvalCase) -> Any:
         """The case's criteria, else the option's. Raises SkipEvaluation without any."""
         own = getattr(case, self.criterion)
         found = getattr(self, self.criterion) if own is None else own

@@ -95,7 +95,7 @@ class ForbiddenCalls(CriteriaEvaluator):
         """Those of the option and of the case. Raises SkipEvaluation without any."""
         if case.forbidden_calls and self.forbidden_calls:
             return [*self.forbidden_calls, *case.forbidden_calls]  # type: ignore[list-item]  # read by read_criteria
-        found: Sequence[ExpectedCall] = case.forbidden_calls or self.criteria_of(case)
+        found: Sequence[ExpectedCall] = case.forbidden_calls or self._criteria_of(case)
         return found
 
     def _calls_of(self, forbidden: ExpectedCall, calls: Sequence[ToolCall], case: EvalCase) -> Iterator[int]:

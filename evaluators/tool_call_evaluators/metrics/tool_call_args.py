@@ -63,8 +63,8 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        wanted, made = self.criteria_of(case), case.tool_calls
-        lefts, rights = self.counting(case, wanted), self.counting(case, made)
+        wanted, made = self._criteria_of(case), case.tool_calls
+        lefts, rights = self._counting(case, wanted), self._counting(case, made)
         expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
         matcher = _CONTAINED if self.subset else _EQUAL
         if made_exactly(expected, actual, matcher):

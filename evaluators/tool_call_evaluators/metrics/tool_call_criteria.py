@@ -46,10 +46,10 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
     """True: calls that failed, by the rule of `tool_error`, are not read."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        wanted = [ExpectedCall(name) for name in self.criteria_of(case)]
+        wanted = [ExpectedCall(name) for name in self._criteria_of(case)]
         made = calls_named(case, {call.name for call in wanted}, only_succeeded=self.only_succeeded)
-        expected = [wanted[index].name for index in self.counting(case, wanted)]
-        counting = [made[index] for index in self.counting(case, made)]
+        expected = [wanted[index].name for index in self._counting(case, wanted)]
+        counting = [made[index] for index in self._counting(case, made)]
         actual = [call.name for call in counting]
         lcs = expected if expected == actual else _in_order(expected, counting)
         all_or_nothing = self.strict or not expected
@@ -84,7 +84,7 @@ class ToolCallCount(CriteriaEvaluator):
     """True: calls that failed, by the rule of `tool_error`, are not counted."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        criteria = self.criteria_of(case)
+        criteria = self._criteria_of(case)
         calls = calls_named(case, criteria.keys(), only_succeeded=self.only_succeeded)
         made = Counter(call.name if call.name in criteria else OTHERS for call in calls)
         details, problems = {}, []
@@ -129,7 +129,7 @@ class ToolCallOutput(CriteriaEvaluator):
     """True: 1 if all outputs are matched, else 0."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        outputs = self.criteria_of(case)
+        outputs = self._criteria_of(case)
         names = {name for name, _ in outputs}
         expected = [(name, _output_text(output)) for name, output in outputs]
         made = calls_named(case, names)

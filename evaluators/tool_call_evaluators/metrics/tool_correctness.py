@@ -41,7 +41,7 @@ class ToolCorrectness(MatchingEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
-        lefts, rights = self.counting(case, wanted), self.counting(case, made)
+        lefts, rights = self._counting(case, wanted), self._counting(case, made)
         expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
         if self.mode == "names_only":
             return self._compare_names(expected, actual)

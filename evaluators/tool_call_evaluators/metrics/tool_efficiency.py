@@ -30,7 +30,7 @@ class ToolEfficiency(MatchingEvaluator):
     """
 
     def measure(self, case: EvalCase) -> Measurement:
-        places = self.counting(case, case.tool_calls)
+        places = self._counting(case, case.tool_calls)
         calls = tuple(case.tool_calls[index] for index in places)
         same = self._same_calls(calls)
         repeat_of: dict[int, int] = {}

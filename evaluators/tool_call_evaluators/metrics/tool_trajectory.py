@@ -56,7 +56,7 @@ class ToolTrajectory(MatchingEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
-        lefts, rights = self.counting(case, wanted), self.counting(case, made)
+        lefts, rights = self._counting(case, wanted), self._counting(case, made)
         if self.only_succeeded:
             rights = [index for index in rights if not why_failed(made[index].error, made[index].result)]
         expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)

@@ -15,7 +15,6 @@ from tool_call_evaluators.judge import (
     ChatJudge,
     JudgeAnswerError,
     JudgeError,
-    JudgeNotConfiguredError,
     JudgeSettings,
     JudgeUnreachableError,
     Question,
@@ -237,18 +236,6 @@ async def test_the_key_is_told_to_nobody(caplog):
 async def test_without_a_key_none_is_sent():
     with served(key=None) as (judge, _), pytest.raises(JudgeUnreachableError, match="You didn't provide an API key"):
         await judge.ask(QUESTION)
-
-
-def test_a_judge_from_the_environment():
-    environ = {
-        "A2A_EVAL_PROXY_JUDGE_MODEL": "m",
-        "OPENAI_BASE_URL": "http://localhost:1/v1",
-        "OPENAI_API_KEY": "sk-4711",
-    }
-    judge = ChatJudge.from_environment(environ)
-    assert repr(judge) == "ChatJudge('m' at http://localhost:1/v1)"
-    with pytest.raises(JudgeNotConfiguredError):
-        ChatJudge.from_environment({"OPENAI_API_KEY": "sk-4711"})
 
 
 @pytest.mark.parametrize(
