@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from .admin.agent_report import AgentWatch
+from .admin.agent_status import AgentWatch
 from .body_memory import BodyMemory
 from .capture.visibility import CallVisibility
 from .memory import share

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from .admin.agent_report import AgentReport, recent_turns
+from .admin.agent_status import AgentStatus, recent_turns
 from .admin.control import MAX_OPEN, Control
 from .admin.guard import Pages
 from .agent_line import AgentLine
@@ -61,7 +61,7 @@ class ProxyControl(Control):
     def scorings(self) -> Mapping[str, Scoring]:
         return {name: line.scoring for name, line in self.lines.items() if name}
 
-    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+    async def agent_statuses(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentStatus]:
         wanted = {name: line for name, line in self.lines.items() if names is None or name in names}
         statuses, recent = await asyncio.gather(
             asyncio.gather(*(line.status.status(wait=wait) for line in wanted.values())),
@@ -69,7 +69,7 @@ class ProxyControl(Control):
         )
         tracing = self.tracing
         return [
-            AgentReport(
+            AgentStatus(
                 name=name,
                 status=status,
                 address=f"{self.proxy_url}{line.agent.path}",

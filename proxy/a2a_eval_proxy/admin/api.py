@@ -17,7 +17,7 @@ from ..feature import features
 from ..net.browser_guard import HostNames
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from ..store import StoreError
-from .agent_report import failing_first
+from .agent_status import failing_first
 from .api_route import NoQuery, api_route, place_of
 from .cases_api import CasesApi
 from .control import Control
@@ -82,7 +82,7 @@ def health_routes(
 
 
 async def _agents(control: Control, _: Request, given: NoQuery) -> Response:
-    reports = failing_first(await control.agent_reports())
+    reports = failing_first(await control.agent_statuses())
     return JSONResponse({"items": [report.to_dict() for report in reports], "next_cursor": None})
 
 

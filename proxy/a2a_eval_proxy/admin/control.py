@@ -17,7 +17,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
-from .agent_report import AgentReport, AgentWatch
+from .agent_status import AgentStatus, AgentWatch
 from .long_computations import LongComputations
 
 _MOST_NAMES = 20
@@ -73,7 +73,7 @@ class Control:
         """Those in force, each once."""
         return list({scoring.cases: scoring for scoring in self.scorings.values() or [self.common]}.values())
 
-    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+    async def agent_statuses(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentStatus]:
         """How the agents behind the proxy do, or those with these names. `wait`: as of `AgentWatch.status`."""
         return []
 

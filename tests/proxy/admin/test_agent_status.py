@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.admin.agent_report import AgentWatch, status_of, unreachable
+from a2a_eval_proxy.admin.agent_status import AgentWatch, status_of, unreachable
 from a2a_eval_proxy.net.file_watcher import FileWatch
 from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
 from a2a_eval_proxy.settings.settings import Settings

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Suite
 
-from ...admin.agent_report import AgentReport, AgentStatus, recent_turns
+from ...admin.agent_status import AgentStatus, CardStatus, recent_turns
 from ...admin.api import admin_app
 from ...admin.control import Control
 from ...admin.guard import AdminTokens
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoreControl(Control):
-    """Several agents are those that turns in the store name, as far as `agent_reports` has looked."""
+    """Several agents are those that turns in the store name, as far as `agent_statuses` has looked."""
 
     _names: Sequence[str] = ()
 
@@ -46,14 +46,14 @@ class StoreControl(Control):
     def scorings(self) -> Mapping[str, Scoring]:
         return dict.fromkeys(self._names, self.common)
 
-    async def agent_reports(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentReport]:
+    async def agent_statuses(self, names: Collection[str] | None = None, *, wait: bool = True) -> list[AgentStatus]:
         self._names = [name for name in await self.store.agents() if AGENT_NAME.fullmatch(name)]
         return [await self._report(name) for name in self._names if names is None or name in names]
 
-    async def _report(self, name: str) -> AgentReport:
+    async def _report(self, name: str) -> AgentStatus:
         (last,) = (await self.store.turns(TurnQuery(agent=name, limit=1, newest_first=True))).items
-        status = AgentStatus(last["agent"], "ok", "its card is not read here, where there is only a store")
-        return AgentReport(
+        status = CardStatus(last["agent"], "ok", "its card is not read here, where there is only a store")
+        return AgentStatus(
             name=name, status=status, address="", run=last["run"], scoring=self.common, traces=None, open_turns=None,
             queue_depth=None, turns=await recent_turns(self.store, name),
         )  # fmt: skip
@@ -122,7 +122,7 @@ async def store_pages(
         store = await stack.enter_async_context(open_existing_store(location))
         scoring = Scoring(NO_PRIVACY, CaseBook(suite), suite_file)
         control = StoreControl(store=store, common=scoring, trace_url=trace_url)
-        await control.agent_reports(())
+        await control.agent_statuses(())
         site = Site(control, tokens)
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site)
         server = HttpServer(app, f"127.0.0.1:{port}", setting="--port", limits=operator_limits())

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from ...admin.agent_report import FAILS_NOW, failing_first
+from ...admin.agent_status import FAILS_NOW, failing_first
 from ...admin.api_route import validated
 from ...admin.control import MAX_OPEN, Control, known_agent
 from ...admin.turns_api import TurnFilters, turn_query
@@ -31,7 +31,7 @@ async def overview(control: Control) -> Values | None:
     read before."""
     if not control.scorings:
         return None
-    reports = failing_first(await control.agent_reports(wait=False))
+    reports = failing_first(await control.agent_statuses(wait=False))
     failing = [report for report in reports if report.health in FAILS_NOW]
     return {
         "count": len(reports),
@@ -43,7 +43,7 @@ async def overview(control: Control) -> Values | None:
 
 
 async def _agents(view: View) -> Values:
-    reports = failing_first(await view.control.agent_reports())
+    reports = failing_first(await view.control.agent_statuses())
     failing = sum(report.health in FAILS_NOW for report in reports)
     return {"reports": reports, "failing": failing, "sign_of": SIGN_OF}
 
@@ -53,7 +53,7 @@ async def _one(view: View) -> Values:
         name = known_agent(view.control, name_in(view.request))
     except HTTPException as error:
         raise HTTPException(404, f"{error.detail.removeprefix('agent: ').capitalize()}.") from None
-    (report,) = await view.control.agent_reports([name])
+    (report,) = await view.control.agent_statuses([name])
     newest = TurnQuery(agent=name, limit=_NEWEST_TURNS, newest_first=True, summary=True)
     turns = (await view.control.store.turns(newest)).items
     return {
@@ -103,7 +103,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     if run is not None or name:
         open_turns = sum(run in (None, turn["run"]) and name in ("", turn.get("agent_name")) for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
-    (report,) = await view.control.agent_reports([name]) if name in view.control.scorings else (None,)
+    (report,) = await view.control.agent_statuses([name]) if name in view.control.scorings else (None,)
     return {
         "agent": report.status if report else await view.control.agent.status() if view.control.agent else None,
         "report": report,

@@ -31,7 +31,7 @@ _WAIT_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class AgentStatus:
+class CardStatus:
     """`level` is `ok`, `warning` (tool calls are not all visible) or `error` (the agent or its card cannot be reached).
 
     `text` says what can be seen, or why nothing can; `repair` what to do about it, empty if nothing needs to be done.
@@ -54,25 +54,25 @@ class AgentStatus:
         return line if self.level == "ok" else f"warning: {line}"
 
 
-def unreachable(settings: AgentSettings, error: Exception) -> AgentStatus:
+def unreachable(settings: AgentSettings, error: Exception) -> CardStatus:
     """The status of an agent whose card cannot be read."""
     if isinstance(error, UpstreamError | TimeoutError):
         why = _short(connection_problem(error, settings.upstream) if str(error) else "it does not respond")
         text = f"agent {settings.upstream} is unreachable, and requests fail until it is up: {why}"
-        return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.", reachable=False)
+        return CardStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.", reachable=False)
     asked = "asked for tool calls all the same" if settings.negotiate == "always" else "not asked for tool calls"
     text = f"{_short(str(error))}: clients find no card, and the agent is {asked}"
     repair = "Serve the agent card, name its path with --card-path, or set --negotiate always."
-    return AgentStatus(settings.upstream, "error", text, repair)
+    return CardStatus(settings.upstream, "error", text, repair)
 
 
-def status_of(card: Any, settings: AgentSettings, traces: str | None) -> AgentStatus:
+def status_of(card: Any, settings: AgentSettings, traces: str | None) -> CardStatus:
     """The status of an agent with this card. `traces` is where the proxy receives traces, if it does."""
     fields = card if isinstance(card, dict) else {}
     declared = bool(declared_uris(card))
     level, text, repair = _seen(declared, settings, traces)
     asked = settings.negotiate == "always" or (declared and settings.negotiate == "declared")
-    return AgentStatus(
+    return CardStatus(
         settings.upstream,
         level,
         text,
@@ -119,11 +119,11 @@ class AgentWatch:
         self._traces = traces
         self._upstream = Upstream(settings, files)
         self._fetch_card = card_of(settings, self._upstream, files)
-        self._last = AgentStatus(settings.upstream, "ok", "its card is being read")
+        self._last = CardStatus(settings.upstream, "ok", "its card is being read")
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    async def status(self, *, wait: bool = True) -> AgentStatus:
+    async def status(self, *, wait: bool = True) -> CardStatus:
         """The status as last read; with `wait` or if that was long ago, as it is now if the agent answers at once."""
         fresh_s = _AGAIN_S if self._last.level == "error" else _FRESH_S
         if self._reading is None and time.monotonic() - self._read_at >= fresh_s:
@@ -191,10 +191,10 @@ async def recent_turns(store: Store, agent: str) -> list[RecentTurn]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReport:
+class AgentStatus:
     name: str
     """"" for the only one."""
-    status: AgentStatus
+    status: CardStatus
     address: str
     """Where clients reach it through the proxy; "" without traffic."""
     run: str
@@ -270,5 +270,5 @@ class AgentReport:
         }
 
 
-def failing_first(reports: Iterable[AgentReport]) -> list[AgentReport]:
+def failing_first(reports: Iterable[AgentStatus]) -> list[AgentStatus]:
     return sorted(reports, key=lambda report: (_ORDER.index(report.health), report.name))
