@@ -37,51 +37,50 @@ def book() -> CaseBook:
 # ── matching ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_the_client_named_wins(book: CaseBook) -> None:
-    assert book.match("refund", "c", "Where is ORD-1?") == "refund"
-    assert book.match("not in the suite", "c2", "Where is ORD-1?") == "not in the suite"
+# What the client named, the conversation, the text, and the case, one after another; `mine` is of conversation c-7.
+MATCHES: dict[str, list[tuple[str | None, str, str, str | None]]] = {
+    "what the client named wins": [
+        ("refund", "c", "Where is ORD-1?", "refund"),
+        ("not in the suite", "c2", "Where is ORD-1?", "not in the suite"),
+    ],
+    "a registered context is next": [
+        (None, "c-7", "Where is ORD-1?", "mine"),
+        ("refund", "c-7", "Where is ORD-1?", "refund"),
+        (None, "c-8", "Where is ORD-1?", "status"),
+    ],
+    "a text that only one case has": [(None, "", "Any kettles?", "stock"), (None, "", " Any kettles?\n", "stock")],
+    "a text that none or several cases have": [
+        (None, "c", text, None) for text in ("Thanks", "any kettles?", "Something else", "")
+    ],
+    "a conversation stays with its case": [
+        (None, "c1", "Where is ORD-1?", "status"),
+        (None, "c2", "Refund ORD-1", "refund"),
+        (None, "c1", "Thanks", "status"),
+        (None, "c2", "Thanks", "refund"),
+        (None, "c1", "Something not in the script", "status"),
+        (None, "c3", "Thanks", None),
+    ],
+    "a conversation named once stays with its case": [
+        ("refund", "c", "Off script", "refund"),
+        (None, "c", "Thanks", "refund"),
+    ],
+    "a conversation may turn to another case": [
+        (None, "c", "Where is ORD-1?", "status"),
+        (None, "c", "Any kettles?", "stock"),
+        (None, "c", "Off script", "stock"),
+    ],
+    "without a conversation nothing is remembered": [
+        (None, "", "Where is ORD-1?", "status"),
+        (None, "", "Thanks", None),
+    ],
+}
 
 
-def test_a_registered_context_is_next(book: CaseBook) -> None:
+@pytest.mark.parametrize("name", MATCHES)
+def test_turns_and_their_cases(name: str, book: CaseBook) -> None:
     book.put(RegisteredCase(case("mine", "whatever"), "c-7"))
-    assert book.match(None, "c-7", "Where is ORD-1?") == "mine"
-    assert book.match("refund", "c-7", "Where is ORD-1?") == "refund"
-    assert book.match(None, "c-8", "Where is ORD-1?") == "status"
-
-
-@pytest.mark.parametrize("text", ["Any kettles?", " Any kettles?\n"])
-def test_a_text_that_only_one_case_has(book: CaseBook, text: str) -> None:
-    assert book.match(None, "", text) == "stock"
-
-
-@pytest.mark.parametrize("text", ["Thanks", "any kettles?", "Something else", ""])
-def test_a_text_that_none_or_several_cases_have(book: CaseBook, text: str) -> None:
-    assert book.match(None, "c", text) is None
-
-
-def test_a_conversation_stays_with_its_case(book: CaseBook) -> None:
-    assert book.match(None, "c1", "Where is ORD-1?") == "status"
-    assert book.match(None, "c2", "Refund ORD-1") == "refund"
-    assert book.match(None, "c1", "Thanks") == "status"
-    assert book.match(None, "c2", "Thanks") == "refund"
-    assert book.match(None, "c1", "Something not in the script") == "status"
-    assert book.match(None, "c3", "Thanks") is None
-
-
-def test_a_conversation_named_once_stays_with_its_case(book: CaseBook) -> None:
-    assert book.match("refund", "c", "Off script") == "refund"
-    assert book.match(None, "c", "Thanks") == "refund"
-
-
-def test_a_conversation_may_turn_to_another_case(book: CaseBook) -> None:
-    assert book.match(None, "c", "Where is ORD-1?") == "status"
-    assert book.match(None, "c", "Any kettles?") == "stock"
-    assert book.match(None, "c", "Off script") == "stock"
-
-
-def test_without_a_conversation_nothing_is_remembered(book: CaseBook) -> None:
-    assert book.match(None, "", "Where is ORD-1?") == "status"
-    assert book.match(None, "", "Thanks") is None
+    for named, conversation, text, found in MATCHES[name]:
+        assert book.match(named, conversation, text) == found, text
 
 
 def test_the_conversation_not_heard_of_for_longest_is_forgotten_first() -> None:
@@ -154,33 +153,6 @@ def test_the_body_of_a_registration(data: dict[str, Any], split: Any) -> None:
 def test_a_registration_for_no_conversation_there_can_be(data: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         registered_case(data, "x")
-
-
-# ── positions ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("texts", "said", "earlier", "index"),
-    [
-        (["a", "b", "c"], "a", 0, 0),
-        (["a", "b", "c"], "c", 0, 2),  # earlier turns went by unseen
-        (["a", "b", "c"], "b", 1, 1),
-        (["yes", "yes"], "yes", 0, 0),
-        (["yes", "yes"], "yes", 1, 1),
-        (["a", "b"], "off script", 1, 1),
-        (["a", "b"], "off script", 5, 5),
-        (["a", "b"], "a", 2, 0),  # said again
-        ([" a "], "a\n", 0, 0),
-    ],
-)
-def test_which_turn_of_the_case_it_is(texts: list[str], said: str, earlier: int, index: int) -> None:
-    assert case("x", *texts).turn_index(said, earlier) == index
-
-
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=5))
-def test_a_conversation_to_the_script_has_every_turn_in_order(texts: list[str]) -> None:
-    script = case("x", *texts)
-    assert [script.turn_index(text, earlier) for earlier, text in enumerate(texts)] == list(range(len(texts)))
 
 
 # ── many cases ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.pipeline import Pipeline
-from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.store import SqliteStore, TurnQuery
-from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.turn_listener import ScoredTurn, TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.kept import turn
 from support.patience import PATIENCE_S
+from support.scoring import Scoring, scoring
 
 
 @dataclass
@@ -80,38 +75,33 @@ class Scorings(TurnListener):
 
 
 @asynccontextmanager
-async def running(path: Path, *sources: Source) -> AsyncIterator[tuple[Pipeline, SqliteStore, list[list[str]]]]:
-    store, cases, scorings = SqliteStore(str(path)), CaseBook(None), Scorings()
-    pipeline = Pipeline(store, cases, Scorer(cases, None), scorings, Metrics(), sources)
-    try:
-        yield pipeline, store, scorings.of
-    finally:
-        await pipeline.close()
-        await asyncio.to_thread(store.close)
+async def with_sources(folder: Path, *sources: Source) -> AsyncIterator[tuple[Scoring, list[list[str]]]]:
+    scorings = Scorings()
+    async with scoring(folder / "turns.db", listener=scorings, evidence=sources) as it:
+        yield it, scorings.of
     assert not any(source.listeners for source in sources)
 
 
 async def test_a_turn_waits_for_all_that_were_heard_of(tmp_path: Path) -> None:
     first, second, silent = Source(), Source(), Source(was_heard=False)
-    async with running(tmp_path / "turns.db", first, silent, second) as (pipeline, store, scorings):
-        pipeline.take(turn(1))
-        await pipeline.written()
+    async with with_sources(tmp_path, first, silent, second) as (it, scorings):
+        it.pipeline.take(turn(1))
+        await it.pipeline.written()
         first.give(turn(1), "search")
-        await pipeline.written()
+        await it.pipeline.written()
         second.give(turn(1), "book")
-        await pipeline.drained()
-        (item,) = (await store.turns(TurnQuery())).items
+        await it.pipeline.drained()
+        (item,) = await it.stored()
         assert (item["status"], [call["name"] for call in item["tool_calls"]]) == ("done", ["search", "book"])
     assert scorings == [["search", "book"]]
 
 
 async def test_more_of_either_scores_a_turn_again(tmp_path: Path) -> None:
     first, second = Source(names=["search"], all_came=True), Source(was_heard=False)
-    async with running(tmp_path / "turns.db", first, second) as (pipeline, _, scorings):
-        pipeline.take(turn(1))
-        await pipeline.drained()
+    async with with_sources(tmp_path, first, second) as (it, scorings):
+        await it.take(turn(1))
         second.give(turn(1), "book")
-        await pipeline.drained()
+        await it.pipeline.drained()
     assert scorings == [["search"], ["search", "book"]]
 
 
@@ -120,9 +110,8 @@ async def test_what_cannot_be_read_of_one_costs_nothing_of_another(tmp_path: Pat
     names = [["search"], ["search"]]
     names[broken] = ["unreadable"]
     sources = [Source(names=one, all_came=True) for one in names]
-    async with running(tmp_path / "turns.db", *sources) as (pipeline, store, scorings):
-        pipeline.take(turn(1))
-        await pipeline.drained()
-        (item,) = (await store.turns(TurnQuery())).items
+    async with with_sources(tmp_path, *sources) as (it, scorings):
+        await it.take(turn(1))
+        (item,) = await it.stored()
         assert (item["calls"], [found["code"] for found in item["findings"]]) == ("unknown", ["capture_error"])
     assert scorings == [["search"]]

@@ -5,28 +5,24 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
-from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
-from a2a_eval_proxy.scoring.pipeline import Pipeline
-from a2a_eval_proxy.scoring.scorer import Scorer
-from a2a_eval_proxy.store import SqliteStore, TurnQuery, write_queue
-from a2a_eval_proxy.telemetry.counters import Metrics
-from a2a_eval_proxy.telemetry.event_bus import EventBus
-from a2a_eval_proxy.telemetry.turn_events import TurnEvents
-from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import Finding, Severity, ToolCall, ToolCallSource
+from a2a_eval_proxy.scoring.case_book import RegisteredCase
+from a2a_eval_proxy.store import write_queue
+from a2a_tool_capture import Finding, Severity
 from support.live import heard
 from support.patience import PATIENCE_S
+from support.scoring import scoring
+from support.scoring import turn_with as turn
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
-from tool_call_evaluators.suite import Suite, parse_case, parse_suite
+from tool_call_evaluators.suite import parse_case
 
 SUITE = """
 suite: orders
@@ -65,43 +61,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gate]]:
     Gate.opened.set()
 
 
-def turn(number: int, *calls: str, **fields: Any) -> Turn:
-    made = [ToolCall(name, source=ToolCallSource.A2A_PROTOCOL) for name in calls]
-    it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number), tool_calls=made)
-    it.status, it.ended_at, it.shown_by = "pending", number + 0.5, "extension"
-    for name, value in fields.items():
-        setattr(it, name, value)
-    return it
-
-
-@dataclass
-class Running:
-    pipeline: Pipeline
-    store: SqliteStore
-    cases: CaseBook
-    bus: EventBus
-    metrics: Metrics
-
-    async def stored(self, **query: Any) -> list[dict[str, Any]]:
-        return (await self.store.turns(TurnQuery(limit=1000, **query))).items
-
-    async def outcomes(self) -> dict[str, list[str]]:
-        """Statuses of the results of each turn."""
-        return {item["turn_id"]: [result["status"] for result in item["evaluations"]] for item in await self.stored()}
-
-
-@asynccontextmanager
-async def running(path: Path, suite: Suite | None = None, *, evaluate: bool = True) -> AsyncIterator[Running]:
-    cases, bus, metrics = CaseBook(suite), EventBus(), Metrics()
-    store = SqliteStore(str(path))
-    pipeline = Pipeline(store, cases, Scorer(cases, suite) if evaluate else None, TurnEvents(bus), metrics)
-    try:
-        yield Running(pipeline, store, cases, bus, metrics)
-    finally:
-        await pipeline.close()
-        await asyncio.to_thread(store.close)
-
-
 GATED = "suite: gated\nevaluators: [gate_of_test_pipeline, tool_error]\ncases: []"
 
 
@@ -113,7 +72,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("suite", [None, SUITE, "suite: slow\nevaluators: [tool_error, gate_of_test_pipeline]"])
 async def test_a_turn_is_stored_scored_and_done(path: Path, suite: str | None, gate: type[Gate]) -> None:
     gate.opened.set()
-    async with running(path, parse_suite(suite) if suite else None) as it:
+    async with scoring(path, suite) as it:
         it.pipeline.take(turn(1, "search", findings=[Finding("odd", "seen")]))
         assert it.pipeline.depth == 1
         await it.pipeline.drained()
@@ -127,60 +86,47 @@ async def test_a_turn_is_stored_scored_and_done(path: Path, suite: str | None, g
 
 
 async def test_without_evaluation_turns_stay_pending(path: Path) -> None:
-    async with running(path, evaluate=False) as it:
-        it.pipeline.take(turn(1))
-        await it.pipeline.drained()
+    async with scoring(path, evaluate=False) as it:
+        await it.take(turn(1))
         assert [item["status"] for item in await it.stored()] == ["pending"]
         assert await it.pipeline.resume() == 0
 
 
-async def test_many_turns_keep_their_order(path: Path) -> None:
-    async with running(path) as it:
-        for number in range(300):
-            it.pipeline.take(turn(number))
-            if number % 50 == 0:
-                await asyncio.sleep(0)
-        await it.pipeline.drained()
-        assert [item["turn_id"] for item in await it.stored(status="done")] == [f"turn-{n:04}" for n in range(300)]
-
-
 async def test_turns_are_matched_with_their_cases_as_they_come(path: Path) -> None:
-    async with running(path, parse_suite(SUITE)) as it:
+    async with scoring(path, SUITE) as it:
         it.cases.put(RegisteredCase(parse_case({"id": "mine", "turns": [{"user": "Hello"}]})))
-        it.pipeline.take(turn(1, user_text="Hello"))
-        it.pipeline.take(turn(2, user_text="Hello", case_id="named"))
-        it.pipeline.take(turn(3, user_text="Nothing known"))
-        await it.pipeline.drained()
+        await it.take(
+            turn(1, user_text="Hello"), turn(2, user_text="Hello", case_id="named"), turn(3, user_text="Nothing known")
+        )
         assert [item["case_id"] for item in await it.stored()] == ["mine", "named", None]
         assert len(await it.stored(case="mine")) == 1
 
 
 async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None:
     """The case says the same text twice; which of its turns this is depends on what came before."""
-    async with running(path, parse_suite(SUITE)) as it:
-        for number, (conversation, run, call) in enumerate(
-            [
-                ("c1", "nightly", "first"),
-                ("c2", "nightly", "first"),
-                ("c1", "nightly", "second"),
-                ("c1", "another", "first"),
-                ("c2", "nightly", "first"),  # wrong: it should be the second
-            ]
-        ):
-            it.pipeline.take(
+    async with scoring(path, SUITE) as it:
+        said = [
+            ("c1", "nightly", "first"),
+            ("c2", "nightly", "first"),
+            ("c1", "nightly", "second"),
+            ("c1", "another", "first"),
+            ("c2", "nightly", "first"),  # wrong: it should be the second
+        ]
+        await it.take(
+            *(
                 turn(number, call, conversation_id=conversation, run=run, case_id="twice", user_text="Again")
+                for number, (conversation, run, call) in enumerate(said)
             )
-        await it.pipeline.drained()
-        assert list((await it.outcomes()).values()) == [["passed"]] * 4 + [["failed"]]
+        )
+        assert await it.outcomes() == [["passed"]] * 4 + [["failed"]]
 
 
 async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None:
     suite = "suite: s\ncases: [{id: twice, turns: [{user: Again}, {user: Again, expect: {state: input-required}}]}]"
     place = {"conversation_id": "c", "case_id": "twice", "user_text": "Again"}
-    async with running(path, parse_suite(suite)) as it:
+    async with scoring(path, suite) as it:
         for number, state in enumerate(["COMPLETED", "INPUT_REQUIRED"]):
-            it.pipeline.take(turn(number, "first", state=f"TASK_STATE_{state}", **place))
-        await it.pipeline.drained()
+            await it.take(turn(number, "first", state=f"TASK_STATE_{state}", **place))
         for number in range(2):
             (_, second) = await it.stored()
             it.pipeline.revise(second, findings=[Finding("calls_missed", f"{number}", Severity.WARNING)])
@@ -195,16 +141,14 @@ async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None
 
 async def test_an_evaluator_that_raises_does_not_stop_the_line(path: Path, gate: type[Gate]) -> None:
     gate.opened.set()
-    async with running(path, parse_suite(GATED)) as it:
-        for number, text in enumerate(["fine", "raise", "fine"]):
-            it.pipeline.take(turn(number, user_text=text))
-        await it.pipeline.drained()
-        assert [statuses[0] for statuses in (await it.outcomes()).values()] == ["passed", "errored", "passed"]
+    async with scoring(path, GATED) as it:
+        await it.take(*(turn(number, user_text=text) for number, text in enumerate(["fine", "raise", "fine"])))
+        assert [statuses[0] for statuses in await it.outcomes()] == ["passed", "errored", "passed"]
         assert it.metrics.evaluations["gate_of_test_pipeline", "errored"] == 1
 
 
 async def test_a_turn_is_on_disk_before_it_is_scored(path: Path, gate: type[Gate]) -> None:
-    async with running(path, parse_suite(GATED)) as it:
+    async with scoring(path, GATED) as it:
         it.pipeline.take(turn(1))
         await asyncio.to_thread(gate.reached.wait, 30)
         assert [item["status"] for item in await it.stored()] == ["pending"]
@@ -215,25 +159,12 @@ async def test_a_turn_is_on_disk_before_it_is_scored(path: Path, gate: type[Gate
 
 
 async def test_a_turn_that_is_scored_at_once_is_written_once(path: Path) -> None:
-    async with running(path) as it:
+    async with scoring(path) as it:
         for number, calls in ((1, 3), (2, 200)):
             before = it.store.health.writes
-            it.pipeline.take(turn(number, *["search"] * calls))
-            await it.pipeline.drained()
+            await it.take(turn(number, *["search"] * calls))
             assert it.store.health.writes - before == number
         assert len(await it.stored(status="done")) == 2
-
-
-async def test_scoring_does_not_hold_up_the_event_loop(path: Path, gate: type[Gate]) -> None:
-    async with running(path, parse_suite(GATED)) as it:
-        it.pipeline.take(turn(1))
-        await asyncio.to_thread(gate.reached.wait, 30)
-        for number in range(2, 5):
-            it.pipeline.take(turn(number))  # the loop runs, the evaluator does not
-            await asyncio.sleep(0)
-        gate.opened.set()
-        await it.pipeline.drained()
-        assert len(await it.stored(status="done")) == 4
 
 
 # ── again ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +173,7 @@ async def test_scoring_does_not_hold_up_the_event_loop(path: Path, gate: type[Ga
 async def test_a_turn_that_is_taken_again_while_it_is_scored_is_scored_as_it_is_now(
     path: Path, gate: type[Gate]
 ) -> None:
-    async with running(path, parse_suite(GATED)) as it:
+    async with scoring(path, GATED) as it:
         it.pipeline.take(turn(1, user_text="raise"))
         assert await asyncio.to_thread(gate.reached.wait, PATIENCE_S)
         it.pipeline.take(turn(1, "search", user_text="fine", task_id="t"))
@@ -261,7 +192,7 @@ async def test_a_turn_that_is_taken_again_after_a_restart_replaces_itself(
 ) -> None:
     gate.opened.set()
     for number in range(3):
-        async with running(path, parse_suite(suite)) as it:
+        async with scoring(path, suite) as it:
             it.pipeline.take(turn(1, *["search"] * number, response_text=str(number)), again=number > 0)
             await it.pipeline.drained()
             (found,) = await it.stored()
@@ -274,55 +205,39 @@ async def test_a_turn_that_is_taken_again_after_a_restart_replaces_itself(
 
 
 async def test_what_was_pending_is_scored_after_a_restart(path: Path) -> None:
-    async with running(path, evaluate=False) as before:
-        for number in range(450):  # more than a page
-            before.pipeline.take(turn(number, "search"))
-        await before.pipeline.drained()
-    async with running(path) as after:
+    async with scoring(path, evaluate=False) as before:
+        await before.take(*(turn(number, "search") for number in range(450)))  # more than a page
+    async with scoring(path) as after:
         assert await after.pipeline.resume() == 450
-        after.pipeline.take(turn(1000))
-        await after.pipeline.drained()
+        await after.take(turn(1000))
         assert len(await after.stored(status="done")) == 451
-        assert all(statuses for statuses in (await after.outcomes()).values())
+        assert all(await after.outcomes())
         assert after.metrics.turns_scored == 451
-    async with running(path) as again:
+    async with scoring(path) as again:
         assert await again.pipeline.resume() == 0
 
 
 async def test_closing_amid_scoring_leaves_the_turn_for_the_next_process(path: Path, gate: type[Gate]) -> None:
     """Who waits for it, as `flush` does while an agent is removed, waits no longer."""
-    async with running(path, parse_suite(GATED)) as it:
+    async with scoring(path, GATED) as it:
         it.pipeline.take(turn(1))
         await asyncio.to_thread(gate.reached.wait, 30)
         waiting = asyncio.create_task(it.pipeline.drained())
         await asyncio.sleep(0)
         gate.opened.set()
     await waiting
-    async with running(path, parse_suite(GATED)) as it:
-        await it.pipeline.resume()
-        await it.pipeline.drained()
-        assert await it.outcomes() == {"turn-0001": ["passed", "passed"]}
-
-
-async def test_resumed_turns_of_a_conversation_keep_their_positions(path: Path) -> None:
-    async with running(path, parse_suite(SUITE), evaluate=False) as before:
-        for number, call in enumerate(["first", "second"]):
-            before.pipeline.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
-        await before.pipeline.drained()
-    async with running(path, parse_suite(SUITE)) as after:
-        await after.pipeline.resume()
-        await after.pipeline.drained()
-        assert list((await after.outcomes()).values()) == [["passed"], ["passed"]]
+    async with scoring(path, GATED) as it:
+        await it.resume()
+        assert await it.outcomes() == [["passed", "passed"]]
 
 
 async def test_a_conversation_that_goes_on_after_a_restart_keeps_its_position(path: Path) -> None:
     for number, call in enumerate(["first", "second"]):
-        async with running(path, parse_suite(SUITE)) as it:
-            await it.pipeline.resume()
-            it.pipeline.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
-            await it.pipeline.drained()
+        async with scoring(path, SUITE) as it:
+            await it.resume()
+            await it.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
             outcomes = await it.outcomes()
-    assert list(outcomes.values()) == [["passed"], ["passed"]]
+    assert outcomes == [["passed"], ["passed"]]
 
 
 # ── a slow disk, listeners ──────────────────────────────────────────────────────────────────────────────────
@@ -332,10 +247,9 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(write_queue, "MAX_QUEUED", 0)
-    async with running(path) as it:
+    async with scoring(path) as it:
         for number in range(5):  # each a batch of its own
-            it.pipeline.take(turn(number))
-            await it.pipeline.drained()
+            await it.take(turn(number))
         assert it.metrics.turns_dropped == 5
         assert await it.stored() == []
     said = "the store does not keep up: {} turn(s) were dropped"
@@ -346,7 +260,7 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
 
 
 async def test_a_locked_store_holds_nobody_up(path: Path) -> None:
-    async with running(path) as it:
+    async with scoring(path) as it:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             it.pipeline.take(turn(1))
@@ -361,10 +275,9 @@ async def test_a_locked_store_holds_nobody_up(path: Path) -> None:
 @pytest.mark.parametrize("suite", [SUITE, GATED])
 async def test_listeners_hear_of_each_turn_twice(path: Path, suite: str, gate: type[Gate]) -> None:
     gate.opened.set()
-    async with running(path, parse_suite(suite)) as it:
+    async with scoring(path, suite) as it:
         with it.bus.listen() as events:
-            it.pipeline.take(turn(1, "search"))
-            await it.pipeline.drained()
+            await it.take(turn(1, "search"))
             closed, done = heard(events)
             assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
             assert (done.name, done.data["status"]) == ("turn.done", "done")

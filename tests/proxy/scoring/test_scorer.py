@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
 from a2a_eval_proxy.scoring.case_book import CaseBook
@@ -19,7 +18,9 @@ from hypothesis import strategies as st
 from judges.fake_api import KEY, MODEL, FakeApi, says
 from support.junk import json_objects
 from tool_call_evaluators import registry
+from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement, SyncEvaluator
 from tool_call_evaluators.judge import MemoryJudgeCache
+from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.suite import parse_suite
 
 SUITE = """
@@ -34,8 +35,8 @@ cases:
 """
 
 
-def scorer_of(text: str, folder: Path = Path()) -> Scorer:
-    suite = parse_suite(text, str(folder / "suite.yaml"))
+def scorer_of(text: str) -> Scorer:
+    suite = parse_suite(text)
     return Scorer(CaseBook(suite), suite)
 
 
@@ -53,22 +54,24 @@ async def statuses(scorer: Scorer, scored: Turn, earlier: int = 0) -> dict[str, 
     return {result["evaluator"]: result["status"] for result in results}
 
 
-async def test_a_turn_is_held_against_its_case() -> None:
-    scorer = scorer_of(SUITE)
-    assert await statuses(scorer, turn("search", case_id="status")) == {
-        "tool_trajectory": "passed",
-        "tool_error": "passed",
-    }
-    assert (await statuses(scorer, turn("pay", case_id="status")))["tool_trajectory"] == "failed"
-
-
-async def test_a_later_turn_has_expectations_of_its_own() -> None:
-    scorer = scorer_of(SUITE)
-    thanks = turn(case_id="status", user_text="Thanks")
-    assert (await statuses(scorer, thanks, 1))["tool_trajectory"] == "passed"
-    off_script = turn("search", case_id="status", user_text="Off script")
-    assert (await statuses(scorer, off_script, 0))["tool_trajectory"] == "passed"
-    assert (await statuses(scorer, off_script, 1))["tool_trajectory"] == "failed"
+@pytest.mark.parametrize(
+    ("text", "calls", "case_id", "earlier", "outcome"),
+    [
+        ("Where is it?", ["search"], "status", 0, "passed"),
+        ("Where is it?", ["pay"], "status", 0, "failed"),
+        ("Thanks", ["search"], "status", 1, "failed"),
+        ("Off script", ["search"], "status", 0, "passed"),
+        ("Off script", ["search"], "status", 1, "failed"),
+        ("And now?", ["search"], "status", 7, "skipped"),
+        ("Where is it?", ["search"], None, 0, "skipped"),
+        ("Where is it?", ["search"], "nobody", 0, "skipped"),
+    ],
+)
+async def test_a_turn_is_held_against_the_expectations_of_its_place(
+    text: str, calls: list[str], case_id: str | None, earlier: int, outcome: str
+) -> None:
+    found = await statuses(scorer_of(SUITE), turn(*calls, case_id=case_id, user_text=text), earlier)
+    assert found == {"tool_trajectory": outcome, "tool_error": "passed"}
 
 
 async def test_an_answer_that_did_not_come_is_not_scored_as_an_empty_one() -> None:
@@ -93,17 +96,6 @@ async def test_an_answer_that_did_not_come_is_not_scored_as_an_empty_one() -> No
     assert (result["status"], "could not be reached" in result["reason"]) == ("skipped", True)
 
 
-@pytest.mark.parametrize("case_id", [None, "nobody"])
-async def test_a_turn_without_a_case_has_no_expectations(case_id: str | None) -> None:
-    found = await statuses(scorer_of(SUITE), turn("search", case_id=case_id))
-    assert found == {"tool_trajectory": "skipped", "tool_error": "passed"}
-
-
-async def test_a_turn_beyond_the_script_has_no_expectations() -> None:
-    found = await statuses(scorer_of(SUITE), turn("search", case_id="status", user_text="And now?"), 7)
-    assert found["tool_trajectory"] == "skipped"
-
-
 async def test_where_the_turns_before_it_cannot_be_read_nothing_passes() -> None:
     results = await scorer_of(SUITE).score(turn("search", case_id="status"), None)
     assert {result["status"] for result in results} == {"errored"}
@@ -123,61 +115,34 @@ def test_what_the_evaluators_get_to_see() -> None:
     assert seen.user_text == "Where's it?"
 
 
-PLUGIN = """
-from dataclasses import dataclass
-from tool_call_evaluators.evaluator import AsyncEvaluator, SyncEvaluator, Measurement
-from tool_call_evaluators.registry import register
-
-@register
 @dataclass(frozen=True, kw_only=True)
 class Broken(SyncEvaluator):
-    name = "broken_for_this_test"
-    def measure(self, case):
+    name: ClassVar[str] = "broken_for_this_test"
+
+    def measure(self, case: EvalCase) -> Measurement:
         raise KeyError("no such thing")
 
-@register
+
 @dataclass(frozen=True, kw_only=True)
 class Patient(AsyncEvaluator):
-    name = "patient_for_this_test"
-    async def measure(self, case):
-        import asyncio
+    name: ClassVar[str] = "patient_for_this_test"
+
+    async def measure(self, case: EvalCase) -> Measurement:
         await asyncio.sleep(0)
         return Measurement(1.0, "thought about it")
-"""
 
 
-@pytest.fixture(scope="module")
-def with_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    registry.evaluator_names()  # the built-in ones are registered by now
-    known = dict(registry._registered)
-    folder = tmp_path_factory.mktemp("plugin")
-    (folder / "own.py").write_text(PLUGIN)
-
-    def make(*names: str) -> Scorer:
-        return scorer_of(f"suite: own\nplugins: [own.py]\nevaluators: [{', '.join(names)}]\ncases: []", folder)
-
-    yield make
-    registry._registered.clear()
-    registry._registered.update(known)
-
-
-async def test_an_evaluator_that_raises_is_an_errored_result_and_the_others_go_on(with_plugin: Any) -> None:
-    scorer = with_plugin("broken_for_this_test", "tool_error")
-    results = await scorer.score(turn("search"))
-    assert [result["status"] for result in results] == ["errored", "passed"]
-    assert "KeyError" in results[0]["reason"]
-
-
-async def test_evaluators_that_wait(with_plugin: Any) -> None:
-    scorer = with_plugin("patient_for_this_test", "tool_error")
-    assert not scorer.evaluators(None).is_cheap
-    assert await statuses(scorer, turn("search")) == {"patient_for_this_test": "passed", "tool_error": "passed"}
-
-
-def test_evaluators_of_others_are_not_taken_for_cheap(with_plugin: Any) -> None:
-    scorer = with_plugin("broken_for_this_test")
+@pytest.mark.parametrize(("evaluator", "status"), [(Broken, "errored"), (Patient, "passed")])
+async def test_evaluators_of_others_may_raise_or_wait_and_the_others_go_on(
+    evaluator: Any, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._registered, evaluator.name, evaluator)
+    scorer = scorer_of(f"suite: own\nevaluators: [{evaluator.name}, tool_error]")
     assert not scorer.evaluators(None).is_cheap
     assert not scorer.evaluators(None).is_quick
+    own, other = await scorer.score(turn("search"))
+    assert (own["status"], other["status"]) == (status, "passed")
+    assert ("KeyError" in own["reason"]) == (status == "errored")
 
 
 def test_evaluators_of_conversations_are_not_for_turns() -> None:

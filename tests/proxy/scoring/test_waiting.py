@@ -8,25 +8,21 @@ import sqlite3
 import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
-from a2a_eval_proxy.scoring.case_book import CaseBook
-from a2a_eval_proxy.scoring.pipeline import QUEUE_BYTES, Pipeline, memory_of
-from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
+from a2a_eval_proxy.scoring.pipeline import memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, write_queue
 from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.store.encoding import encoded_turn
-from a2a_eval_proxy.telemetry.counters import Metrics
-from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.kept import result, turn
 from support.patience import PATIENCE_S
-from tool_call_evaluators.suite import Suite, parse_suite
+from support.scoring import scoring
 
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
 
@@ -50,23 +46,6 @@ def locked(path: Path) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("COMMIT")
-
-
-@asynccontextmanager
-async def running(
-    path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY, memory: int = QUEUE_BYTES
-) -> AsyncIterator[Pipeline]:
-    store, cases = SqliteStore(str(path)), CaseBook(suite)
-    it = Pipeline(store, cases, Scorer(cases, suite), TurnListener(), Metrics(), privacy=privacy, memory=memory)
-    try:
-        yield it
-    finally:
-        await it.close()
-        await asyncio.to_thread(store.close)
-
-
-async def stored(pipeline: Pipeline) -> list[dict[str, Any]]:
-    return (await pipeline._store.turns(TurnQuery(limit=1000))).items
 
 
 # ── the store's queue ───────────────────────────────────────────────────────────────────────────────────────
@@ -192,38 +171,36 @@ cases:
 
 async def test_turns_that_are_read_back_are_scored_as_ever(path: Path) -> None:
     """With a limit of nothing, the store alone keeps what waits."""
-    async with running(path, parse_suite(SUITE), memory=0) as it:
+    async with scoring(path, SUITE, memory=0) as it:
         for number, (conversation, call) in enumerate([("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]):
             made = [ToolCall(call)]
-            it.take(turn(number, tool_calls=made, conversation_id=conversation, case_id="twice", user_text="Again"))
-            await it.written()
-        await it.drained()
-        assert [[one["status"] for one in item["evaluations"]] for item in await stored(it)] == [
-            *([["passed"]] * 3),
-            ["failed"],
-        ]
-        assert it.depth == 0
+            it.pipeline.take(
+                turn(number, tool_calls=made, conversation_id=conversation, case_id="twice", user_text="Again")
+            )
+            await it.pipeline.written()
+        await it.pipeline.drained()
+        assert await it.outcomes() == [["passed"], ["passed"], ["passed"], ["failed"]]
+        assert it.pipeline.depth == 0
         assert it.metrics.turns_scored == 4
 
 
 async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path) -> None:
-    async with running(path, memory=0) as it:
+    async with scoring(path, memory=0) as it:
         with locked(path):
-            it.take(turn(1))
+            it.pipeline.take(turn(1))
             async with asyncio.timeout(PATIENCE_S):
-                while not it._store.health.waiting_turns:
+                while not it.store.health.waiting_turns:
                     await asyncio.sleep(0)
-            it._store.discard(["turn-0001"], lambda: None)
-        await it.drained()
-        await it._store.drained()
-        assert (await stored(it), it.depth) == ([], 0)
+            it.store.discard(["turn-0001"], lambda: None)
+        await it.pipeline.drained()
+        await it.store.drained()
+        assert (await it.stored(), it.pipeline.depth) == ([], 0)
 
 
 async def test_what_is_not_kept_and_cannot_be_read_back_does_not_pass(path: Path) -> None:
-    async with running(path, privacy=privacy_of((), None, no_content=True), memory=0) as it:
-        it.take(turn(1, user_text="secret", tool_calls=[ToolCall("look")]))
-        await it.drained()
-        (found,) = await stored(it)
+    async with scoring(path, privacy=privacy_of((), None, no_content=True), memory=0) as it:
+        await it.take(turn(1, user_text="secret", tool_calls=[ToolCall("look")]))
+        (found,) = await it.stored()
         assert (found["status"], [one["status"] for one in found["evaluations"]]) == ("done", ["errored"])
 
 
@@ -245,24 +222,24 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
 ) -> None:
     large = "x" * 1_000_000
     privacy = HeldRedaction()
-    async with running(path, privacy=privacy, memory=3_500_000) as it:
+    async with scoring(path, privacy=privacy, memory=3_500_000) as it:
         for number in range(3):
-            it.take(turn(number, user_text=large))
+            it.pipeline.take(turn(number, user_text=large))
             await in_a_batch_of_its_own()
-        it.take(turn(3, user_text=large))
-        it.take(turn(4, user_text=large))
-        assert not it.keep_open(turn(5, user_text=large, status="open"))
-        it.take(turn(6))  # there is room for a small one
-        assert (it.metrics.turns_dropped, it.depth) == (2, 4)
+        it.pipeline.take(turn(3, user_text=large))
+        it.pipeline.take(turn(4, user_text=large))
+        assert not it.pipeline.keep_open(turn(5, user_text=large, status="open"))
+        it.pipeline.take(turn(6))  # there is room for a small one
+        assert (it.metrics.turns_dropped, it.pipeline.depth) == (2, 4)
         (record,) = caplog.records
         assert record.message.startswith("the store does not keep up: 1 turn(s) were dropped")
         privacy.go_on.set()
-        await it.drained()
-        assert [item["turn_id"][-1] for item in await stored(it)] == ["0", "1", "2", "6"]
-        assert it.keep_open(turn(7, user_text=large * 9, status="open"))  # one alone may have more
-        await it.written()
-        it.take(turn(8, user_text=large))
-        await it.drained()
+        await it.pipeline.drained()
+        assert [item["turn_id"][-1] for item in await it.stored()] == ["0", "1", "2", "6"]
+        assert it.pipeline.keep_open(turn(7, user_text=large * 9, status="open"))  # one alone may have more
+        await it.pipeline.written()
+        it.pipeline.take(turn(8, user_text=large))
+        await it.pipeline.drained()
         assert it.metrics.turns_dropped == 2
 
 
