@@ -21,9 +21,7 @@ from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
 from a2a.compat.v0_3.rest_transport import CompatRestTransport
 from a2a.types import (
-    AgentCard,
     DeleteTaskPushNotificationConfigRequest,
-    GetExtendedAgentCardRequest,
     GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest,
     Message,
@@ -99,9 +97,6 @@ class Client:
     async def got(self, task_id: str) -> TaskPushNotificationConfig:
         request = GetTaskPushNotificationConfigRequest(id="c1", task_id=task_id)
         return await self._transport.get_task_push_notification_config(request, context=self._context)
-
-    async def card(self) -> AgentCard:
-        return await self._transport.get_extended_agent_card(GetExtendedAgentCardRequest(), context=self._context)
 
     async def delete(self, task_id: str) -> None:
         request = DeleteTaskPushNotificationConfigRequest(id="c1", task_id=task_id)
