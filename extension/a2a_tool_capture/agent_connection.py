@@ -154,12 +154,15 @@ class AgentConnection:
         card_timeout_s: float = CARD_TIMEOUT_S,
         *,
         trust_env: bool = True,
+        max_message_bytes: int = -1,
     ) -> None:
+        """`max_message_bytes`: of an answer over gRPC; -1 for no limit."""
         self._url = url
         self._headers = headers
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._card_timeout_s = card_timeout_s
+        self._max_message_bytes = max_message_bytes
         self._channels: list[Any] = []
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_IDLE_S)
         transport = EnvironmentTransport if trust_env else httpx.AsyncHTTPTransport
@@ -199,7 +202,7 @@ class AgentConnection:
         config = ClientConfig(httpx_client=self._http, supported_protocol_bindings=http_bindings)
         factory = ClientFactory(config)
         # The SDK's own producer forgets 0.3 where modules were imported in another order than it expects.
-        factory.register(_GRPC, lambda card, *_: self._grpc_transport(card.supported_interfaces[0], card))
+        factory.register(_GRPC, lambda card, *_: self.grpc_transport(card.supported_interfaces[0], card))
         config.supported_protocol_bindings.append(_GRPC)
         self._http.in_envelope = card.supported_interfaces[0].protocol_binding == "JSONRPC"
         return factory.create(card)
@@ -238,7 +241,7 @@ class AgentConnection:
 
     # ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _grpc_transport(self, interface: AgentInterface, card: AgentCard | None) -> ClientTransport:
+    def grpc_transport(self, interface: AgentInterface, card: AgentCard | None) -> ClientTransport:
         """A transport of a2a-sdk. Raises ConfigurationError without grpcio."""
         channel = self._channel(interface.url)
         from a2a.client.transports.grpc import GrpcTransport
@@ -249,7 +252,7 @@ class AgentConnection:
     def _channel(self, url: str) -> Any:
         """A grpc.aio.Channel to HOST:PORT, which may have a scheme. Raises ConfigurationError, also without grpcio."""
         options = [
-            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_receive_message_length", self._max_message_bytes),
             ("grpc.enable_http_proxy", 0),
             ("grpc.min_reconnect_backoff_ms", round(self._connect_timeout_s * 1000)),  # the time to connect
         ]
@@ -266,7 +269,7 @@ class AgentConnection:
         spoken, target = "", self._url.rpartition("://")[2]
         for version in ("1.0", "0.3"):
             interface = AgentInterface(url=target, protocol_binding=_GRPC, protocol_version=version)
-            transport = self._grpc_transport(interface, None)
+            transport = self.grpc_transport(interface, None)
             try:
                 with mapped_errors(self._url, first=True):
                     card = await transport.get_extended_agent_card(

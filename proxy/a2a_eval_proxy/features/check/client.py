@@ -25,6 +25,7 @@ from a2a.compat.v0_3.jsonrpc_transport import CompatJsonRpcTransport
 from a2a.compat.v0_3.rest_transport import CompatRestTransport
 from a2a.types import (
     AgentCard,
+    AgentInterface,
     GetTaskRequest,
     ListTasksRequest,
     Message,
@@ -37,7 +38,7 @@ from a2a.types import (
 from a2a_tool_capture.agent_connection import AgentConnection, mapped_errors
 from a2a_tool_capture.canonical import with_whole_numbers
 from a2a_tool_capture.card_search import CardAnswer, card_urls, find_card
-from a2a_tool_capture.client_tls import HOST, grpc_channel
+from a2a_tool_capture.client_tls import HOST
 from a2a_tool_capture.environment_proxies import EnvironmentTransport
 from a2a_tool_capture.errors import (
     AgentError,
@@ -188,7 +189,7 @@ class ProbeClient:
         self._headers = {name: resolve_header(name, value) for name, value in headers.items()}
         self._credentials = _credentials_in(self._headers.values())
         self._timeout_s, self._tls = timeout_s, tls
-        self._grpc_tls = False
+        self._connection = self._connected("")
         self._http = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", **self._headers},
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -201,8 +202,7 @@ class ProbeClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for transport in self._transports.values():
-            await transport.close()
+        await self._connection.close()
         await self._http.aclose()
 
     async def card(self, url: str) -> tuple[CardSeen, AgentCard, list[NotChecked]]:
@@ -211,9 +211,9 @@ class ProbeClient:
         Returns it as JSON, and as a2a-sdk reads it: without interfaces and with a reason if it does not. Raises
         AgentUnreachableError, AgentError if there is no card, ConfigurationError for gRPC without grpcio.
         """
+        self._connection = self._connected(url)
         if url.startswith(("grpc://", "grpcs://")):
             return await self._card_over_grpc(url)
-        self._grpc_tls = url.startswith("https://")
         found = await find_card(card_urls(url), self._card_answer)
         seen = CardSeen(_seen.get().request, self._masked(found.card))
         older = {name: value for name, value in found.card.items() if name != "supportedInterfaces"}
@@ -228,11 +228,7 @@ class ProbeClient:
 
     async def _card_over_grpc(self, url: str) -> tuple[CardSeen, AgentCard, list[NotChecked]]:
         """The extended card, with the interface over which it came; `missing` if there is none."""
-        connection = AgentConnection(url, self._headers, self._tls, CONNECT_TIMEOUT_S)
-        try:
-            card, interface = await connection.card_and_interface(None, None)
-        finally:
-            await connection.close()
+        card, interface = await self._connection.card_and_interface(None, None)
         request = ProbeRequest("gRPC", f"{url}/GetExtendedAgentCard")
         seen = CardSeen(request, self._masked(MessageToDict(card)), 0, missing=card.name == url)
         del card.supported_interfaces[:]
@@ -376,19 +372,15 @@ class ProbeClient:
         key = (interface.binding, interface.legacy, interface.url)
         if key not in self._transports:
             if interface.binding == "GRPC":
-                self._transports[key] = self._grpc_transport(interface)
+                named = AgentInterface(url=interface.url, protocol_version=interface.version)
+                self._transports[key] = self._connection.grpc_transport(named, None)
             else:
                 self._transports[key] = _TRANSPORTS[key[:2]](self._http, None, interface.url, is_shared_httpx=True)
         return self._transports[key]
 
-    def _grpc_transport(self, interface: Interface) -> Any:
-        from a2a.client.transports.grpc import GrpcTransport
-        from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
-
-        options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.enable_http_proxy", 0)]
-        given = self._headers.items()
-        channel = grpc_channel(interface.url, self._tls, options, secure=self._grpc_tls, headers=given)
-        return (CompatGrpcTransport if interface.legacy else GrpcTransport)(channel, None)
+    def _connected(self, url: str) -> AgentConnection:
+        """What connects over gRPC, with TLS if `url` has it."""
+        return AgentConnection(url, self._headers, self._tls, CONNECT_TIMEOUT_S, max_message_bytes=MAX_BODY_BYTES)
 
     # ── credentials ─────────────────────────────────────────────────────────────────────────────────────
 
