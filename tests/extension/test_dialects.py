@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +117,6 @@ def test_recorded_traffic_of_google_adk(subtests: pytest.Subtests) -> None:
             assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
             ids = [call.id for call in merger.tool_calls if call.id]
             assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
-
-
-def test_a_confirmed_call_has_the_result_of_its_last_response() -> None:
-    merger = merged(*(event for turn in events_of("adk-messages-confirm", "stream") for event in turn))
-    assert [told(call) for call in merger.tool_calls] == [("refund", {"order": "A-1"}, "refunded A-1", None)]
 
 
 def test_nothing_is_read_unless_it_is_asked_for(subtests: pytest.Subtests) -> None:
@@ -315,21 +311,6 @@ def test_tools_of_the_provider_are_named_by_their_type() -> None:
     assert (call.name, call.arguments, call.result) == ("GOOGLE_SEARCH_WEB", {"q": "x"}, "{}")
 
 
-def test_what_the_user_says_is_no_call() -> None:
-    assert merged(said(call_part(), role="ROLE_USER"), said(call_part(), role="user")).tool_calls == []
-
-
-def test_questions_of_google_adk_to_the_user_are_no_calls() -> None:
-    asks = [call_part(str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))]
-    answers = [response_part({}, str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))]
-    assert merged(said(*asks, *answers)).tool_calls == []
-
-
-def test_arguments_that_still_stream_are_no_call_yet() -> None:
-    unfinished = part("function_call", {"id": "0", "name": "look", "partialArgs": [{}], "willContinue": True})
-    assert [call.id for call in merged(said(unfinished), said(call_part("1"), message_id="n")).tool_calls] == ["1"]
-
-
 def test_arguments_of_which_the_end_never_comes_leave_the_calls_unknown() -> None:
     unfinished = part("function_call", {"id": "0", "name": "look", "willContinue": True})
     merger = merged(said(unfinished))
@@ -361,30 +342,10 @@ def test_a_call_that_a_later_report_lacks_leaves_the_calls_unknown(first: Event,
     assert unknown_by(merger) is None, "another report has it again"
 
 
-def test_calls_in_the_timeline_are_read() -> None:
-    message = said(call_part())["statusUpdate"]["status"]["message"]
-    timeline = [{"message": {**message, "messageId": "n"}}, {"status": {"message": message}}]
-    assert len(merged({"task": {"id": "t", "timeline": timeline}}).tool_calls) == 1
-
-
-def test_a_response_alone_is_a_call_with_unknown_arguments() -> None:
-    assert merged(said(response_part({"result": "x"}))).tool_calls == [
-        ToolCall("look", None, "1", "x", source=ToolCallSource.ADK)
-    ]
-
-
 def test_a_response_may_leave_the_name_out() -> None:
     event = said(call_part(), part("function_response", {"id": "1", "response": {"result": "x"}}))
     assert [call.result for call in merged(event).tool_calls] == ["x"]
     assert merged(said(part("function_response", {"id": "1", "response": "x"}))).tool_calls == []
-
-
-def test_responses_without_ids_answer_in_order() -> None:
-    parts = [call_part("", q=1), call_part("", q=2), response_part("a", ""), response_part("b", "")]
-    assert [(call.arguments, call.result) for call in merged(said(*parts)).tool_calls] == [
-        ({"q": 1}, "a"),
-        ({"q": 2}, "b"),
-    ]
 
 
 def test_chunks_of_an_artifact_add_up_and_its_replacement_replaces() -> None:
@@ -410,13 +371,6 @@ def test_the_extension_wins_by_id() -> None:
     own = {"id": "1", "name": "look", "arguments": {"q": 2}}
     (call,) = merged(said(call_part(q=1), response_part("x")), extension_calls(own)).tool_calls
     assert call == ToolCall("look", {"q": 2}, "1", "x", source=ToolCallSource.A2A_PROTOCOL)
-
-
-def test_the_extension_wins_by_signature_call_by_call() -> None:
-    own = {"id": "own", "name": "look", "arguments": {"q": 1.0}, "result": "mine"}
-    other = [call_part("1", q=1), call_part("2", q=1), call_part("3", "other")]
-    calls = merged(said(*other), extension_calls(own)).tool_calls
-    assert [(call.id, call.source.value) for call in calls] == [("own", "a2a_protocol"), ("2", "adk"), ("3", "adk")]
 
 
 # ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -511,3 +465,86 @@ def test_unknown_dialects_are_named() -> None:
         TaskMerger(dialects=["latin"])
     with pytest.raises(ConfigurationError, match="unknown dialect 'latin'; expected one of adk, kagent"):
         CaptureClient("http://127.0.0.1:9", dialects=["latin"])
+
+
+KNOWN: dict[str, Callable[[Any], Any]] = {
+    "calls": lambda found: found.tool_calls,
+    "arguments and results": lambda found: [(call.arguments, call.result) for call in found.tool_calls],
+    "ids": lambda found: [call.id for call in found.tool_calls],
+    "number": lambda found: len(found.tool_calls),
+    "told": lambda found: [told(call) for call in found.tool_calls],
+    "ids and sources": lambda found: [(call.id, call.source.value) for call in found.tool_calls],
+}
+"""What is looked at, by name."""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            [*(event for turn in events_of("adk-messages-confirm", "stream") for event in turn)],
+            {"told": [("refund", {"order": "A-1"}, "refunded A-1", None)]},
+            id="a confirmed call has the result of its last response",
+        ),
+        pytest.param(
+            [said(call_part(), role="ROLE_USER"), said(call_part(), role="user")],
+            {"calls": []},
+            id="what the user says is no call",
+        ),
+        pytest.param(
+            [
+                said(
+                    *[call_part(str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))],
+                    *[response_part({}, str(number), name) for number, name in enumerate(sorted(ASKS_THE_USER))],
+                )
+            ],
+            {"calls": []},
+            id="questions of google adk to the user are no calls",
+        ),
+        pytest.param(
+            [
+                said(part("function_call", {"id": "0", "name": "look", "partialArgs": [{}], "willContinue": True})),
+                said(call_part("1"), message_id="n"),
+            ],
+            {"ids": ["1"]},
+            id="arguments that still stream are no call yet",
+        ),
+        pytest.param(
+            [
+                {
+                    "task": {
+                        "id": "t",
+                        "timeline": [
+                            {"message": {**said(call_part())["statusUpdate"]["status"]["message"], "messageId": "n"}},
+                            {"status": {"message": said(call_part())["statusUpdate"]["status"]["message"]}},
+                        ],
+                    }
+                }
+            ],
+            {"number": 1},
+            id="calls in the timeline are read",
+        ),
+        pytest.param(
+            [said(response_part({"result": "x"}))],
+            {"calls": [ToolCall("look", None, "1", "x", source=ToolCallSource.ADK)]},
+            id="a response alone is a call with unknown arguments",
+        ),
+        pytest.param(
+            [said(*[call_part("", q=1), call_part("", q=2), response_part("a", ""), response_part("b", "")])],
+            {"arguments and results": [({"q": 1}, "a"), ({"q": 2}, "b")]},
+            id="responses without ids answer in order",
+        ),
+        pytest.param(
+            [
+                said(*[call_part("1", q=1), call_part("2", q=1), call_part("3", "other")]),
+                extension_calls({"id": "own", "name": "look", "arguments": {"q": 1.0}, "result": "mine"}),
+            ],
+            {"ids and sources": [("own", "a2a_protocol"), ("2", "adk"), ("3", "adk")]},
+            id="the extension wins by signature call by call",
+        ),
+    ],
+)
+def test_what_is_read(given: list[Any], expected: Any) -> None:
+    """Events, and the calls in them."""
+    found = merged(*given)
+    assert {name: KNOWN[name](found) for name in expected} == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -45,33 +46,6 @@ def codes(found: Reconciliation) -> list[str]:
 # ── 1. the same id ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.statement(349)
-def test_the_same_id_is_one_call_and_the_protocol_wins() -> None:
-    found = reconcile([protocol("pay", {"eur": 1}, "1")], [trace("pay", {"eur": 2}, "1")])
-    assert found.tool_calls == [protocol("pay", {"eur": 1}, "1")]
-    assert counts(found) == (1, 0, 0, 0)
-    assert found.findings == []
-
-
-def test_the_same_id_with_another_name_is_no_match() -> None:
-    found = reconcile([protocol("pay", call_id="1")], [trace("mail", call_id="1")])
-    assert [call.name for call in found.tool_calls] == ["pay", "mail"]
-    assert counts(found) == (0, 0, 1, 1)
-    assert codes(found) == ["id_conflict"]
-
-
-def test_ids_match_before_signatures() -> None:
-    one, two = protocol("pay", {}, "1", result="one"), protocol("pay", {}, "2", result="two")
-    found = reconcile([one, two], [trace("pay", {}, "2", error="second"), trace("pay", {}, "1", error="first")])
-    assert [(call.id, call.error) for call in found.tool_calls] == [("1", "first"), ("2", "second")]
-    assert counts(found) == (2, 0, 0, 0)
-
-
-def test_an_empty_id_matches_nothing() -> None:
-    found = reconcile([protocol("pay", {"eur": 1})], [trace("pay", {"eur": 2})])
-    assert counts(found) == (0, 0, 1, 1)
-
-
 # ── 2. the same signature ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -93,14 +67,6 @@ def test_another_signature_is_another_call(other: ToolCall) -> None:
     assert counts(reconcile([protocol("pay", {"n": 1})], [other])) == (0, 0, 1, 1)
 
 
-def test_calls_with_different_ids_may_share_a_signature() -> None:
-    """Frameworks give their own ids: those of the trace need not be the protocol's."""
-    found = reconcile([protocol("pay", {}, "call-1")], [trace("pay", {}, "span-7")])
-    assert [call.id for call in found.tool_calls] == ["call-1"]
-    assert counts(found) == (0, 1, 0, 0)
-    assert codes(found) == ["paired_across_ids"]
-
-
 def test_where_ids_meet_calls_with_different_ids_are_different() -> None:
     ours = [protocol("pay", {"eur": 1}, "call_1"), protocol("mail", {}, "call_2"), protocol("pay", {"eur": 1})]
     theirs = [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3"), trace("pay", {"eur": 1}, "call_4")]
@@ -118,19 +84,6 @@ def test_where_ids_meet_unknown_arguments_do_not_join_ids(swapped: bool) -> None
     assert counts(found) == (1, 0, 1, 1)
 
 
-def test_an_id_that_is_used_again_matches_by_arguments() -> None:
-    ours = [protocol("pay", {"eur": n}, "call_0", result=f"paid {n}") for n in (1, 2)]
-    theirs = [trace("pay", {"eur": n}, "call_0", error=f"{n}") for n in (2, 1, 3)]
-    found = reconcile(ours, theirs)
-    assert [(call.arguments, call.error) for call in found.tool_calls] == [
-        ({"eur": 1}, "1"),
-        ({"eur": 2}, "2"),
-        ({"eur": 3}, "3"),
-    ]
-    assert counts(found) == (2, 0, 0, 1)
-    assert codes(found) == ["id_reused"]
-
-
 def test_each_protocol_call_absorbs_one_trace_call() -> None:
     found = reconcile([protocol("pay")], [trace("pay", result="1"), trace("pay", result="2"), trace("pay", result="3")])
     assert [call.result for call in found.tool_calls] == ["1", "2", "3"]
@@ -138,12 +91,6 @@ def test_each_protocol_call_absorbs_one_trace_call() -> None:
     assert counts(found) == (0, 1, 0, 2)
     assert codes(found) == ["count_mismatch"]
     assert "1 in the protocol, 3 in the trace" in found.findings[0].message
-
-
-def test_a_repeat_that_only_the_protocol_saw_is_a_mismatch_too() -> None:
-    found = reconcile([protocol("pay"), protocol("pay")], [trace("pay")])
-    assert counts(found) == (0, 1, 1, 0)
-    assert codes(found) == ["count_mismatch"]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -162,39 +109,6 @@ def test_absorb_all_drops_every_trace_call_with_a_known_signature() -> None:
 
 
 # ── unknown arguments ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_unknown_arguments_match_by_name_and_order() -> None:
-    found = reconcile(
-        [protocol("pay", {"eur": 1}), protocol("mail"), protocol("pay", {"eur": 2})],
-        [unknown("pay", result="first"), unknown("pay", result="second")],
-    )
-    assert [(call.name, call.arguments, call.result) for call in found.tool_calls] == [
-        ("pay", {"eur": 1}, "first"),
-        ("mail", {}, None),
-        ("pay", {"eur": 2}, "second"),
-    ]
-    assert counts(found) == (0, 2, 1, 0)
-
-
-def test_unknown_arguments_are_not_empty_ones() -> None:
-    """With arguments known, the right partner is found first, whatever came before it."""
-    found = reconcile(
-        [protocol("pay", {}), protocol("pay", {"eur": 1})], [unknown("pay", result="u"), trace("pay", {}, result="k")]
-    )
-    assert [(call.arguments, call.result) for call in found.tool_calls] == [({}, "k"), ({"eur": 1}, "u")]
-
-
-def test_unknown_arguments_match_by_id() -> None:
-    found = reconcile([protocol("pay", {"eur": 1}, "1")], [unknown("pay", "1", result="r")])
-    assert found.tool_calls == [protocol("pay", {"eur": 1}, "1", result="r")]
-    assert counts(found) == (1, 0, 0, 0)
-
-
-def test_two_unknown_calls_of_the_trace_alone_are_two() -> None:
-    found = reconcile([], [unknown("pay"), unknown("pay")])
-    assert [call.arguments for call in found.tool_calls] == [None, None]
-    assert found.findings == []
 
 
 # ── arguments that one side lacks ───────────────────────────────────────────────────────────────────────────
@@ -249,25 +163,6 @@ def test_what_the_trace_knows_of_defaults_is_kept() -> None:
     assert call.arguments_given == {"sku": "A"}
 
 
-def test_each_call_pairs_with_the_one_that_agrees_most() -> None:
-    ours = [protocol("pay", {"sku": sku, "qty": 3}, f"call-{sku}") for sku in "ABA"]
-    theirs = [trace("pay", {"sku": sku}, f"x{n}", result=f"{sku}{n}") for n, sku in enumerate("BAAA")]
-    found = reconcile(ours, theirs)
-    assert [(call.id, call.result) for call in found.tool_calls] == [
-        ("call-A", "A1"),
-        ("call-B", "B0"),
-        ("call-A", "A2"),
-        ("x3", "A3"),
-    ]
-    assert counts(found) == (0, 3, 0, 1)
-
-
-def test_where_ids_meet_arguments_that_agree_do_not_join_ids() -> None:
-    ours = [protocol("pay", {"eur": 1, "to": "x"}, "call_1"), protocol("mail", {}, "call_2")]
-    theirs = [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3")]
-    assert counts(reconcile(ours, theirs)) == (1, 0, 1, 1)
-
-
 # ── filling, order ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -277,26 +172,6 @@ def test_the_winner_keeps_its_own_and_is_filled_from_the_loser() -> None:
     assert reconcile([ours], [theirs]).tool_calls == [replace(ours, error="e", started_at=at(0), ended_at=at(1))]
     own_times = replace(ours, error="", started_at=at(5), ended_at=at(6))
     assert reconcile([own_times], [theirs]).tool_calls == [own_times]
-
-
-def test_order_is_by_start_where_every_call_has_one() -> None:
-    found = reconcile(
-        [protocol("b", started_at=at(2)), protocol("a")],
-        [trace("c", started_at=at(3)), trace("a", started_at=at(1)), trace("0", started_at=at(0))],
-    )
-    assert [call.name for call in found.tool_calls] == ["0", "a", "b", "c"]
-
-
-def test_else_protocol_order_then_the_traces_own_by_start() -> None:
-    found = reconcile(
-        [protocol("b", started_at=at(9)), protocol("a")],
-        [trace("z"), trace("d", started_at=at(2)), trace("c", started_at=at(1))],
-    )
-    assert [call.name for call in found.tool_calls] == ["b", "a", "c", "d", "z"]
-
-
-def test_nothing_from_nothing() -> None:
-    assert reconcile([], []) == Reconciliation([], [], 0, 0, 0, 0)
 
 
 # ── whatever comes in ───────────────────────────────────────────────────────────────────────────────────────
@@ -432,18 +307,6 @@ def test_a_number_that_protobuf_rounded_is_the_number_of_the_trace(call_id: str)
     assert codes(found) == []
 
 
-def test_numbers_that_round_to_the_same_one_are_paired_off() -> None:
-    rounded = [protocol("get", {"id": float(LARGE)}), protocol("get", {"id": float(LARGE)})]
-    found = reconcile(rounded, [trace("get", {"id": LARGE}), trace("get", {"id": LARGE + 1})])
-    assert counts(found) == (0, 2, 0, 0)
-    assert codes(found) == []
-
-
-def test_whole_numbers_that_nobody_rounded_are_exact() -> None:
-    found = reconcile([protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})])
-    assert counts(found) == (0, 0, 1, 1)
-
-
 def test_the_times_of_a_trace_join_those_of_the_protocol() -> None:
     began, ended = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
     seen = ToolCall("search", {"q": 1}, id="1", first_seen_at=5.0, result_seen_at=6.0)
@@ -452,3 +315,175 @@ def test_the_times_of_a_trace_join_those_of_the_protocol() -> None:
         (call,) = reconcile([one], [other]).tool_calls
         assert (call.started_at, call.ended_at) == (began, ended)
         assert (call.first_seen_at, call.result_seen_at) == (5.0, 6.0)
+
+
+KNOWN: dict[str, Callable[[Any], Any]] = {
+    "counts": counts,
+    "codes": codes,
+    "calls": lambda found: found.tool_calls,
+    "names": lambda found: [call.name for call in found.tool_calls],
+    "ids": lambda found: [call.id for call in found.tool_calls],
+    "findings": lambda found: found.findings,
+    "ids and errors": lambda found: [(call.id, call.error) for call in found.tool_calls],
+    "ids and results": lambda found: [(call.id, call.result) for call in found.tool_calls],
+    "arguments and errors": lambda found: [(call.arguments, call.error) for call in found.tool_calls],
+    "arguments and results": lambda found: [(call.arguments, call.result) for call in found.tool_calls],
+    "arguments": lambda found: [call.arguments for call in found.tool_calls],
+    "entries": lambda found: [(call.name, call.arguments, call.result) for call in found.tool_calls],
+    "all": lambda found: found,
+}
+"""What is looked at, by name."""
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "expected"),
+    [
+        pytest.param(
+            [[protocol("pay", {"eur": 1}, "1")], [trace("pay", {"eur": 2}, "1")]],
+            {},
+            {"calls": [protocol("pay", {"eur": 1}, "1")], "counts": (1, 0, 0, 0), "findings": []},
+            id="the same id is one call and the protocol wins",
+            marks=pytest.mark.statement(349),
+        ),
+        pytest.param(
+            [[protocol("pay", call_id="1")], [trace("mail", call_id="1")]],
+            {},
+            {"names": ["pay", "mail"], "counts": (0, 0, 1, 1), "codes": ["id_conflict"]},
+            id="the same id with another name is no match",
+        ),
+        pytest.param(
+            [
+                [protocol("pay", {}, "1", result="one"), protocol("pay", {}, "2", result="two")],
+                [trace("pay", {}, "2", error="second"), trace("pay", {}, "1", error="first")],
+            ],
+            {},
+            {"ids and errors": [("1", "first"), ("2", "second")], "counts": (2, 0, 0, 0)},
+            id="ids match before signatures",
+        ),
+        pytest.param(
+            [[protocol("pay", {"eur": 1})], [trace("pay", {"eur": 2})]],
+            {},
+            {"counts": (0, 0, 1, 1)},
+            id="an empty id matches nothing",
+        ),
+        # Frameworks give their own ids: those of the trace need not be the protocol's.
+        pytest.param(
+            [[protocol("pay", {}, "call-1")], [trace("pay", {}, "span-7")]],
+            {},
+            {"ids": ["call-1"], "counts": (0, 1, 0, 0), "codes": ["paired_across_ids"]},
+            id="calls with different ids may share a signature",
+        ),
+        pytest.param(
+            [
+                [protocol("pay", {"eur": n}, "call_0", result=f"paid {n}") for n in (1, 2)],
+                [trace("pay", {"eur": n}, "call_0", error=f"{n}") for n in (2, 1, 3)],
+            ],
+            {},
+            {
+                "arguments and errors": [({"eur": 1}, "1"), ({"eur": 2}, "2"), ({"eur": 3}, "3")],
+                "counts": (2, 0, 0, 1),
+                "codes": ["id_reused"],
+            },
+            id="an id that is used again matches by arguments",
+        ),
+        pytest.param(
+            [[protocol("pay"), protocol("pay")], [trace("pay")]],
+            {},
+            {"counts": (0, 1, 1, 0), "codes": ["count_mismatch"]},
+            id="a repeat that only the protocol saw is a mismatch too",
+        ),
+        pytest.param(
+            [
+                [protocol("pay", {"eur": 1}), protocol("mail"), protocol("pay", {"eur": 2})],
+                [unknown("pay", result="first"), unknown("pay", result="second")],
+            ],
+            {},
+            {
+                "entries": [("pay", {"eur": 1}, "first"), ("mail", {}, None), ("pay", {"eur": 2}, "second")],
+                "counts": (0, 2, 1, 0),
+            },
+            id="unknown arguments match by name and order",
+        ),
+        # With arguments known, the right partner is found first, whatever came before it.
+        pytest.param(
+            [
+                [protocol("pay", {}), protocol("pay", {"eur": 1})],
+                [unknown("pay", result="u"), trace("pay", {}, result="k")],
+            ],
+            {},
+            {"arguments and results": [({}, "k"), ({"eur": 1}, "u")]},
+            id="unknown arguments are not empty ones",
+        ),
+        pytest.param(
+            [[protocol("pay", {"eur": 1}, "1")], [unknown("pay", "1", result="r")]],
+            {},
+            {"calls": [protocol("pay", {"eur": 1}, "1", result="r")], "counts": (1, 0, 0, 0)},
+            id="unknown arguments match by id",
+        ),
+        pytest.param(
+            [[], [unknown("pay"), unknown("pay")]],
+            {},
+            {"arguments": [None, None], "findings": []},
+            id="two unknown calls of the trace alone are two",
+        ),
+        pytest.param(
+            [
+                [protocol("pay", {"sku": sku, "qty": 3}, f"call-{sku}") for sku in "ABA"],
+                [trace("pay", {"sku": sku}, f"x{n}", result=f"{sku}{n}") for n, sku in enumerate("BAAA")],
+            ],
+            {},
+            {
+                "ids and results": [("call-A", "A1"), ("call-B", "B0"), ("call-A", "A2"), ("x3", "A3")],
+                "counts": (0, 3, 0, 1),
+            },
+            id="each call pairs with the one that agrees most",
+        ),
+        pytest.param(
+            [
+                [protocol("pay", {"eur": 1, "to": "x"}, "call_1"), protocol("mail", {}, "call_2")],
+                [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3")],
+            ],
+            {},
+            {"counts": (1, 0, 1, 1)},
+            id="where ids meet arguments that agree do not join ids",
+        ),
+        pytest.param(
+            [
+                [protocol("b", started_at=at(2)), protocol("a")],
+                [trace("c", started_at=at(3)), trace("a", started_at=at(1)), trace("0", started_at=at(0))],
+            ],
+            {},
+            {"names": ["0", "a", "b", "c"]},
+            id="order is by start where every call has one",
+        ),
+        pytest.param(
+            [
+                [protocol("b", started_at=at(9)), protocol("a")],
+                [trace("z"), trace("d", started_at=at(2)), trace("c", started_at=at(1))],
+            ],
+            {},
+            {"names": ["b", "a", "c", "d", "z"]},
+            id="else protocol order then the traces own by start",
+        ),
+        pytest.param([[], []], {}, {"all": Reconciliation([], [], 0, 0, 0, 0)}, id="nothing from nothing"),
+        pytest.param(
+            [
+                [protocol("get", {"id": float(LARGE)}), protocol("get", {"id": float(LARGE)})],
+                [trace("get", {"id": LARGE}), trace("get", {"id": LARGE + 1})],
+            ],
+            {},
+            {"counts": (0, 2, 0, 0), "codes": []},
+            id="numbers that round to the same one are paired off",
+        ),
+        pytest.param(
+            [[protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})]],
+            {},
+            {"counts": (0, 0, 1, 1)},
+            id="whole numbers that nobody rounded are exact",
+        ),
+    ],
+)
+def test_how_calls_are_matched(given: list[Any], options: dict[str, Any], expected: Any) -> None:
+    """Calls of the protocol and of a trace, and what becomes of them."""
+    found = reconcile(*given, **options)
+    assert {name: KNOWN[name](found) for name in expected} == expected

@@ -40,76 +40,6 @@ def test_other_spans_are_ignored_and_each_counts_once() -> None:
     assert [call.name for call in tool_calls(spans + spans).tool_calls] == ["get_weather"]
 
 
-def test_a_call_is_merged_field_by_field() -> None:
-    assert convert(
-        a_tool_span(1, call_id="call_1", took=3),
-        a_tool_span(2, arguments=PARIS, parent=1, at=1),
-        a_tool_span(3, result="Sunny", parent=2, at=1.5),
-    ) == [("call_1", "get_weather", PARIS, "Sunny", None)]
-
-
-def test_an_error_wins_over_a_result() -> None:
-    assert convert(
-        a_tool_span(1, arguments=PARIS, result="Error: no such city", took=3),
-        a_tool_span(2, parent=1, at=1, error="no such city"),
-    ) == [("", "get_weather", PARIS, None, "no such city")]
-
-
-def test_a_result_tells_more_than_the_type_of_an_error() -> None:
-    server = a_span(
-        2,
-        {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather", "error.type": "tool_error"},
-        parent=1,
-        kind=KIND_SERVER,
-        error="",
-    )
-
-    assert convert(a_tool_span(1, arguments=PARIS, result="Error: no such city"), server) == [
-        ("", "get_weather", PARIS, None, "Error: no such city")
-    ]
-
-
-def test_ids_and_results_come_from_the_messages() -> None:
-    call = asks(("call_1", "get_weather", PARIS), ("call_2", "get_weather", ZURICH))
-    history = [user(), call, answers("call_1", "Sunny"), answers("call_2", "Rain")]
-
-    assert convert(
-        an_llm_span(1, [user()], [call]),
-        a_tool_span(2, arguments=ZURICH, at=1),
-        a_tool_span(3, arguments=PARIS, at=2, result="Sun"),
-        an_llm_span(4, history, [], at=4),
-    ) == [("call_2", "get_weather", ZURICH, "Rain", None), ("call_1", "get_weather", PARIS, "Sun", None)]
-
-
-def test_unknown_arguments_come_from_the_messages_by_name_in_order() -> None:
-    call = asks(("call_1", "get_weather", PARIS), ("call_2", "get_time", {}), ("call_3", "get_weather", ZURICH))
-
-    assert convert(
-        an_llm_span(1, [user()], [call]),
-        a_tool_span(2, at=1),
-        a_tool_span(3, at=2),
-        a_tool_span(4, "get_time", at=3),
-    ) == [
-        ("call_1", "get_weather", PARIS, None, None),
-        ("call_3", "get_weather", ZURICH, None, None),
-        ("call_2", "get_time", {}, None, None),
-    ]
-
-
-def test_arguments_come_from_messages_without_ids_too() -> None:
-    assert convert(an_llm_span(1, [user()], [asks(("", "get_weather", PARIS))]), a_tool_span(2, call_id="x", at=1)) == [
-        ("x", "get_weather", PARIS, None, None)
-    ]
-
-
-def test_defaults_that_a_framework_fills_in_do_not_hide_the_call() -> None:
-    full = PARIS | {"units": "metric"}
-
-    assert convert(
-        an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))]), a_tool_span(2, arguments=full)
-    ) == [("call_1", "get_weather", full, None, None)]
-
-
 @pytest.mark.parametrize(
     ("asked", "ran", "filled_in"),
     [
@@ -136,14 +66,6 @@ def test_an_id_is_given_to_one_call_only() -> None:
     spans += [a_tool_span(number, arguments=PARIS, at=number) for number in (2, 3)]
 
     assert [call[0] for call in convert(*spans)] == ["call_1", ""]
-
-
-def test_an_earlier_turns_call_lends_nothing() -> None:
-    history = [user("first"), asks(("call_1", "get_weather", PARIS)), answers("call_1", "Sunny"), user("second")]
-
-    assert convert(an_llm_span(1, history, []), a_tool_span(2, arguments=PARIS)) == [
-        ("", "get_weather", PARIS, None, None)
-    ]
 
 
 @pytest.mark.parametrize("with_tool_spans", [True, False])
@@ -185,24 +107,6 @@ def test_log_events_alone_tell_the_calls() -> None:
     )
 
     assert convert(logs=[log, log]) == [("call_1", "get_weather", PARIS, None, None)]
-
-
-def test_spans_of_mcp_do_not_tell_of_the_agents_own_tools() -> None:
-    call = asks(("call_1", "trip_get_weather", PARIS), ("call_2", "add", {"a": 1}))
-    mcp = a_span(
-        2, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather"}, kind=KIND_CLIENT, at=1, scope="mcp"
-    )
-
-    assert convert(an_llm_span(1, [user()], [call]), mcp) == [
-        ("call_2", "add", {"a": 1}, None, None),
-        ("call_1", "trip_get_weather", PARIS, None, None),
-    ]
-
-
-def test_a_frameworks_answering_tool_is_no_call() -> None:
-    span = an_llm_span(1, [user()], [asks(("call_1", "final_result", {"city": "Paris"}))], scope="pydantic-ai")
-
-    assert convert(span) == []
 
 
 def test_calls_are_in_order_of_start_and_parallel_ones_as_asked() -> None:
@@ -249,29 +153,6 @@ def test_a_cut_result_is_a_finding() -> None:
     assert finding.code == "trace_result_cut"
 
 
-def test_an_error_that_is_but_a_type_keeps_the_answer() -> None:
-    call = asks(("call_1", "get_weather", PARIS))
-    tool = a_span(
-        2,
-        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather", "error.type": "TOOL_ERROR"},
-        at=1,
-        error="TOOL_ERROR",
-    )
-
-    assert convert(an_llm_span(1, [user(), call, answers("call_1", "no such city")], []), tool) == [
-        ("call_1", "get_weather", PARIS, "no such city", "TOOL_ERROR")
-    ]
-
-
-def test_a_told_error_leaves_no_result() -> None:
-    call = asks(("call_1", "get_weather", PARIS))
-    tool = a_tool_span(2, arguments=PARIS, at=1, error="", events=(exception("no such city"),))
-
-    assert convert(an_llm_span(1, [user(), call, answers("call_1", "Error!")], []), tool) == [
-        ("call_1", "get_weather", PARIS, None, "no such city")
-    ]
-
-
 EXECUTES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
 
 
@@ -313,3 +194,157 @@ def test_calls_are_json() -> None:
     calls = tool_calls([a_tool_span(1, arguments="{'n': 10000000000000000000000000000000}")]).tool_calls
 
     assert json.loads(json.dumps([call.to_dict() for call in calls]))[0]["arguments"] == {"n": 1e31}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            [
+                a_tool_span(1, call_id="call_1", took=3),
+                a_tool_span(2, arguments=PARIS, parent=1, at=1),
+                a_tool_span(3, result="Sunny", parent=2, at=1.5),
+            ],
+            [("call_1", "get_weather", PARIS, "Sunny", None)],
+            id="a call is merged field by field",
+        ),
+        pytest.param(
+            [
+                a_tool_span(1, arguments=PARIS, result="Error: no such city", took=3),
+                a_tool_span(2, parent=1, at=1, error="no such city"),
+            ],
+            [("", "get_weather", PARIS, None, "no such city")],
+            id="an error wins over a result",
+        ),
+        pytest.param(
+            [
+                a_tool_span(1, arguments=PARIS, result="Error: no such city"),
+                a_span(
+                    2,
+                    {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather", "error.type": "tool_error"},
+                    parent=1,
+                    kind=KIND_SERVER,
+                    error="",
+                ),
+            ],
+            [("", "get_weather", PARIS, None, "Error: no such city")],
+            id="a result tells more than the type of an error",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS), ("call_2", "get_weather", ZURICH))]),
+                a_tool_span(2, arguments=ZURICH, at=1),
+                a_tool_span(3, arguments=PARIS, at=2, result="Sun"),
+                an_llm_span(
+                    4,
+                    [
+                        user(),
+                        asks(("call_1", "get_weather", PARIS), ("call_2", "get_weather", ZURICH)),
+                        answers("call_1", "Sunny"),
+                        answers("call_2", "Rain"),
+                    ],
+                    [],
+                    at=4,
+                ),
+            ],
+            [("call_2", "get_weather", ZURICH, "Rain", None), ("call_1", "get_weather", PARIS, "Sun", None)],
+            id="ids and results come from the messages",
+        ),
+        pytest.param(
+            [
+                an_llm_span(
+                    1,
+                    [user()],
+                    [
+                        asks(
+                            ("call_1", "get_weather", PARIS),
+                            ("call_2", "get_time", {}),
+                            ("call_3", "get_weather", ZURICH),
+                        )
+                    ],
+                ),
+                a_tool_span(2, at=1),
+                a_tool_span(3, at=2),
+                a_tool_span(4, "get_time", at=3),
+            ],
+            [
+                ("call_1", "get_weather", PARIS, None, None),
+                ("call_3", "get_weather", ZURICH, None, None),
+                ("call_2", "get_time", {}, None, None),
+            ],
+            id="unknown arguments come from the messages by name in order",
+        ),
+        pytest.param(
+            [an_llm_span(1, [user()], [asks(("", "get_weather", PARIS))]), a_tool_span(2, call_id="x", at=1)],
+            [("x", "get_weather", PARIS, None, None)],
+            id="arguments come from messages without ids too",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))]),
+                a_tool_span(2, arguments=PARIS | {"units": "metric"}),
+            ],
+            [("call_1", "get_weather", PARIS | {"units": "metric"}, None, None)],
+            id="defaults that a framework fills in do not hide the call",
+        ),
+        pytest.param(
+            [
+                an_llm_span(
+                    1,
+                    [user("first"), asks(("call_1", "get_weather", PARIS)), answers("call_1", "Sunny"), user("second")],
+                    [],
+                ),
+                a_tool_span(2, arguments=PARIS),
+            ],
+            [("", "get_weather", PARIS, None, None)],
+            id="an earlier turns call lends nothing",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "trip_get_weather", PARIS), ("call_2", "add", {"a": 1}))]),
+                a_span(
+                    2,
+                    {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather"},
+                    kind=KIND_CLIENT,
+                    at=1,
+                    scope="mcp",
+                ),
+            ],
+            [("call_2", "add", {"a": 1}, None, None), ("call_1", "trip_get_weather", PARIS, None, None)],
+            id="spans of mcp do not tell of the agents own tools",
+        ),
+        pytest.param(
+            [an_llm_span(1, [user()], [asks(("call_1", "final_result", {"city": "Paris"}))], scope="pydantic-ai")],
+            [],
+            id="a frameworks answering tool is no call",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user(), asks(("call_1", "get_weather", PARIS)), answers("call_1", "no such city")], []),
+                a_span(
+                    2,
+                    {
+                        "gen_ai.operation.name": "execute_tool",
+                        "gen_ai.tool.name": "get_weather",
+                        "error.type": "TOOL_ERROR",
+                    },
+                    at=1,
+                    error="TOOL_ERROR",
+                ),
+            ],
+            [("call_1", "get_weather", PARIS, "no such city", "TOOL_ERROR")],
+            id="an error that is but a type keeps the answer",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user(), asks(("call_1", "get_weather", PARIS)), answers("call_1", "Error!")], []),
+                a_tool_span(2, arguments=PARIS, at=1, error="", events=(exception("no such city"),)),
+            ],
+            [("call_1", "get_weather", PARIS, None, "no such city")],
+            id="a told error leaves no result",
+        ),
+    ],
+)
+def test_the_calls_in_spans(given: list[Any], expected: Any) -> None:
+    """Spans, and their calls."""
+    assert convert(*given) == expected
