@@ -27,7 +27,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] == "a2a_eval
     del sys.modules[name]
 import a2a_eval_proxy
 from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, run_proxy, run_suite
-from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.group import cli
 from tool_call_evaluators import parse_suite
 
 assert a2a_eval_proxy.__file__.startswith(folder)

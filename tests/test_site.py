@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
-from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.command import Command
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.settings.options import flag_name, options_of
 from markdown_it import MarkdownIt
 from support.public_api import PUBLIC_MODULES

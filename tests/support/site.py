@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
-from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.command import Command
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.settings.options import OptionGroup, options_of
 
 from .public_api import PUBLIC_MODULES

@@ -10,22 +10,6 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # that of `typing` is slow to import, and Ctrl-C during that has a traceback
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .group import cli
-
-__all__ = ["cli", "main"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "cli":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .group import cli
-
-    return cli
-
 
 def main() -> None:
     """Entry point: every failure is one sentence on stderr and an exit code."""
@@ -35,9 +19,7 @@ def main() -> None:
     _fill_closed_streams()
     from .group import run_command
     from .output import guarded_output
-    from .process_one import leave_process_one
 
-    leave_process_one()
     try:
         with guarded_output():
             if interruptible:

@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 import traceback
-from pathlib import Path
 
 import click
 from a2a_tool_capture import __version__
@@ -76,20 +75,8 @@ def _failure(error: BaseException) -> tuple[str, int]:
         return str(error), code
     if isinstance(error, OSError) and error.filename and error.errno not in _MACHINE:
         return f"{error.filename}: {error.strerror}", BAD_INPUT
-    if isinstance(error, FileNotFoundError) and not error.filename and not _is_somewhere():
-        return "the current directory does not exist any more; change to another one", BAD_INPUT
-    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):  # of `tempfile`
-        return f"{error.strerror}; make room in one, or name another in TMPDIR", UNREACHABLE
     said = " ".join(str(error).split())
     return f"unexpected {type(error).__name__}{said and f': {said}'} ({_kept_traceback(whole)})", UNREACHABLE
-
-
-def _is_somewhere() -> bool:
-    try:
-        Path.cwd()
-    except OSError:
-        return False
-    return True
 
 
 def _kept_traceback(error: BaseException) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 import pytest
-from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.cli.command import Command, command
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import parsing as types
 from a2a_eval_proxy.settings.options import Options, option, options_of

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.cli import cli, main
+from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, files_of, send_message
 from a2a_eval_proxy.runs.drive import AgentOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.cli.options import EvaluateOptions, RunOptions
 from a2a_eval_proxy.cli.run_display import evaluate_and_show, run_and_show
 from a2a_eval_proxy.features.demo.agent import run_agent

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.runs import audit
 from click.testing import CliRunner, Result
 from support.stored_runs import store_turns

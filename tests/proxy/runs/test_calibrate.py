@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.calibrate.judging import NoVerdictError, calibrate
 from a2a_eval_proxy.ids import new_turn_id

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import a2a_eval_proxy
 import pytest
-from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings.options import environment_name, options_of, read_config_file
 from a2a_eval_proxy.settings.options import load as load_options

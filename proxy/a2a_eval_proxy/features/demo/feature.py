@@ -5,11 +5,6 @@ from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import Options, option
 
-"""A sample agent, a suite for it, and `demo`, which shows both in one process.
-
-`python -m a2a_eval_proxy.features.demo.agent` runs the agent alone.
-"""
-
 
 class DemoOptions(Options):
     keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.")
