@@ -6,7 +6,6 @@ import asyncio
 import json
 import queue
 from collections.abc import Iterator
-from pathlib import Path
 
 import h11
 import pytest
@@ -119,18 +118,3 @@ def test_a_part_arrives_before_the_agent_sends_the_next(
         agent.send(b"")
         list(pieces)
     assert (response.body, response.complete) == (expected, True)
-
-
-def test_text_that_names_the_extension_ends_there(agent: SteppedAgent, tmp_path: Path) -> None:
-    """The proxy asked, and cannot take it out: the client sees that something is missing."""
-    agent.media_type = b"text/plain"
-    with Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always") as proxy, RawConnection(proxy.url) as client:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}}).encode()
-        client.send("POST / HTTP/1.1", [("Content-Type", "application/json")], body)
-        response = client.read_head()
-        for part in (b"calls of ", URI[:-9].encode(), URI[-9:].encode(), b""):
-            agent.send(part)
-        list(client.pieces())
-    assert b"calls of ".startswith(response.body[:9])
-    assert b"tool-call-capture" not in response.body
-    assert not response.complete

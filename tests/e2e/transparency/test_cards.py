@@ -132,32 +132,6 @@ def test_signature_of_a_rewritten_card_goes(replay: ReplayAgent, proxy_of: GetPr
     assert replay.authority not in json.dumps(card)
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9", b"\\ud83d", b"\\ud83d\\ude00", "☕".encode()])
-def test_odd_names_are_no_way_round_the_proxy(name: bytes, replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    """Bytes that are not UTF-8, and half a character: there are clients that read on."""
-    card = b'{"name":"%b","url":"%b/rpc"}' % (name, replay.url.encode())
-    proxy = proxy_of(replay.url)
-    replay.card = Answer([b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(card) + card])
-
-    response = get(proxy.url)
-
-    assert response.status == 200
-    assert response.body.startswith(b'{"name":"')
-    assert response.body.endswith(b'"url":"%b/rpc"}' % proxy.url.encode())
-
-
-def test_checksums_of_a_rewritten_card_go(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    card = b'{"url":"%b/rpc"}' % replay.url.encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-digest: sha-256=:eA==:\r\nx-other: 1\r\ncontent-length: %d\r\n\r\n"
-    proxy = proxy_of(replay.url)
-    replay.card = Answer([head % len(card) + card])
-
-    response = get(proxy.url)
-
-    assert response.header("x-other") == "1"
-    assert response.header("content-digest") is None
-
-
 def test_a_card_that_comes_compressed_leads_to_the_proxy(replay: ReplayAgent, tmp_path: Path) -> None:
     """Though no client asked for that; the extension that it declares is known as well."""
     plain = json.dumps(signed_card(replay)).encode()
@@ -182,26 +156,6 @@ def test_a_card_that_comes_compressed_leads_to_the_proxy(replay: ReplayAgent, tm
             assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}
 
 
-def test_a_card_that_cannot_be_read_passes_with_a_warning(replay: ReplayAgent, tmp_path: Path) -> None:
-    """It may name the agent."""
-    replay.card = Answer([b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 4\r\n\r\nxxxx"])
-    with Proxy(replay.url, tmp_path / "turns.db") as proxy:
-        for _ in range(2):
-            response = get(proxy.url)
-            assert (response.body, response.header("content-encoding")) == (b"xxxx", "br")
-        assert proxy.stderr().count("the agent card could not be read") == 1
-
-
-def test_a_card_that_is_too_large_is_a_502(replay: ReplayAgent, proxy_of: GetProxy) -> None:
-    proxy = proxy_of(replay.url)
-    replay.card = card_answer(signed_card(replay) | {"description": "x" * 4_200_000})
-
-    response = get(proxy.url)
-
-    assert response.status == 502
-    assert b"the agent card exceeds 4194304 bytes" in response.body
-
-
 def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) -> None:
     proxy = proxy_of(replay.url)
     recording = Recording.load("not-found")
@@ -212,16 +166,6 @@ def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) ->
 
     assert response.status == 307
     assert response.header("location") == f"{proxy.url}/no-such/"
-
-
-@pytest.mark.parametrize("path", ["/custom/card.json", CARD, f"/agents/orders{CARD}"])
-def test_card_path(path: str, replay: ReplayAgent, tmp_path: Path) -> None:
-    """For agents whose card is not at the well-known place; one that is there too is a card all the same."""
-    replay.card = card_answer(signed_card(replay))
-    replay.prepare(replay.card)
-    with Proxy(replay.url, tmp_path / "turns.db", "--card-path", "/custom/card.json") as proxy:
-        card = json.loads(get(proxy.url, path).body)
-        assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {proxy.url}
 
 
 EXTENDED = ["/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -12,14 +11,12 @@ from pathlib import Path
 import h11
 import httpx
 import pytest
-from a2a_eval_proxy.memory import share
 from agents.h11_agent import H11Agent, Request, Wire
 from support.patience import PATIENCE_S
 from support.prefork import COMMAND
 from support.proxy import Proxy
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$@"', "serve", COMMAND)
-PATIENT = (*("--timeouts", "client_header=600"), *("--timeouts", "client_send=600"))
 LARGE = 9_000_000
 
 
@@ -65,34 +62,3 @@ def test_a_crowd_at_another_port_leaves_connections_for_clients(agent: Large, tm
                 connect(stack, crowded).sendall(b"GET / HTTP/1.1\r\n")
         with httpx.Client(timeout=PATIENCE_S, trust_env=False) as client:
             assert {client.get(f"{proxy.url}/{number}").status_code for number in range(20)} == {200}
-
-
-def test_beginnings_of_requests_are_bounded_together(agent: Large, tmp_path: Path) -> None:
-    size = 300_000
-    with Proxy(agent.url, tmp_path / "turns.db", *PATIENT) as proxy, ExitStack() as stack:
-        crowd = [connect(stack, proxy.url) for _ in range(share(16) // size + 20)]
-        for one in crowd:
-            one.sendall(b"GET / HTTP/1.1\r\nx: ")
-            with suppress(ConnectionError):
-                one.sendall(b"x" * size)
-        answered, _, _ = select.select(crowd, [], [], PATIENCE_S)
-        assert answered
-        assert answered[0].recv(100).startswith(b"HTTP/1.1 503 ")
-        assert httpx.get(proxy.url, timeout=PATIENCE_S, trust_env=False).status_code == 200
-
-
-def test_who_reads_nothing_is_cut_off_where_others_wait_for_memory(agent: Large, tmp_path: Path) -> None:
-    content = b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"messageId": "m"}}}'
-    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content)
-    with (
-        Proxy(agent.url, tmp_path / "turns.db", "--negotiate", "always", *PATIENT) as proxy,
-        ExitStack() as stack,
-    ):
-        for _ in range(3 * max(share(8), 64 * 1024 * 1024) // LARGE):
-            one = connect(stack, proxy.url)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            one.sendall(head + content)
-        headers = {"content-type": "application/json"}
-        answer = httpx.post(proxy.url, content=content, headers=headers, timeout=PATIENCE_S, trust_env=False)
-        assert answer.status_code == 200
-        assert len(answer.content) > LARGE
