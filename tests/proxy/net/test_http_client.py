@@ -38,7 +38,9 @@ class Origin:
     port: int = 0
     connections: int = 0
     requests: list[bytes] = field(default_factory=list)
-    """Heads, as received."""
+    """Heads, as received, and what was read besides."""
+    written: int = 0
+    """How many pieces the other side, or its buffers, took."""
 
     async def head(self, reader: Reader) -> bytes:
         """The next request's head."""
@@ -51,7 +53,8 @@ Behaviour = Callable[[Origin, Reader, Writer], Awaitable[None]]
 
 
 @asynccontextmanager
-async def origin(behave: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Origin]:
+async def origin(*behaviours: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Origin]:
+    """Each connection has its behaviour, and those after them that of the last."""
     it = Origin()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -61,7 +64,7 @@ async def origin(behave: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncI
         assert task is not None
         tasks.add(task)
         try:
-            await behave(it, reader, writer)
+            await behaviours[min(it.connections, len(behaviours)) - 1](it, reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass  # the client left, or the test is over
         finally:
@@ -79,16 +82,39 @@ async def origin(behave: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncI
         await server.wait_closed()
 
 
-def answering(*answers: bytes) -> Behaviour:
-    """Answers the requests of a connection, one after the other; then closes it."""
+HEAD, REST = object(), object()
+
+
+def scripted(*steps: Any) -> Behaviour:
+    """Read a HEAD, so many bytes or the REST, write bytes, wait for an event, call something; then close."""
 
     async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        for answer in answers:
-            await it.head(reader)
-            writer.write(answer)
-            await writer.drain()
+        for step in steps:
+            if step is HEAD:
+                await it.head(reader)
+            elif step is REST:
+                it.requests.append(await reader.read())
+            elif isinstance(step, int):
+                it.requests.append(await reader.readexactly(step))
+            elif isinstance(step, asyncio.Event):
+                await step.wait()
+            elif callable(step):
+                step()
+            else:
+                writer.write(step)
+                await writer.drain()
+                await asyncio.sleep(0)
+                it.written += 1
 
     return behave
+
+
+def answering(*answers: bytes) -> Behaviour:
+    """Answers the requests of a connection, one after the other; then closes it."""
+    return scripted(*(step for answer in answers for step in (HEAD, answer)))
+
+
+GOING = scripted(HEAD, OK, HEAD)  # and goes, without a word
 
 
 async def always_ok(it: Origin, reader: Reader, writer: Writer) -> None:
@@ -128,17 +154,10 @@ async def let_everything_run() -> None:
 
 
 async def test_a_request_goes_out_byte_for_byte() -> None:
-    received = asyncio.get_running_loop().create_future()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        head = await it.head(reader)
-        received.set_result(head + await reader.readexactly(4))
-        writer.write(OK)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, 4, OK)) as it, client_of(it) as client:
         headers = [*HOST, (b"X-Odd", b" \xff "), (b"b", b"1"), (b"a", b"2"), (b"b", b"3")]
         await body_of(await client.request(b"POST", b"/a%2Fb//?x=+%20", headers, b"\x00\r\n\xff"))
-        assert await received == (
+        assert b"".join(it.requests) == (
             b"POST /a%2Fb//?x=+%20 HTTP/1.1\r\nhost: agent\r\nX-Odd:  \xff \r\n"
             b"b: 1\r\na: 2\r\nb: 3\r\ncontent-length: 4\r\n\r\n\x00\r\n\xff"
         )
@@ -177,19 +196,13 @@ async def test_an_upload_waits_for_a_slow_agent() -> None:
     asked_for = 0
     total = 200
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        await go_on.wait()
-        await reader.readexactly(total * 256 * 1024)
-        writer.write(OK)
-
     async def pieces() -> AsyncIterator[bytes]:
         nonlocal asked_for
         for _ in range(total):
             asked_for += 1
             yield bytes(256 * 1024)
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, go_on, total * 256 * 1024, OK)) as it, client_of(it) as client:
         answer = asyncio.create_task(client.request(b"POST", b"/", HOST, pieces(), length=total * 256 * 1024))
         await let_everything_run()
         assert asked_for < total / 2
@@ -202,11 +215,6 @@ async def test_an_answer_before_the_upload_is_complete() -> None:
     released = asyncio.Event()
     cancelled = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-        await released.wait()
-
     async def pieces() -> AsyncIterator[bytes]:
         yield b"some"
         try:
@@ -215,7 +223,10 @@ async def test_an_answer_before_the_upload_is_complete() -> None:
             cancelled.set()
             raise
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with (
+        origin(scripted(HEAD, b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno", released)) as it,
+        client_of(it) as client,
+    ):
         response = await client.request(b"POST", b"/", HOST, pieces())
         assert (response.status, await body_of(response)) == (413, b"no")
         await cancelled.wait()
@@ -240,19 +251,15 @@ async def test_a_connection_with_an_unfinished_upload_is_not_used_again() -> Non
 async def test_a_sender_that_stops(problem: Exception, expected: type[Exception]) -> None:
     gone = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        assert b"some" in await reader.read()  # until the end
-        gone.set()
-
     async def pieces() -> AsyncIterator[bytes]:
         yield b"some"
         raise problem
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, REST, gone.set)) as it, client_of(it) as client:
         with pytest.raises(expected, match="it left"):
             await client.request(b"POST", b"/", HOST, pieces())
         await gone.wait()
+        assert b"some" in it.requests[1]
 
 
 # ── responses ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -283,14 +290,7 @@ FRAMED = {
 
 @pytest.mark.parametrize("framing", FRAMED)
 async def test_a_response_byte_by_byte(framing: str) -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        for byte in FRAMED[framing]:
-            writer.write(bytes([byte]))
-            await writer.drain()
-            await asyncio.sleep(0)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, *(bytes([byte]) for byte in FRAMED[framing]))) as it, client_of(it) as client:
         assert await get(client) == b"some body"
 
 
@@ -305,30 +305,17 @@ async def test_a_response_byte_by_byte(framing: str) -> None:
     ],
 )
 async def test_responses_without_a_body(method: bytes, answer: bytes) -> None:
-    stay = asyncio.Event()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(answer)
-        await stay.wait()
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, answer, REST)) as it, client_of(it) as client:
         response = await client.request(method, b"/", HOST)
         assert await body_of(response) == b""
 
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_interim_responses_are_not_the_answer(at_once: bool) -> None:
-    interim = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
+    parts = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n", OK]
+    parts = [b"".join(parts)] if at_once else parts
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        for part in [b"".join([*interim, OK])] if at_once else [*interim, OK]:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, *parts)) as it, client_of(it) as client:
         response = await client.request(b"GET", b"/", HOST)
         assert (response.status, response.headers) == (200, [(b"content-length", b"2")])
         assert await body_of(response) == b"ok"
@@ -344,26 +331,17 @@ async def test_trailers_are_no_headers() -> None:
 
 
 async def test_a_slow_reader_slows_the_agent_down() -> None:
-    sent = 0
     total = 1024
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (total * 64 * 1024)
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        nonlocal sent
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (total * 64 * 1024))
-        for _ in range(total):
-            writer.write(bytes(64 * 1024))
-            await writer.drain()
-            sent += 1
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, head, *[bytes(64 * 1024)] * total)) as it, client_of(it) as client:
         response = await client.request(b"GET", b"/", HOST)
         first = await response.read()
         for _ in range(10):
             await let_everything_run()
-        assert sent < total / 2
+        assert it.written < total / 2
         assert len(first) + len(await body_of(response)) == total * 64 * 1024
-        assert sent == total
+        assert it.written == total + 1
 
 
 # ── cuts ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -441,12 +419,7 @@ async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: p
     ],
 )
 async def test_a_connection_that_will_close_is_not_used_again(answer: bytes, connections: int) -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        while True:
-            await it.head(reader)
-            writer.write(answer)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(answering(answer, answer)) as it, client_of(it) as client:
         assert [await get(client), await get(client)] == [b"ok", b"ok"]
         assert it.connections == connections
 
@@ -454,13 +427,7 @@ async def test_a_connection_that_will_close_is_not_used_again(answer: bytes, con
 async def test_a_response_given_up_costs_its_connection() -> None:
     closed = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
-        assert await reader.read() == b""
-        closed.set()
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, CUT["inside a length"], REST, closed.set)) as it, client_of(it) as client:
         response = await client.request(b"GET", b"/", HOST)
         assert await response.read() == b"some"
         response.close()
@@ -502,27 +469,14 @@ async def test_a_connection_closed_while_reading_was_paused_is_not_used(monkeypa
 
 
 async def test_a_safe_request_lost_on_a_closing_connection_is_sent_again() -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        if it.connections < 3:
-            writer.write(OK)
-            await it.head(reader)  # and goes, without a word
-        else:
-            writer.write(OK)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(GOING) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         assert await get(client, b"/again") == b"ok"
         assert [head.split()[1] for head in it.requests] == [b"/", b"/again", b"/again"]
 
 
 async def test_an_unsafe_request_is_never_sent_twice() -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(OK)
-        await it.head(reader)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(GOING) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         with pytest.raises(UpstreamCutError):
             await client.request(b"POST", b"/pay", HOST)
@@ -550,15 +504,7 @@ async def test_a_safe_request_is_repeated_once_however_many_connections_are_idle
 async def test_words_nobody_asked_for_end_a_connection() -> None:
     drop_in = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(OK)
-        if it.connections == 1:
-            await drop_in.wait()
-            writer.write(OK)
-        assert await reader.read() == b""
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, OK, drop_in, OK, REST), always_ok) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         drop_in.set()
         await let_everything_run()
@@ -578,13 +524,7 @@ async def test_a_second_response_is_not_mixed_into_the_first() -> None:
 async def test_closing_the_client_closes_what_is_idle() -> None:
     closed = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(OK)
-        assert await reader.read() == b""
-        closed.set()
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, OK, REST, closed.set)) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         client.close()
         await closed.wait()
@@ -615,12 +555,7 @@ CHUNKED = OK_LATER + b"transfer-encoding: chunked\r\n\r\n"
 
 @pytest.mark.parametrize("beginning", [b"", OK_LATER, OK_LATER + b"content-length: 9\r\n\r\nsome"])
 async def test_an_agent_that_does_not_answer_in_time(beginning: bytes) -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(beginning)
-        assert await reader.read() == b""
-
-    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
+    async with origin(scripted(HEAD, beginning, REST)) as it, client_of(it, response_timeout_s=0.05) as client:
         with pytest.raises(UpstreamTimeoutError, match=r"silent for 0\.05 s"):
             await get(client)
 
@@ -698,14 +633,7 @@ async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
     """Its body read to the end, an exchange has no connection any more: to close it again changes nothing."""
     go_on = asyncio.Event()
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(OK)
-        await it.head(reader)
-        await go_on.wait()
-        writer.write(OK)
-
-    async with asyncio.timeout(PATIENCE_S), origin(behave) as it, client_of(it) as client:
+    async with asyncio.timeout(PATIENCE_S), origin(scripted(HEAD, OK, HEAD, go_on, OK)) as it, client_of(it) as client:
         first = await client.request(b"GET", b"/first", HOST)
         assert [await first.read(), await first.read()] == [b"ok", b""]
         second = asyncio.create_task(client.request(b"POST", b"/second", HOST))
@@ -721,13 +649,9 @@ async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
 async def test_a_whole_response_that_nobody_read_costs_its_connection() -> None:
     """While it waits, reading is paused: whoever got the connection would never hear of the answer."""
     size = 400_000
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        while True:
-            await it.head(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size))
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(answering(answer, answer)) as it, client_of(it) as client:
         for read_some in (False, True, False):
             response = await client.request(b"GET", b"/", HOST)
             if read_some:
@@ -741,15 +665,10 @@ async def test_a_whole_response_that_nobody_read_costs_its_connection() -> None:
 async def test_an_upload_is_never_repeated() -> None:
     """The dead connection took what the iterator had: a second time it would have nothing."""
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        writer.write(OK)
-        await it.head(reader)  # and goes, without a word
-
     async def pieces() -> AsyncIterator[bytes]:
         yield b"12345"
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(GOING) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         with pytest.raises(UpstreamCutError):
             await client.request(b"GET", b"/", HOST, pieces(), length=5)
@@ -779,19 +698,17 @@ async def test_the_body_frames_a_request_and_no_header_does(method: bytes, body:
 
 @pytest.mark.parametrize("length", [4, 6, 0])
 async def test_a_body_of_another_length_than_declared_breaks_the_connection(length: int) -> None:
-    seen = asyncio.get_running_loop().create_future()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        seen.set_result(await reader.read())
+    seen = asyncio.Event()
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"123"
         yield b"45"
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(REST, seen.set)) as it, client_of(it) as client:
         with pytest.raises(UpstreamError, match=f"declare|{length} bytes"):
             await client.request(b"POST", b"/", HOST, pieces(), length=length)
-        body = (await seen).partition(b"\r\n\r\n")[2]
+        await seen.wait()
+        body = it.requests[0].partition(b"\r\n\r\n")[2]
         assert len(body) <= length
 
 
@@ -856,12 +773,7 @@ async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_use
     ],
 )
 async def test_an_agent_that_may_send_a_body_where_there_is_none_is_not_trusted(answer: bytes) -> None:
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        while True:
-            await it.head(reader)
-            writer.write(answer if it.connections == 1 else OK)
-
-    async with origin(behave) as it, client_of(it) as client:
+    async with origin(scripted(HEAD, answer, HEAD), always_ok) as it, client_of(it) as client:
         assert await get(client) == b""
         assert await get(client) == b"ok"
         assert it.connections == 2
@@ -871,21 +783,11 @@ async def test_an_agent_that_may_send_a_body_where_there_is_none_is_not_trusted(
     "beginning", [OK_LATER + b"a: ", CHUNKED + b"0\r\nx: ", CHUNKED + b"2\r\nok\r\n0\r\nx: ", CHUNKED + b"2;"]
 )
 async def test_a_line_without_an_end_is_not_collected(beginning: bytes) -> None:
-    sent = 0
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        nonlocal sent
-        await it.head(reader)
-        writer.write(beginning)
-        while sent < 256:
-            writer.write(b"x" * 65_536)
-            await writer.drain()
-            sent += 1
-
-    async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
+    flood = scripted(HEAD, beginning, *[b"x" * 65_536] * 256)
+    async with origin(flood) as it, client_of(it, max_header_bytes=1024) as client:
         with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
             await get(client)
-    assert sent < 256
+    assert it.written < 256
 
 
 async def test_a_client_that_takes_its_time_is_no_silence_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -895,17 +797,12 @@ async def test_a_client_that_takes_its_time_is_no_silence_of_the_agent(monkeypat
     now = loop.time()
     monkeypatch.setattr(loop, "time", lambda: now)
 
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        await it.head(reader)
-        await reader.readexactly(8)
-        writer.write(OK)
-
     async def pieces() -> AsyncIterator[bytes]:
         yield b"some"
         await slow.wait()
         yield b"more"
 
-    async with origin(behave) as it, client_of(it, response_timeout_s=5) as client:
+    async with origin(scripted(HEAD, 8, OK)) as it, client_of(it, response_timeout_s=5) as client:
         answer = asyncio.create_task(client.request(b"POST", b"/", HOST, pieces(), length=8))
         for _ in range(4):
             await let_everything_run()
