@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from a2a_eval_proxy.body_memory import HeldBody
 from a2a_eval_proxy.features.push import listener
-from a2a_eval_proxy.features.push.listener import WebhookAnswer, WebhookSender
+from a2a_eval_proxy.features.push.listener import WebhookSender
 from a2a_eval_proxy.features.push.registry import WebhookRegistry
+from a2a_eval_proxy.protocol.error_bodies import LocalResponse
 from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_eval_proxy.store import StoreError
 from proxy.push.conftest import Endpoint, Relay, message, relaying
@@ -48,7 +49,7 @@ async def test_notifications_of_a_webhook_are_sent_one_at_a_time(
     steps: list[str] = []
     send = WebhookSender.send
 
-    async def noted(*arguments: Any) -> WebhookAnswer:
+    async def noted(*arguments: Any) -> LocalResponse:
         steps.append("begins")
         answer = await send(*arguments)
         steps.append("ends")
@@ -68,7 +69,7 @@ async def test_a_notification_waits_its_turn_though_its_agent_has_left(
     monkeypatch.setattr(listener, "TURN_S", PATIENCE_S)
     first_begins, first_may_end, send = asyncio.Event(), asyncio.Event(), WebhookSender.send
 
-    async def slow(*arguments: Any) -> WebhookAnswer:
+    async def slow(*arguments: Any) -> LocalResponse:
         first_begins.set()
         await first_may_end.wait()
         return await send(*arguments)

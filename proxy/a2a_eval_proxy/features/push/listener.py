@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from ipaddress import ip_address
 from ssl import SSLContext
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -26,6 +26,7 @@ from ...net.http_client import HttpClient, RawHeaders, UpstreamError, UpstreamUn
 from ...net.http_server import HttpServer
 from ...net.tls import TlsFiles, server_tls
 from ...protocol.answers import state_of, task_id_of
+from ...protocol.error_bodies import LocalResponse
 from ...protocol.extension_filter import UnreadableError
 from ...protocol.headers import read_request, response_headers
 from ...relay.webhooks import WebhookPort, Webhooks
@@ -57,19 +58,6 @@ _MAX_ANSWER_BYTES = 64 * 1024
 _LOCATION = frozenset({b"location"})
 
 
-class WebhookAnswer(NamedTuple):
-    """What a client answered to a notification."""
-
-    status: int
-    headers: RawHeaders = []  # noqa: RUF012  # nobody changes it
-    body: bytes = b""
-
-    @property
-    def taken(self) -> bool:
-        """Whether the client has received the notification (A2A 1.0, section 4.3.3)."""
-        return 200 <= self.status < 300
-
-
 class UnsentError(Exception):
     """The client gave no answer; `status` is what the agent gets instead, `code` that of the finding."""
 
@@ -91,7 +79,7 @@ class WebhookSender:
     def _tls(self) -> SSLContext:
         return TlsFiles(setting="push", ca_setting="push").client_context()
 
-    async def send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
+    async def send(self, url: str, method: str, query: bytes, headers: RawHeaders, body: bytes) -> LocalResponse:
         """Send a notification; `query` is added to that of `url`. Raises UnsentError."""
         parts = urlsplit(url)
         host, secure = parts.hostname or "", parts.scheme == "https"
@@ -128,7 +116,7 @@ class WebhookSender:
         return allowed
 
 
-async def _answer_of(client: HttpClient, method: str, target: bytes, headers: RawHeaders, body: bytes) -> WebhookAnswer:
+async def _answer_of(client: HttpClient, method: str, target: bytes, headers: RawHeaders, body: bytes) -> LocalResponse:
     response = await client.request(method.encode(), target, headers, body)
     content = b""
     try:
@@ -141,7 +129,7 @@ async def _answer_of(client: HttpClient, method: str, target: bytes, headers: Ra
         response.close()
     # A redirect is not for the agent either: it would lead around the proxy.
     drop = _LOCATION if method == "HEAD" else _LOCATION | {b"content-length"}
-    return WebhookAnswer(response.status, response_headers(response.headers, drop=drop), content[:_MAX_ANSWER_BYTES])
+    return LocalResponse(response.status, response_headers(response.headers, drop=drop), content[:_MAX_ANSWER_BYTES])
 
 
 logger = logging.getLogger(__name__)
@@ -167,7 +155,7 @@ class PushListener:
     ) -> None:
         self._path = f"{urlsplit(webhooks.push_url).path}/***".encode()
         self._webhooks = webhooks
-        self._capture = NotificationCapture(webhooks.book, CLOCK.now)
+        self._capture = NotificationCapture(webhooks.book)
         self._sender = WebhookSender(webhooks.targets)
         self._max_body_bytes = webhooks.max_body_bytes
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -186,7 +174,7 @@ class PushListener:
         if answer is not None:  # else the agent left
             await respond(scope, send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
+    async def _answer(self, scope: Scope, receive: Receive, held: HeldBody) -> LocalResponse | None:
         match = _ID.search(scope["path"])
         if match is None:
             return _NOT_FOUND
@@ -203,7 +191,7 @@ class PushListener:
                 self._capture.report(stream, Finding("push_timeout", message, Severity.WARNING))
             return _error(504, message)
 
-    async def _received(self, webhook_id: str, scope: Scope, receive: Receive, held: HeldBody) -> WebhookAnswer | None:
+    async def _received(self, webhook_id: str, scope: Scope, receive: Receive, held: HeldBody) -> LocalResponse | None:
         """Once it has arrived, a notification is passed on though its agent leaves: senders stop waiting after a few
         seconds. Until then, it keeps no other waiting. Raises UnsentError."""
         first = await receive()  # before anything else: where the agent leaves, this may be lost
@@ -241,13 +229,13 @@ class PushListener:
             self._webhooks.task_ended(task_id)
         return stream
 
-    async def _verified(self, webhook: Webhook, scope: Scope, body: bytes, held: HeldBody) -> WebhookAnswer:
+    async def _verified(self, webhook: Webhook, scope: Scope, body: bytes, held: HeldBody) -> LocalResponse:
         """What the client answers to a request that is no notification: it is neither captured nor kept in order, as
         the agent may wait for the answer before it takes the webhook. Tool calls are removed all the same."""
         original = await self._read(scope, body, held)
         visible = _visible(webhook, await self._restored(original), set())
         if visible is None:
-            return WebhookAnswer(204)
+            return LocalResponse(204, [], b"")
         return await self._sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
 
     async def _webhook(self, webhook_id: str) -> Webhook:
@@ -267,7 +255,7 @@ class PushListener:
         stream: NotificationStream,
         scope: Scope,
         wire: WireRecord | None,
-    ) -> WebhookAnswer:
+    ) -> LocalResponse:
         """Send a notification, and keep what came of it. Raises UnsentError."""
         answer, problem = None, ""
         try:
@@ -286,7 +274,7 @@ class PushListener:
 
     async def _sent(
         self, webhook: Webhook, notification: Notification, stream: NotificationStream, scope: Scope
-    ) -> WebhookAnswer:
+    ) -> LocalResponse:
         """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
         problem = audience_finding(notification.headers, self._webhooks.push_url)
         if problem is not None:
@@ -295,9 +283,9 @@ class PushListener:
         is_task = not webhook.asked and notification.event is not None and "task" in notification.event
         if visible is None or (is_task and digest_of(visible[1]) == stream.shown):
             stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
-            return WebhookAnswer(204)
+            return LocalResponse(204, [], b"")
         answer = await self._sender.send(webhook.url, scope["method"], scope["query_string"], *visible)
-        if answer.taken:
+        if 200 <= answer.status < 300:  # the client has received it (A2A 1.0, section 4.3.3)
             stream.taken(notification.body)
             stream.shown = digest_of(visible[1])
         return answer
@@ -363,7 +351,7 @@ def _visible(webhook: Webhook, notification: Notification, withheld: set[str]) -
         raise UnsentError(422, f"a notification was not passed on: {error}", "push_withheld") from None
 
 
-def _end(wire: WireRecord, answer: WebhookAnswer | None, problem: str) -> None:
+def _end(wire: WireRecord, answer: LocalResponse | None, problem: str) -> None:
     """A notification got this answer (None: none in time), with the code of a finding."""
     if answer is not None:
         wire.status, wire.headers, wire.response_at = answer.status, answer.headers, CLOCK.now()
@@ -371,7 +359,7 @@ def _end(wire: WireRecord, answer: WebhookAnswer | None, problem: str) -> None:
     wire.end(CLOCK.now(), problem, b"")
 
 
-async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answer: WebhookAnswer) -> None:
+async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answer: LocalResponse) -> None:
     headers = answer.headers
     if scope["method"] != "HEAD":  # the answer to HEAD has the length of a body that it omits
         headers = [*headers, (b"content-length", b"%d" % len(answer.body))]
@@ -379,9 +367,9 @@ async def respond(scope: Scope, send: Callable[[Message], Awaitable[None]], answ
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def _error(status: int, message: str) -> WebhookAnswer:
+def _error(status: int, message: str) -> LocalResponse:
     body = json.dumps({"error": {"code": status, "message": message}}).encode()
-    return WebhookAnswer(status, [(b"content-type", b"application/json")], body)
+    return LocalResponse(status, [(b"content-type", b"application/json")], body)
 
 
 _NO_WEBHOOK = "no webhook has this address, or it has none any more"

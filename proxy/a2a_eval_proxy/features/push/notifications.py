@@ -20,6 +20,7 @@ from a2a_tool_capture.wire import TERMINAL_STATES, normalize_event
 
 from ...capture.failures import CAPTURE_FAILED, log_failure
 from ...capture.turn_book import TurnBook
+from ...clock import CLOCK
 from ...memory import of_json
 from ...protocol import extension_filter
 from ...protocol.answers import state_of, task_id_of
@@ -153,9 +154,8 @@ class NotificationCapture:
     """Feeds the turn book with notifications. Belongs to one event loop. No method raises: an error of capture keeps no
     notification from its client."""
 
-    def __init__(self, book: TurnBook, now: Callable[[], float]) -> None:
+    def __init__(self, book: TurnBook) -> None:
         self._book = book
-        self._now = now
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
 
     def stream(self, webhook_id: str, *, ended: bool) -> NotificationStream:
@@ -167,7 +167,7 @@ class NotificationCapture:
             stream = self._streams[webhook_id] = NotificationStream(reported, webhook_id, ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
-                safely(self._book.end, oldest.reported, self._now())
+                safely(self._book.end, oldest.reported, CLOCK.now())
         self._streams.move_to_end(webhook_id)
         return stream
 
@@ -185,21 +185,21 @@ class NotificationCapture:
         if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id
         try:
-            self._book.feed(stream.reported, event, self._now(), live=True, size=of_json(body))
+            self._book.feed(stream.reported, event, CLOCK.now(), live=True, size=of_json(body))
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             log_failure(error)
             self.report(stream, CAPTURE_FAILED)
         if final:
             stream.ended = True
             if "task" in event:  # it is the whole task: nothing else has to be waited for
-                safely(self._book.end, stream.reported, self._now())
+                safely(self._book.end, stream.reported, CLOCK.now())
                 stream.reported = safely(self._book.follow, notified=stream.webhook_id)
         return task_id
 
     def report(self, stream: NotificationStream, finding: Finding) -> None:
         """Add a finding, once, to the last turn of the task."""
         if stream.task_id:
-            safely(self._book.report, stream.task_id, finding, self._now())
+            safely(self._book.report, stream.task_id, finding, CLOCK.now())
         else:
             logger.warning("a notification that names no task: %s", finding.message)
 
