@@ -191,7 +191,7 @@ _TURNS = (
     " (SELECT count(*) FROM found) FROM found JOIN turns USING (seq)"
     " WHERE place <= :limit AND earlier < :bytes ORDER BY seq {order}"
 )
-"""The rows of `TurnPage.take`."""
+"""The rows of `StoreReads._turns`."""
 
 _LINKED = (
     "SELECT seq, status, body, evaluations, links FROM turns JOIN"
@@ -219,28 +219,56 @@ class StoreReads(ABC):
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         """Run a statement with parameters `:name` in a transaction; returns the number of changed rows."""
 
-    def _has_status(self, status: str) -> str:
-        """Returns the condition that a turn has this status. A few turns are open or pending: their indexes have the
-        condition as it is here."""
-        condition = f"status = '{status}'"
-        return condition if status == "done" else f"seq IN (SELECT seq FROM turns WHERE {condition})"  # noqa: S608  # fixed texts
-
     def _conditions(self, **equal: str | None) -> tuple[str, dict[str, Any]]:
         """Returns the condition that these columns have these values (None: any), and its parameters."""
         values = {column: stored_text(value) for column, value in equal.items() if value is not None}
         return " AND ".join(["true", *map(self._dialect.has, values)]), values
 
-    async def _fill(self, page: TurnPage, conditions: str, values: dict[str, Any], order: Order = "ASC") -> int | None:
-        """Adds turns until the page is full; returns the `seq` of the last one if more fulfil the conditions."""
-        chunk = max(page.limit, _CHUNK) if page.content else page.limit
+    async def _turns(
+        self,
+        conditions: str,
+        values: dict[str, Any],
+        order: Order,
+        limit: int,
+        content: TurnFilter = ANY_TURN,
+        *,
+        summary: bool = False,
+    ) -> tuple[list[TurnJson], int | None]:
+        """Returns the first turns that fulfil the conditions and have the content, up to the limits of `Page`, and the
+        `seq` of the last one that was examined if more fulfil the conditions."""
+        chunk = max(limit, _CHUNK) if content else limit
         values = {**values, "limit": chunk, "one_more": chunk + 1, "bytes": MAX_PAGE_BYTES}
+        turns: list[TurnJson] = []
+        size = last = 0
+
+        def is_full() -> bool:
+            return len(turns) == limit or size >= MAX_PAGE_BYTES
+
+        def take(rows: Rows) -> bool:
+            """Add turns until the page is full; returns whether more rows follow."""
+            nonlocal size, last
+            taken = found = 0
+            for seq, status, body, evaluations, annotated, found in rows:  # noqa: B007  # the same number in each row
+                if is_full():
+                    return True
+                last = seq
+                taken += 1
+                if content.matches(body, evaluations):
+                    size += len(body.encode()) + len(evaluations.encode())
+                    turn = turn_json(status, body, evaluations, annotated)
+                    turns.append(turn_summary(turn) if summary else turn)
+            return found > taken
+
         while True:
             statement = _TURNS.format(conditions=conditions, order=order, joined=self._dialect.joined)
-            last = await self._read(statement, values, page.take, search=bool(page.content))
-            if last is None or page.full:
-                return last
+            more = await self._read(statement, values, take, search=bool(content))
+            if not more or is_full():
+                break
             conditions += "" if "after" in values else f" AND seq {BEYOND[order]} :after"
             values["after"] = last
+        if not summary:
+            await self._with_standing([result for turn in turns for result in turn["evaluations"]])
+        return turns, last if more else None
 
     async def _linked(self, selected: str, values: dict[str, Any]) -> list[LinkedTurn]:
         """Returns the turns with the selected `seq`, oldest first, up to about `MAX_PAGE_BYTES`."""
@@ -266,7 +294,10 @@ class StoreReads(ABC):
         if query.status is not None:
             if query.status not in STATUSES:
                 raise ValueError(f"status: expected one of {', '.join(STATUSES)}, got {query.status!r}")
-            conditions += f" AND {self._has_status(query.status)}"
+            condition = f"status = '{query.status}'"
+            if query.status != "done":  # few are open or pending: their indexes have the condition as it is here
+                condition = f"seq IN (SELECT seq FROM turns WHERE {condition})"  # noqa: S608  # fixed texts
+            conditions += f" AND {condition}"
         if query.cursor is not None:
             if not (query.cursor.isascii() and query.cursor.isdigit()):
                 raise ValueError(f"cursor: expected the next_cursor of a page, got {query.cursor!r}")
@@ -280,19 +311,15 @@ class StoreReads(ABC):
                 conditions += f" AND NOT seq {BEYOND[order]} :end"
                 values["end"] = end
             conditions, values = self._with_content(conditions, values, query.content)
-        page = TurnPage(max(1, min(query.limit, MAX_PAGE)), query.content, query.summary)
-        last = await self._fill(page, conditions, values, order)
+        limit = max(1, min(query.limit, MAX_PAGE))
+        turns, last = await self._turns(conditions, values, order, limit, query.content, summary=query.summary)
         last = end if last is None else last
-        if not query.summary:
-            await self._with_standing([result for turn in page.turns for result in turn["evaluations"]])
-        return Page(page.turns, None if last is None else str(last))
+        return Page(turns, None if last is None else str(last))
 
     async def _newest(self, conditions: str, values: dict[str, Any], most: int) -> list[TurnJson]:
         """Returns the last turns that fulfil the conditions, oldest first, up to the limits of `Page`."""
-        page = TurnPage(most)
-        await self._fill(page, conditions, values, "DESC")
-        await self._with_standing([result for turn in page.turns for result in turn["evaluations"]])
-        return page.turns[::-1]
+        turns, _ = await self._turns(conditions, values, "DESC", most)
+        return turns[::-1]
 
     async def _last_examined(self, conditions: str, values: dict[str, Any], order: Order) -> int | None:
         """The `seq` of the turn that is the last to examine for a page; None: all may be examined."""
@@ -313,12 +340,6 @@ class StoreReads(ABC):
 
     async def turn(self, turn_id: str) -> TurnJson | None:
         return next(iter(await self._newest("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)), None)
-
-    async def status(self, turn_id: str) -> str | None:
-        """The status of a turn, without the turn; None where the store does not have it."""
-        statement = "SELECT status FROM turns WHERE turn_id = :turn_id"
-        statuses = await self._read(statement, {"turn_id": stored_text(turn_id)}, list)
-        return statuses[0][0] if statuses else None
 
     async def cursor_after(self, turn_id: str) -> str | None:
         """The cursor of the page that begins after this turn; None where the store does not have it."""
@@ -548,40 +569,6 @@ def _columns(run: str, kept: KeptVerdict) -> dict[str, str]:
         "verdict": json_text(kept.verdict),
         "numbers": kept.of,
     }
-
-
-class TurnPage:
-    """Collects the turns of a page from rows."""
-
-    def __init__(self, limit: int, content: TurnFilter = ANY_TURN, summary: bool = False) -> None:
-        self.limit = limit
-        self.content = content
-        self.turns: list[TurnJson] = []
-        self.last = 0  # `seq` of the last row
-        self._size = 0
-        self._summary = summary
-
-    @property
-    def full(self) -> bool:
-        return len(self.turns) == self.limit or self._size >= MAX_PAGE_BYTES
-
-    def take(self, rows: Rows) -> int | None:
-        """Add the turns of rows until the page is full; returns the `seq` of the last one if more rows follow."""
-        taken = found = 0
-        for *columns, found in rows:  # noqa: B007  # the same number in each row
-            if self.full:
-                return self.last
-            self._add(*columns)
-            taken += 1
-        return self.last if found > taken else None
-
-    def _add(self, seq: int, status: str, body: str, evaluations: str, annotated: str | None) -> None:
-        """Take the turn of a row if it has the content."""
-        self.last = seq
-        if self.content.matches(body, evaluations):
-            self._size += len(body.encode()) + len(evaluations.encode())
-            turn = turn_json(status, body, evaluations, annotated)
-            self.turns.append(turn_summary(turn) if self._summary else turn)
 
 
 def turn_json(status: str, body: str, evaluations: str, annotated: str | None = None) -> TurnJson:

@@ -132,7 +132,7 @@ async def _tree(view: View, turn: TurnJson) -> dict[str, Any]:
     tree = await turn_trees(store).around(turn_id)
     first = await store.linked_turn(tree.turn_id if tree else turn_id)
     lost = first.links.parent_turn_id if first else ""
-    if lost and (await store.status(lost) is not None or await view.control.turns_in_progress(1, lost)):
+    if lost and (await store.cursor_after(lost) is not None or await view.control.turns_in_progress(1, lost)):
         lost = ""
     shown = shown_tree(tree, turn_id, lambda other: view.link("turns", other)) if tree and tree.children else None
     return {"tree": shown, "lost_parent": lost}

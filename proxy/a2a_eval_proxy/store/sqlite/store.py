@@ -161,7 +161,8 @@ class SqliteStore(Store):
         except StoreDamagedError as error:
             if not (self._patient and (error.ours or self._identity)):
                 raise
-            self._move_aside(error.file, str(error))
+            logger.error("store %s: %s", self._path, self._moved_aside(error.file, str(error)))
+            self.health.replaced += 1
             self._connection, self._identity = open_file(self._path)
 
     def _check(self) -> None:
@@ -178,10 +179,6 @@ class SqliteStore(Store):
             if not self._patient:
                 raise StoreUnreachableError(f"store {self._path}: {gone}")
             raise StoreLostError(f"{gone}; turns are kept in the one now there")
-
-    def _move_aside(self, file: Identity | None, why: str) -> None:
-        logger.error("store %s: %s", self._path, self._moved_aside(file, why))
-        self.health.replaced += 1
 
     def _moved_aside(self, file: Identity | None, why: str) -> str:
         """See `moved_aside`. Raises StoreFileError."""
