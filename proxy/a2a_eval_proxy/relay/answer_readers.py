@@ -34,7 +34,7 @@ from .webhooks import Webhooks
 
 _READ = CARRIES_TASKS | {Operation.BATCH}
 """Operations whose answers are read, whatever media type they have."""
-_LENGTH = frozenset({b"content-length"})
+LENGTH = frozenset({b"content-length"})
 DESCRIBE_BODY = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is changed."""
 _TOO_LARGE = (
@@ -285,7 +285,7 @@ class EventsReader(AnswerReader):
         """Bytes of the unfinished event that are counted."""
         self.shows_end = self._changes
         if self._changes:  # the length is not known in advance
-            self.leaves_out = DESCRIBE_BODY if names else _LENGTH
+            self.leaves_out = DESCRIBE_BODY if names else LENGTH
 
     @property
     def rest(self) -> bytes:  # type: ignore[override]

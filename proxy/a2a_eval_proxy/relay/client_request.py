@@ -13,6 +13,7 @@ from ..capture.captured_exchange import major_minor
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_turn_id, trace_of
+from ..net.http1_messages import BODILESS
 from ..net.http_client import RawHeaders
 from ..net.served_request import CLIENT, ServedRequest
 from ..protocol import error_bodies
@@ -31,8 +32,6 @@ from .webhooks import Webhooks
 from .wire_log import WireLog
 
 Scope = MutableMapping[str, Any]
-
-BODILESS = frozenset({204, 304})
 
 KEPT_REQUEST = 1024 * 1024
 """Size of a request up to which it is kept as it is: its id may be needed for an error."""

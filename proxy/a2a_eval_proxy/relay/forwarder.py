@@ -17,6 +17,7 @@ from a2a_tool_capture.spec import strip_headers
 
 from ..body_memory import SMALL_BYTES
 from ..clock import CLOCK
+from ..net.http1_messages import BODILESS
 from ..net.http_client import (
     RawHeaders,
     SentRequest,
@@ -32,6 +33,7 @@ from ..protocol.operations import SENDS_MESSAGE, Binding, Operation, ParsedReque
 from ..protocol.webhooks import UnclearWebhookError, WebhookPlace, deleted_config, may_be_json, replaced, webhooks_in
 from .answer_readers import (
     DESCRIBE_BODY,
+    LENGTH,
     AnswerHead,
     AnswerReader,
     Change,
@@ -41,7 +43,7 @@ from .answer_readers import (
     reader_of,
 )
 from .cards import CONDITIONS
-from .client_request import BODILESS, KEPT_REQUEST, ClientRequest, RelayContext, Scope
+from .client_request import KEPT_REQUEST, ClientRequest, RelayContext, Scope
 from .relayed_exchange import CLIENT_LEFT, RelayedExchange
 from .webhooks import RefusedWebhookError, RequestedWebhooks, WebhookRequest
 
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
-_LENGTH = frozenset({b"content-length"})
 _AS_IT_IS = Rules(strips=False, asked=False, webhooks=None)
 
 
@@ -422,7 +423,7 @@ class HttpRelay:
         if not context.upstream.is_reachable:
             context.upstream.reached()
         if response.status in BODILESS:  # such a response has no body, whatever its length says
-            drop |= _LENGTH
+            drop |= LENGTH
         headers = response_headers(response.headers, drop=drop)
         if b"location" in response.fields:
             headers = context.cards.with_public_location(headers, self._client.public_url)

@@ -132,11 +132,8 @@ class CaseBook:
         named = turn.case_id
         if named and self.case(named) is None:
             named = self.privacy.identifier(named)
-        conversation_id = self.privacy.identifier(turn.conversation_id)
-        found = self._find(named, conversation_id, turn.user_text, turn.agent_name)
-        if closed and found is not None and conversation_id:
-            self.remember(conversation_id, found, turn.agent_name)
-        return found
+        find = self.match if closed else self._find
+        return find(named, self.privacy.identifier(turn.conversation_id), turn.user_text, turn.agent_name)
 
     def _find(self, case_id: str | None, conversation_id: str, user_text: str, agent_name: str | None) -> str | None:
         contexts = self._contexts.get(conversation_id)

@@ -17,7 +17,6 @@ from a2a_eval_proxy.relay.answer_readers import AnswerHead, AnswerReader, Rules,
 from a2a_eval_proxy.relay.negotiation import Negotiation
 from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.relayed_exchange import RelayedExchange
-from a2a_eval_proxy.relay.webhooks import Webhooks
 from a2a_eval_proxy.turn import CaptureFacts, Turn
 from support.folded import Folded
 
@@ -87,10 +86,8 @@ class Held(HeldBody):
         return work(*arguments)
 
 
-class _OwnUrls(Webhooks):
+class _OwnUrls:
     """The client's own URL for each address of the proxy."""
-
-    relays = True
 
     def __init__(self, own_urls: dict[bytes, bytes]) -> None:
         self._own_urls = own_urls
@@ -188,7 +185,7 @@ class Playbook:
                 known = {b"content-type": media_type.encode(), **fields}
                 head = AnswerHead(status, list(known.items()), known, is_complete=False)
                 strips = not self.exchange.requested
-                webhooks = None if self._own_urls is None else _OwnUrls(self._own_urls)
+                webhooks: Any = None if self._own_urls is None else _OwnUrls(self._own_urls)
                 rules = Rules(strips, self.exchange.asked and strips, webhooks)
                 self._reader = reader_of(self.exchange, head, rules, self, is_head=False)
             case Agent(part):
