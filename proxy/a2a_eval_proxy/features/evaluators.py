@@ -44,10 +44,10 @@ def evaluators(options: EvaluatorsOptions) -> None:
         return
     from rich.table import Column
 
-    from ..runs.tables import PlainTable
+    from ..runs.tables import plain_table
 
     names = (Column(heading, no_wrap=True) for heading in ("evaluator", "scores each", "judge"))
-    table = PlainTable(*names, "what it measures")
+    table = plain_table(*names, "what it measures")
     for name in evaluator_names():
         cls = evaluator_class(name)
         table.add_row(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.wire import FAILED_STATES
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.table import Column, Table
 from tool_call_evaluators.attempts import NOT_THE_AGENTS
 from tool_call_evaluators.gates import USER_REASONS
@@ -58,21 +58,10 @@ _WHOLE_ID = 32  # characters of the id of a case that stay on a line, so that th
 _LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500  # characters; reports and the export have the rest
 
 
-class PlainTable(Table):
-    """A table without rules, and without blanks at the ends of its lines."""
-
-    def __init__(self, *headings: str | Column) -> None:
-        """A heading alone is that of a column whose long words are broken."""
-        columns = [Column(one, overflow="fold") if isinstance(one, str) else one for one in headings]
-        super().__init__(*columns, box=None, pad_edge=False, header_style="bold")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in Segment.split_lines(super().__rich_console__(console, options)):  # type: ignore[arg-type]
-            while line and not line[-1].text.strip():
-                line.pop()
-            if line:
-                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
-            yield from (*line, Segment.line())
+def plain_table(*headings: str | Column) -> Table:
+    """A table without rules. A heading alone is that of a column whose long words are broken."""
+    columns = [Column(one, overflow="fold") if isinstance(one, str) else one for one in headings]
+    return Table(*columns, box=None, pad_edge=False, header_style="bold")
 
 
 def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
@@ -94,7 +83,7 @@ def turn_table(report: Report, most: int | None = None) -> Table:
             calls += ["[dim]and those of asked agents[/dim]" if calls else "[dim]none of its own[/dim]"]
         rows.append((turn, "\n".join(calls) or "[dim]none[/dim]", f"[{_STYLES[verdict]}]{verdict}[/]", remarks))
     ids = (len(plain(turn["case_id"] or "")) for turn, *_ in rows)
-    table = PlainTable(
+    table = plain_table(
         Column("case", overflow="fold", min_width=max((width for width in ids if width <= _WHOLE_ID), default=4)),
         Column("tool calls", overflow="fold", min_width=12),
         Column("verdict", no_wrap=True, min_width=8),
@@ -156,7 +145,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
     What was skipped or errored has a column where there is any."""
     rows = list(metrics)
     shown = ["passed", "failed", *(key for key in ("skipped", "errored") if any(row[key] for row in rows))]
-    table = PlainTable("score", *(Column(name, justify="right") for name in ("mean", *shown)))
+    table = plain_table("score", *(Column(name, justify="right") for name in ("mean", *shown)))
     for row in rows:
         counts = (f"[red]{row[key]}[/red]" if row[key] and key in _BAD else str(row[key]) for key in shown)
         table.add_row(escape(row["metric"]), "-" if row["mean"] is None else f"{row['mean']:.2f}", *counts)
@@ -186,7 +175,7 @@ def passed(turn: TurnJson) -> bool:
 
 def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
     """One row a gate, of `Verdict.to_dict()["gates"]`: whether it is met, and the actual value."""
-    table = PlainTable("gate", Column("actual", justify="right"))
+    table = plain_table("gate", Column("actual", justify="right"))
     for check in gates:
         style = {True: "green", False: "red", None: "yellow"}[check["passed"]]
         name = f"[{style}]{gate_sign(check)}[/{style}] {escape(plain(gate_name(check)))}"
@@ -196,7 +185,7 @@ def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
 
 def suite_table(parts: Iterable[Report]) -> Table:
     """One row for each suite of several: its verdict, and how many of its conversations passed."""
-    table = PlainTable("suite", "verdict", "conversations passed")
+    table = plain_table("suite", "verdict", "conversations passed")
     for part in parts:
         verdict = "[green]passed[/green]" if part.passed else "[red]failed[/red]"
         table.add_row(escape(plain(part.title)), verdict, part.share_text)
@@ -281,13 +270,13 @@ _MINUTES = len("2026-11-21 08:22")
 _LONGEST = 2_000  # characters of a text, result or error
 
 
+@dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run with its first turns, of one of several agents or of all, and the number of the others of all."""
 
-    def __init__(self, summary: RunSummary, turns: list[StoredTurn], agent: str | None = None) -> None:
-        self.summary = summary
-        self.turns = turns
-        self.more = 0 if agent is not None and len(turns) < MAX_TURNS else summary.turns - len(turns)
+    summary: RunSummary
+    turns: list[StoredTurn]
+    more: int
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the run, as in /api/runs, and `items`, its first turns."""
@@ -323,12 +312,13 @@ async def _run(store: Store, name: str, agent: str | None) -> StoredRun:
     page = await store.turns(TurnQuery(run=name, agent=agent, limit=MAX_TURNS))
     if agent is not None and not page.items:
         raise UnknownRunError(no_turns_of(agent, name))
-    return StoredRun(await with_verdict(store, found[0]), page.items, agent)
+    more = 0 if agent is not None and len(page.items) < MAX_TURNS else found[0].turns - len(page.items)
+    return StoredRun(await with_verdict(store, found[0]), page.items, more)
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:
     """One row a run: its verdict, when it began, its turns, and its results (not turns) by status. Names stay whole."""
-    table = PlainTable(
+    table = plain_table(
         Column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs)),
         Column("began (UTC)", no_wrap=True),
         Column("turns", justify="right"),

@@ -26,7 +26,7 @@ def shown(turns, width=80):
 def printed(table, width=80):
     out = io.StringIO()
     Console(file=out, width=width).print(table)
-    return out.getvalue().splitlines()  # no line ends with blanks
+    return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
 GOOD = [result("tool_error", 1.0)]
