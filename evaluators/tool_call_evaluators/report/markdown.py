@@ -1,10 +1,11 @@
-"""Markdown that is short enough for a CI job's page ($GITHUB_STEP_SUMMARY): of a run, and of a comparison.
+"""Texts made of templates: Markdown for a CI job's page ($GITHUB_STEP_SUMMARY), and a turn for a terminal.
 
 Texts of the agent are escaped: they cannot contain links, images or HTML.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..outcomes.comparison import Comparison
-from ..texts import counted, duration_text, escaped, gate_name, gate_sign
+from ..outcomes.conversations import TurnJson
+from ..texts import (
+    call_text,
+    counted,
+    duration_text,
+    escaped,
+    gate_name,
+    gate_sign,
+    moment_text,
+    printable,
+    state_text,
+)
 from .causes import causes
 from .compared import ShownComparison, change_line
 from .model import Report, seconds_between, verdict_sign, verdict_words
@@ -43,23 +55,43 @@ def comparison_markdown(comparison: Comparison) -> str:
     return _rendered("comparison.md", shown=ShownComparison.of(comparison))
 
 
+LONGEST = 2_000
+"""Characters of a text, result or error in `turn_text`."""
+
+
+def turn_text(turn: TurnJson) -> str:
+    """All of a turn, for a terminal: messages, calls with their results, scores with their reasons, annotations,
+    findings."""
+    seconds = seconds_between(turn["started_at"], turn["ended_at"])
+    text = _environment(str).get_template("turn.txt").render(turn=turn, seconds=seconds, longest=LONGEST)
+    return printable(text.rstrip("\n"))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… (--output json shows all)"
+
+
 def _rendered(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(signs=_SIGNS, **values).rstrip("\n") + "\n"
+    return _environment(escaped).get_template(template).render(signs=_SIGNS, **values).rstrip("\n") + "\n"
 
 
 @cache
-def _environment() -> Environment:
+def _environment(escape: Callable[[str], str]) -> Environment:
     made = Environment(
         loader=PackageLoader(__package__ or "", "templates"),
         autoescape=False,  # noqa: S701  # that is of HTML: `finalize` escapes for Markdown
         undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) else escaped(str(value)),
+        finalize=lambda value: value if isinstance(value, Markup) else escape(str(value)),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {
         "counted": counted,
-        "long": lambda text: Markup(escaped(text, 600)),  # noqa: S704  # escaped for Markdown
+        "call": call_text,
+        "duration": duration_text,
+        "long": _cut if escape is str else lambda text: Markup(escaped(text, 600)),  # noqa: S704  # for Markdown
+        "moment": moment_text,
+        "state": state_text,
         "number": "{:,}".format,
     }
     return made

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..agent_tree import AgentTurn
 from ..attempts import NOT_THE_AGENTS, Attempts, Exclusion
-from ..behavior_failures import unique_errors as grouped_errors
+from ..behavior_failures import unique_errors
 from ..gates import USER_REASONS
 from ..grouping import grouped
 from ..judge.question import Usage, usage_text
@@ -74,9 +74,10 @@ class Report:
     verdict: Mapping[str, Any]
     conversations: Sequence[RunConversation]
     suite: Suite | None = None
-    unique_errors: Sequence[Mapping[str, Any]] = ()
+    merged_errors: Sequence[Mapping[str, Any]] | None = None
+    """The distinct errors, where a judge has merged those that mean the same."""
     merging: Usage = field(default_factory=Usage)
-    """The cost of merging the distinct errors."""
+    """The cost of that."""
     parts: Sequence[Report] = ()
     """The reports of each suite, in a run of several."""
     baseline: Comparison | None = None
@@ -98,6 +99,13 @@ class Report:
         if self.verdict.get("incomplete"):
             return "incomplete"
         return "unjudged" if self.verdict["passed"] is None else "passed" if self.passed else "failed"
+
+    @cached_property
+    def unique_errors(self) -> Sequence[Mapping[str, Any]]:
+        """The distinct errors (`UniqueError.to_dict`)."""
+        if self.merged_errors is not None:
+            return self.merged_errors
+        return [error.to_dict() for error in unique_errors(failures(self.conversations))]
 
     @property
     def reasons(self) -> Sequence[ReasonJson]:
@@ -478,9 +486,7 @@ def build_report(
 ) -> Report:
     """The report on a run of turns as in /api/turns, with the `verdict` on it (`Verdict.to_dict`): what the functions
     of this package write."""
-    conversations = follow(turns, suite, conversation_results)
-    errors = [error.to_dict() for error in grouped_errors(failures(conversations))]
-    return Report(run, verdict, conversations, suite, errors)
+    return Report(run, verdict, follow(turns, suite, conversation_results), suite)
 
 
 def verdict_sign(report: Report) -> str:

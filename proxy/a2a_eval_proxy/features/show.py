@@ -30,7 +30,9 @@ def show(options: ShowOptions) -> None:
     \b
     Example: a2a-eval-proxy show monday
     """
-    from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading, turn_text
+    from tool_call_evaluators.report.markdown import turn_text
+
+    from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading
 
     found = run_async(find(options.store, options.name, options.agent_name))
     if options.output == "json":

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.gates import Reason
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
@@ -138,7 +137,7 @@ async def load_and_judge_run(
     cache = privacy.judge_cache(store.judge_cache)
     judge_model = None if cache is None else judge_with(suites[0].judge, cache)
     errors, spent = await errors_of_run(failures(result.report.conversations), judge_model)
-    merged = replace(result.report, unique_errors=[error.to_dict() for error in errors], merging=spent)
+    merged = replace(result.report, merged_errors=[error.to_dict() for error in errors], merging=spent)
     return RunResult(result.verdict, merged)
 
 
@@ -185,8 +184,7 @@ def _matched(
 ) -> Report:
     """A report without verdict. `prefix`: what the names of conversations begin with."""
     conversations = [replace(one, label=prefix + one.label, prefix=prefix) for one in follow(turns, suite, results)]
-    errors = [error.to_dict() for error in unique_errors(failures(conversations))]
-    return Report(run if run is not None else _name(turns), {}, conversations, suite, errors)
+    return Report(run if run is not None else _name(turns), {}, conversations, suite)
 
 
 def _judged_alone(report: Report, *, allow_no_capture: bool = False) -> RunResult:

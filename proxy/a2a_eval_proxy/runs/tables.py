@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,19 +17,17 @@ from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import UNPROVEN, Status
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation, turn_failure
-from tool_call_evaluators.report.model import GATE_NOT_MET, Report, seconds_between
+from tool_call_evaluators.report.model import GATE_NOT_MET, Report
 from tool_call_evaluators.report.tree import tree_lines
 from tool_call_evaluators.texts import (
     call_text,
     counted,
-    duration_text,
     gate_name,
     gate_sign,
     moment_text,
     one_line,
     printable,
     score_text,
-    state_text,
 )
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, state_name
 
@@ -267,7 +265,6 @@ def _call(call: Mapping[str, Any]) -> str:
 
 MAX_TURNS = 200  # turns of a run in a table
 _MINUTES = len("2026-11-21 08:22")
-_LONGEST = 2_000  # characters of a text, result or error
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,48 +338,7 @@ def _results(run: RunSummary) -> str:
     return ", ".join(said) or "none"
 
 
-def turn_text(turn: TurnJson) -> str:
-    """All of a turn: messages, calls with their results, scores with their reasons, annotations, findings."""
-    return printable("\n".join(_turn_lines(turn)))
-
-
-def _turn_lines(turn: TurnJson) -> Iterator[str]:
-    case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
-    yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
-    state = state_text(turn["state"]) or "no state"
-    duration = duration_text(seconds_between(turn["started_at"], turn["ended_at"]))
-    yield f"{moment_text(turn['started_at'])} UTC, {duration}, {turn['binding']} {turn['protocol_version']}, {state}"
-    yield ""
-    yield f"user: {_text(turn['user_text'])}"
-    for call in turn["tool_calls"]:
-        yield f"→ {call_text(call, _LONGEST)}   ({call['source']})"
-        outcome = call["error"] if call["error"] is not None else call["result"]
-        if outcome is not None:
-            yield f"  {'error: ' if call['error'] is not None else ''}{_text(outcome)}"
-    yield f"agent: {_text(turn['response_text'])}"
-    yield ""
-    if turn["status"] != "done":
-        yield f"{turn['status']}: not scored yet"
-    for result in turn["evaluations"]:
-        score = "" if result["score"] is None else f" {result['score']:.2f}"
-        label = f" ({result['label']})" if result["label"] else ""
-        yield f"{result['evaluator']}{score} {result['status']}{label}: {_text(result['reason'])}"
-        if said := (result["details"].get("judge") or {}).get("calibration"):
-            yield f"  the judge: {said['text']}"
-    for one in turn.get("annotations", ()):
-        who = f" by {one['who']}" if one["who"] else ""
-        note = f": {_text(one['note'])}" if one["note"] else ""
-        what = one["assessment"] or f"with the label {one['label']}" + (" of a model" if one["by"] == "model" else "")
-        yield f"annotated {what}: {one['evaluator'] or 'the turn'}{who}{note}"
-    for finding in turn["findings"]:
-        yield f"{finding['severity']}: {finding['code']}: {_text(finding['message'])}"
-
-
 def run_heading(run: StoredRun) -> str:
     name, turns = escape(plain(run.summary.name)), counted(run.summary.turns, "turn")
     of_suite = f" (suite {escape(plain(run.summary.verdict.suite))})" if run.summary.verdict else ""
     return f"run {name}: {_said_of(run.summary)}{of_suite}; {turns}, results: {_results(run.summary)}"
-
-
-def _text(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… (--output json shows all)"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture import __version__
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
+from tool_call_evaluators.report.markdown import turn_text
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.yaml_document import read_text
 from tool_call_evaluators.texts import counted
@@ -26,7 +27,7 @@ from ...runs.call_differences import diff_lines
 from ...runs.run_plan import Selection
 from ...runs.run_result import run_json
 from ...runs.stored_turns import open_existing_store
-from ...runs.tables import StoredRun, agents_asked, find, stored_runs, turn_text
+from ...runs.tables import StoredRun, agents_asked, find, stored_runs
 from ...scoring.case_book import CaseBook
 from ...scoring.turn_in_case import turn_in_case
 from ...store import StoreError
