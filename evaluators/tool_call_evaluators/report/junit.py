@@ -12,17 +12,16 @@ from typing import Any
 from ..attempts import EXCLUSIONS
 from ..gates import TOLERABLE
 from ..grouping import grouped
-from ..model import EvalResult, Status
-from ..outcomes.conversations import ConversationTurn, RunConversation
-from ..simulation.record import fault_counts, user_text
-from ..texts import call_text, excerpt, gate_name, gate_word, score_text
+from ..model import Status
+from ..outcomes.conversations import RunConversation
+from ..simulation.record import fault_counts
+from ..texts import excerpt, gate_name, gate_word
 from .html import rendered
+from .markdown import plain_text
 from .model import ReasonJson, Report, duration
 
 MAX_OUTPUT = 10_000
-"""Maximum length of the transcript in a testcase, in characters ..."""
-MAX_TEXT = 500
-"""... and of a single text."""
+"""Maximum length of the transcript in a testcase, in characters."""
 
 ERROR_CODES = ("nothing_ran", *TOLERABLE)
 """Reasons that something did not run, as opposed to a bad result."""
@@ -118,31 +117,6 @@ def _problem(reasons: Sequence[ReasonJson]) -> dict[str, str]:
 
 
 def _transcript(report: Report, conversation: RunConversation) -> str:
-    """The messages, calls and results of a conversation, as lines."""
-    lines = [f"conversation {conversation.label}"]
-    if (why := report.exclusion(conversation)) is not None:
-        lines.append(f"excluded: {EXCLUSIONS[why]}")
-    for turn in conversation.turns:
-        lines += _turn_lines(report, conversation, turn)
-    lines += [f"  {_result(result, report.note(conversation, None, result))}" for result in conversation.results]
-    if conversation.user:
-        lines.append(f"simulated user: {user_text(conversation.user)}")
-    return "\n".join(lines)
-
-
-def _turn_lines(report: Report, conversation: RunConversation, turn: ConversationTurn) -> list[str]:
-    if turn.turn is None:
-        return [f"turn {turn.index + 1}: not executed (no matching turn)"]
-    lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {excerpt(turn.turn['user_text'], MAX_TEXT)}"]
-    calls = turn.turn["tool_calls"]
-    lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
-    lines.append(f"  {turn.turn.get('agent_name') or 'agent'}: {excerpt(turn.turn['response_text'], MAX_TEXT)}")
-    lines += [f"  {_result(result, report.note(conversation, turn, result))}" for result in turn.results]
-    lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]
-    return lines
-
-
-def _result(result: EvalResult, note: str) -> str:
-    value = result.label if result.score is None and result.label else score_text(result.score)
-    note = f" ({note})" if note else ""
-    return f"{result.status}: {result.evaluator} {value}{note}: {excerpt(result.reason, MAX_TEXT)}"
+    why = report.exclusion(conversation)
+    excluded = "" if why is None else EXCLUSIONS[why]
+    return plain_text("transcript.txt", report=report, conversation=conversation, excluded=excluded)

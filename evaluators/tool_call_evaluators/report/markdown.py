@@ -6,7 +6,7 @@ Texts of the agent are escaped: they cannot contain links, images or HTML.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,15 +14,18 @@ from markupsafe import Markup
 
 from ..outcomes.comparison import Comparison
 from ..outcomes.conversations import TurnJson
+from ..simulation.record import user_text
 from ..texts import (
     call_text,
     counted,
     duration_text,
     escaped,
+    excerpt,
     gate_name,
     gate_sign,
     moment_text,
     printable,
+    score_text,
     state_text,
 )
 from .causes import causes
@@ -55,16 +58,22 @@ def comparison_markdown(comparison: Comparison) -> str:
     return _rendered("comparison.md", shown=ShownComparison.of(comparison))
 
 
+MAX_TEXT = 500
+"""Characters of a text in a transcript ..."""
 LONGEST = 2_000
-"""Characters of a text, result or error in `turn_text`."""
+"""... and in `turn_text`."""
 
 
 def turn_text(turn: TurnJson) -> str:
     """All of a turn, for a terminal: messages, calls with their results, scores with their reasons, annotations,
     findings."""
     seconds = seconds_between(turn["started_at"], turn["ended_at"])
-    text = _environment(str).get_template("turn.txt").render(turn=turn, seconds=seconds, longest=LONGEST)
-    return printable(text.rstrip("\n"))
+    return printable(plain_text("turn.txt", turn=turn, seconds=seconds, longest=LONGEST))
+
+
+def plain_text(template: str, **values: Any) -> str:
+    """The text of a template, without escapes."""
+    return _environment(str).get_template(template).render(**values).rstrip("\n")
 
 
 def _cut(text: str) -> str:
@@ -87,11 +96,14 @@ def _environment(escape: Callable[[str], str]) -> Environment:
     )
     made.filters |= {
         "counted": counted,
+        "cut": partial(excerpt, limit=MAX_TEXT),
         "call": call_text,
         "duration": duration_text,
         "long": _cut if escape is str else lambda text: Markup(escaped(text, 600)),  # noqa: S704  # for Markdown
         "moment": moment_text,
+        "score": score_text,
         "state": state_text,
+        "user": user_text,
         "number": "{:,}".format,
     }
     return made
