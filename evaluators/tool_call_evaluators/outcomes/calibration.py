@@ -380,11 +380,12 @@ def _shares(confusion: Confusion) -> dict[str, dict[str, Any]]:
 
 def calibration_name(made: Mapping[str, Any]) -> str:
     """Under which a store keeps it: a later one of the same judge replaces it."""
-    of = "" if _scope(made) == "turn" else f" of {_scope(made)}s"
+    of = "" if scope_of(made) == "turn" else f" of {scope_of(made)}s"
     return f"{made['key']} {made['metric']}{of}"
 
 
-def _scope(made: Mapping[str, Any]) -> Scope:
+def scope_of(made: Mapping[str, Any]) -> Scope:
+    """Of a calibration."""
     return "conversation" if made.get("scope") == "conversation" else "turn"  # earlier versions had none
 
 
@@ -399,12 +400,12 @@ def standing(
     if result["score"] is None or not isinstance(judge, Mapping) or "prompt" not in judge:
         return None
     of_metric = sorted((one for one in made if one["metric"] == result["evaluator"]), key=lambda one: str(one["at"]))
-    same = [one for one in of_metric if one["key"] == judge.get("key") and _scope(one) == scope]
+    same = [one for one in of_metric if one["key"] == judge.get("key") and scope_of(one) == scope]
     if not of_metric:
         return {"status": "not calibrated", "text": "not calibrated"}
     found = (same or of_metric)[-1]
-    if _scope(found) != scope:
-        return {"status": "stale", "text": f"calibration is stale: it was of {_scope(found)}s, and is of {scope}s"}
+    if scope_of(found) != scope:
+        return {"status": "stale", "text": f"calibration is stale: it was of {scope_of(found)}s, and is of {scope}s"}
     if changed := _changed(found, result, judge, same=bool(same)):
         return {"status": "stale", "text": f"calibration is stale: {changed}"}
     if not found["enough"]:
@@ -450,52 +451,3 @@ def percent(found: Mapping[str, Any]) -> str:
     """`71 %, 60 to 82`, of an estimate that is defined."""
     low, high = found["interval"]
     return f"{found['value'] * 100:.0f} %, {low * 100:.0f} to {high * 100:.0f}"
-
-
-def coefficient(found: Mapping[str, Any]) -> str:
-    """`0.62, 0.48 to 0.76`; `undefined` with the reason."""
-    if found["value"] is None:
-        return f"undefined ({found['undefined']})"
-    interval = found["interval"]
-    return f"{found['value']:.2f}" + (f", {interval[0]:.2f} to {interval[1]:.2f}" if interval else "")
-
-
-def _rate(verdict: str, name: str, found: Mapping[str, Any], scope: Scope) -> str:
-    if found["value"] is None:
-        return f"no label says that a {scope} {verdict}, so {name} is unknown"
-    return f"of what people {verdict[:4]}, it {verdict} {percent(found)} ({name}, n = {found['n']:,})"
-
-
-def calibration_lines(made: Mapping[str, Any]) -> list[str]:
-    """The calibration in sentences, the most important first; without the disagreements."""
-    n, raters, scope = made["labelled_turns"], len(made["raters"]), _scope(made)
-    labels = f"{counted(made['labels'], 'label')} of {counted(raters, 'rater')} on {counted(n, scope)}"
-    lines = []
-    if made["enough"]:
-        lines.append(agreement_text(made["agreement"]))
-    elif n:
-        lines.append(
-            f"no claim: {counted(n, f'labelled {scope}')}, {MIN_LABELS} are needed; what follows may be chance"
-        )
-        lines.append(f"so far it {agreement_text(made['agreement'])}")
-    else:
-        lines.append("no claim: no labels of people")
-    twice, swapped = made["consistency"]["twice"], made["consistency"]["order_swapped"]
-    if twice["n"]:
-        lines.append(f"asked the same twice, the judge says the same in {percent(twice)}, n = {twice['n']:,}")
-    if unanswered := made["consistency"]["unanswered"]:
-        lines.append(f"asked again past the cache, the judge did not answer about {counted(unanswered, scope)}")
-    if swapped:
-        lines.append(f"with the choices in the opposite order, in {percent(swapped)}, n = {swapped['n']:,}")
-    if n:
-        lines += [
-            labels + (f", {made['sighted_labels']:,} given in sight of the verdict" if made["sighted_labels"] else ""),
-            _rate("passes", "TPR", made["tpr"], scope),
-            _rate("fails", "TNR", made["tnr"], scope),
-            f"Cohen's kappa {coefficient(made['kappa'])}, at a base rate of {percent(made['base_rate'])}",
-        ]
-    if alpha := made["raters_alpha"]:
-        lines.append(f"raters with each other: alpha {coefficient(alpha)} ({alpha['level']}, n = {alpha['n']:,})")
-    if made["excluded"]:
-        lines.append("excluded: " + ", ".join(f"{count:,} {what}" for what, count in made["excluded"].items()))
-    return lines

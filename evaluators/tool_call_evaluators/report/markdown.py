@@ -5,13 +5,14 @@ Texts of the agent are escaped: they cannot contain links, images or HTML.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..outcomes.calibration import MIN_LABELS, agreement_text, percent, scope_of
 from ..outcomes.comparison import Comparison
 from ..outcomes.conversations import TurnJson
 from ..simulation.record import user_text
@@ -71,6 +72,11 @@ def turn_text(turn: TurnJson) -> str:
     return printable(plain_text("turn.txt", turn=turn, seconds=seconds, longest=LONGEST))
 
 
+def calibration_lines(made: Mapping[str, Any]) -> list[str]:
+    """A calibration in sentences, the most important first; without the disagreements."""
+    return plain_text("calibration.txt", made=made, scope=scope_of(made), least=MIN_LABELS).splitlines()
+
+
 def plain_text(template: str, **values: Any) -> str:
     """The text of a template, without escapes."""
     return _environment(str).get_template(template).render(**values).rstrip("\n")
@@ -95,12 +101,14 @@ def _environment(escape: Callable[[str], str]) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "agreement": agreement_text,
         "counted": counted,
         "cut": partial(excerpt, limit=MAX_TEXT),
         "call": call_text,
         "duration": duration_text,
         "long": _cut if escape is str else lambda text: Markup(escaped(text, 600)),  # noqa: S704  # for Markdown
         "moment": moment_text,
+        "percent": percent,
         "score": score_text,
         "state": state_text,
         "user": user_text,

@@ -392,9 +392,9 @@ def test_what_is_given_comes_before_what_the_suite_says() -> None:
         url="http://flag", headers={"b": "3"}, binding="HTTP+JSON", streaming=False, timeout=1, concurrency=1
     )
     assert merged_options(says, given) == AgentOptions("http://flag", {"a": "1", "b": "3"}, "HTTP+JSON", False, 1, 1)
-    says = AgentDefaults(url="openai:http://suite", model="m", system="s", tools="t.py", body={"seed": 7})
-    given = AgentDefaults(model="n", tools="u.py")
-    assert merged_options(says, given).chat == AgentDefaults(model="n", system="s", tools="u.py", body={"seed": 7})
+    says = AgentDefaults(url="openai:http://suite", model="m", system="s", body={"seed": 7})
+    given = AgentDefaults(model="n")
+    assert merged_options(says, given).chat == AgentDefaults(model="n", system="s", body={"seed": 7})
     with pytest.raises(ConfigError, match="--agent"):
         merged_options(AgentDefaults(), AgentDefaults())
 
