@@ -29,21 +29,137 @@ def outcomes(*results, conversation="case a"):
     ]
 
 
-def codes(verdict):
-    return [reason.code for reason in verdict.reasons]
+def turn(results=(), **facts):
+    return Outcome("case a", "case a", list(results), "a", "t1", **facts)
 
 
-def test_a_run_in_which_everything_passed():
-    verdict = gate(outcomes([good()], [good()]), metrics=["tool_error"])
-    assert verdict.passed
-    assert verdict.reasons == verdict.tolerated == ()
+def checks(verdict):
+    return [(check["metric"], check["gate"], check["text"], check["passed"]) for check in verdict.to_dict()["gates"]]
 
 
-def test_a_run_for_which_no_evaluator_was_asked_does_not_pass_by_silence():
-    unasked = gate(outcomes([]))
-    assert codes(unasked) == ["unmeasured"]
-    assert unasked.reasons[0].message == "nothing was measured: no evaluator is configured"
-    assert gate(outcomes([]), tolerate={"unmeasured"}).passed
+KIND, RUDE = EvalResult("tone", label="kind"), EvalResult("tone", label="rude", reason="seen")
+ERRORED, SKIPPED = EvalResult.errored("judge", "Timeout: 30 s"), EvalResult.skipped("tool_error", "unknown")
+UNSCALED = EvalResult("helpfulness", 4.0, scale=(1.0, 5.0))
+HALF = outcomes([bad(score=0.4)], [good(score=0.8)])
+TWO = [*outcomes([good()], [good()]), *outcomes([bad(score=0.2)], [good(score=0.6)], conversation="b")]
+SILENT, SEEN = turn([good()], captured=False), turn([good()], captured=True)
+NOISY = [turn([good()], findings=[Severity.WARNING, Severity.ERROR]), turn([good()], findings=[Severity.WARNING])]
+EVERYTHING = {"missing_turn", "errored", "unmeasured"}
+
+
+def on(metric, **limits):
+    return {"gates": {metric: Gate(**limits)}}
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "reasons"),
+    [
+        (outcomes([good()], [good()]), {"metrics": ["tool_error"]}, []),
+        (outcomes([]), {}, ["unmeasured: nothing was measured: no evaluator is configured"]),
+        (outcomes([]), {"tolerate": {"unmeasured"}}, []),
+        (outcomes([good()], [bad()]), {}, ["failed: case a, turn 2: tool_error failed: no result"]),
+        (outcomes([good()], None), {}, ["missing_turn: case a, turn 2: not executed"]),
+        (outcomes([good(), ERRORED], [good("judge")]), {}, ["errored: case a, turn 1: judge errored: Timeout: 30 s"]),
+        (outcomes([ERRORED]), {"metrics": ["judge"]}, ["errored", "unmeasured"]),
+        (outcomes([good()]), {"metrics": ["judge"]}, ["unmeasured: judge: no evaluator produced a score"]),
+        (outcomes([good()]), on("judge", mean=0.0), ["unmeasured: judge: no evaluator produced a score"]),
+        (outcomes([SKIPPED], [SKIPPED]), {}, ["unmeasured: tool_error: every result was skipped (unknown)"]),
+        (outcomes([SKIPPED], [good()]), {}, []),
+        ([], {}, ["nothing_ran"]),
+        ([], {"metrics": ["tool_error"]}, ["nothing_ran", "unmeasured"]),
+        (outcomes([good(), ERRORED], None), {}, ["missing_turn", "errored", "unmeasured"]),
+        (outcomes([good(), ERRORED], None), {"tolerate": EVERYTHING}, []),
+        (outcomes([bad()]), {"tolerate": {"errored"}}, ["failed"]),
+        (HALF, on("tool_error", mean=0.6), []),
+        (HALF, on("tool_error", mean=0.7), ["below_mean: tool_error: mean 0.60 is below 0.70"]),
+        (TWO, on("tool_error", conversation_mean=0.4), []),
+        (TWO, on("tool_error", conversation_mean=0.5), ["below_conversation_mean: b: tool_error"]),
+        (TWO, on("tool_error", pass_rate=0.75), []),
+        (TWO, on("tool_error", pass_rate=0.76), ["below_pass_rate"]),
+        (outcomes([UNSCALED]), on("helpfulness", pass_rate=0.5), ["unmeasured"]),
+        (outcomes([UNSCALED]), on("helpfulness", mean=3.5), []),
+        pytest.param(outcomes([KIND], [RUDE]), {"metrics": ["tone"]}, [], marks=pytest.mark.statement(95)),
+        pytest.param(
+            outcomes([KIND], [RUDE]),
+            on("tone", forbid=("rude",)),
+            ["forbidden_label: case a, turn 2: tone is 'rude': seen"],
+            marks=pytest.mark.statement(84, 109),
+        ),
+        (outcomes([KIND]), on("tone", forbid=("rude",)), []),
+        *((outcomes([KIND]), on("tone", **{limit: 0.5}), ["unmeasured"]) for limit in ("mean", "conversation_mean")),
+        (outcomes([KIND]), on("tone", pass_rate=0.5), ["unmeasured"]),
+        ([turn([good()], failure="the task failed")], {}, ["failed_turn: case a: the task failed"]),
+        ([turn([good()], failure="the task failed")], {"tolerate": {"failed_turn"}}, []),
+        ([SILENT, SILENT], {}, ["nothing_captured"]),
+        ([SILENT, SILENT], {"tolerate": {"nothing_captured"}}, []),
+        ([SILENT, SEEN], {}, []),
+        ([SILENT, SEEN], {"run": RunGates(captured=0.5)}, []),
+        ([SILENT, SEEN], {"run": RunGates(captured=0.6)}, ["below_captured"]),
+        ([turn([good()])], {"run": RunGates(captured=0.1)}, ["unmeasured"]),
+        (NOISY, {"run": RunGates(findings={Severity.WARNING: 2, Severity.ERROR: 1})}, []),
+        (
+            NOISY,
+            {"run": RunGates(findings={Severity.WARNING: 1, Severity.ERROR: 0})},
+            ["too_many_findings: 2 findings of severity warning, the maximum is 1", "too_many_findings"],
+        ),
+        (TWO, {"run": RunGates(pass_rate=0.5)}, []),
+        (TWO, {"run": RunGates(pass_rate=0.6)}, ["below_pass_rate"]),
+        (TWO, {"run": RunGates(pass_rate=0.5), **on("tool_error", mean=0.9)}, ["below_mean"]),
+        (
+            outcomes([good()], None, [ERRORED]),
+            {"run": RunGates(pass_rate=0.0)},
+            ["missing_turn", "errored", "unmeasured"],
+        ),
+    ],
+)
+def test_what_speaks_against_a_run(run, options, reasons):
+    found = gate(run, **options).reasons
+    assert len(found) == len(reasons)
+    for reason, beginning in zip(found, reasons, strict=True):
+        assert f"{reason.code}: {reason.message}".startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "expected"),
+    [
+        (
+            [*outcomes([bad()]), *outcomes([SKIPPED], [SKIPPED], conversation="b")],
+            {"run": RunGates(pass_rate=0.5)},
+            [(None, "pass_rate", "0.00", False)],
+        ),
+        (outcomes([SKIPPED], [good()]), {"run": RunGates(pass_rate=1.0)}, [(None, "pass_rate", "1.00", True)]),
+        (outcomes([SKIPPED]), {"run": RunGates(pass_rate=0.5)}, [(None, "pass_rate", "not measured", False)]),
+        (
+            [Outcome("a", "a", [SKIPPED], unseen="the tool calls are unknown")],
+            {"run": RunGates(pass_rate=0.5), "allow_no_capture": True},
+            [(None, "pass_rate", "not measured", None)],
+        ),
+        *(
+            (
+                outcomes([good()]),
+                {**on("tone", mean=0.5, forbid=("rude",)), "tolerate": tolerate},
+                [("tone", "mean", "not measured", met), ("tone", "forbid", "not measured", met)],
+            )
+            for tolerate, met in ((set(), False), ({"unmeasured"}, None))
+        ),
+        *(
+            (outcomes([good(score=score)]), on("tool_error", mean=0.9), [("tool_error", "mean", text, met)])
+            for score, text, met in ((0.8999, "0.8999", False), (0.9, "0.90", True), (0.904, "0.90", True))
+        ),
+    ],
+)
+def test_each_gate_shows_what_was_reached(run, options, expected):
+    assert checks(gate(run, **options)) == expected
+
+
+def test_what_cannot_be_tolerated_is_refused():
+    with pytest.raises(ValueError, match="cannot tolerate failed; accepted are missing_turn"):
+        gate([], tolerate={"failed"})
+
+
+def test_reasons_name_the_case_and_the_turn():
+    (failed,) = gate([turn([bad()])]).reasons
+    assert (failed.metric, failed.where, failed.case_id, failed.turn_id) == ("tool_error", "case a", "a", "t1")
 
 
 def test_scores_of_turns_without_tool_calls_alone_do_not_pass():
@@ -59,142 +175,20 @@ def test_scores_of_turns_without_tool_calls_alone_do_not_pass():
             "had none to judge; expect tool calls, or score the answers",
         )
     ]
+    none_expected = get_evaluator("tool_trajectory").evaluate(replace(silent, expected_tool_calls=[]))
     assert gate(outcomes(results), tolerate={"vacuous"}).passed
-    assert gate(outcomes(results, [good()])).passed
-    none_expected = replace(silent, expected_tool_calls=[])
-    assert gate(outcomes([*results, get_evaluator("tool_trajectory").evaluate(none_expected)])).passed
-    assert codes(gate(outcomes(results, None))) == ["missing_turn"]
-
-
-def test_a_failed_result_is_named_with_its_place():
-    verdict = gate(outcomes([good()], [bad()]))
-    assert not verdict.passed
-    (reason,) = verdict.reasons
-    assert (reason.code, reason.metric, reason.where) == ("failed", "tool_error", "case a, turn 2")
-    assert reason.message == "case a, turn 2: tool_error failed: no result"
-
-
-def test_a_turn_that_never_came_counts_against_the_run():
-    verdict = gate(outcomes([good()], None))
-    assert codes(verdict) == ["missing_turn"]
-    assert verdict.reasons[0].message == "case a, turn 2: not executed (no matching turn)"
-
-
-def test_an_evaluator_that_errored_counts_against_the_run():
-    verdict = gate(outcomes([good(), EvalResult.errored("judge", "Timeout: 30 s")], [good(), good("judge")]))
-    assert codes(verdict) == ["errored"]
-    assert verdict.reasons[0].message == "case a, turn 1: judge errored: Timeout: 30 s"
-
-
-def test_a_metric_that_always_errored_is_unmeasured_too():
-    verdict = gate(outcomes([EvalResult.errored("judge", "no answer")]), metrics=["judge"])
-    assert codes(verdict) == ["errored", "unmeasured"]
-
-
-@pytest.mark.parametrize("how", [{"metrics": ["judge"]}, {"gates": {"judge": Gate(mean=0.0)}}])
-def test_a_metric_nobody_produced_counts_against_the_run(how):
-    verdict = gate(outcomes([good()]), **how)
-    assert codes(verdict) == ["unmeasured"]
-    assert verdict.reasons[0].message == "judge: no evaluator produced a score"
-
-
-def test_a_metric_that_was_skipped_everywhere_says_why():
-    skipped = EvalResult.skipped("tool_trajectory", "not given: expected_tool_calls")
-    verdict = gate(outcomes([skipped], [skipped]))
-    assert codes(verdict) == ["unmeasured"]
-    assert verdict.reasons[0].message == ("tool_trajectory: every result was skipped (not given: expected_tool_calls)")
-    assert gate(outcomes([skipped], [good("tool_trajectory")])).passed
-
-
-def test_a_run_with_nothing_in_it_does_not_pass():
-    assert codes(gate([])) == ["nothing_ran"]
-    assert codes(gate([], metrics=["tool_error"])) == ["nothing_ran", "unmeasured"]
-
-
-def test_only_what_is_tolerated_by_name_does_not_count():
-    run = outcomes([good(), EvalResult.errored("judge", "no answer")], None)
-    assert codes(gate(run)) == ["missing_turn", "errored", "unmeasured"]
-    verdict = gate(run, tolerate={"missing_turn", "errored", "unmeasured"})
-    assert verdict.passed
-    assert [reason.code for reason in verdict.tolerated] == ["missing_turn", "errored", "unmeasured"]
-    assert codes(gate(outcomes([bad()]), tolerate={"errored"})) == ["failed"]
-    with pytest.raises(ValueError, match="cannot tolerate failed; accepted are missing_turn"):
-        gate(run, tolerate={"failed"})
-
-
-def test_a_gate_on_the_mean_takes_the_place_of_every_result():
-    run = outcomes([bad(score=0.4)], [good(score=0.8)])
-    assert gate(run, gates={"tool_error": Gate(mean=0.6)}).passed
-    verdict = gate(run, gates={"tool_error": Gate(mean=0.7)})
-    assert codes(verdict) == ["below_mean"]
-    assert verdict.reasons[0].message == "tool_error: mean 0.60 is below 0.70"
-
-
-def test_a_gate_on_every_conversation():
-    run = [
-        *outcomes([good(score=1.0)], [good(score=1.0)], conversation="case a"),
-        *outcomes([bad(score=0.2)], [good(score=0.6)], conversation="case b"),
-    ]
-    assert gate(run, gates={"tool_error": Gate(conversation_mean=0.4)}).passed
-    verdict = gate(run, gates={"tool_error": Gate(conversation_mean=0.5)})
-    assert [(reason.code, reason.where) for reason in verdict.reasons] == [("below_conversation_mean", "case b")]
-
-
-def test_a_gate_on_the_pass_rate():
-    run = outcomes([good()], [good()], [bad()], [bad()])
-    assert gate(run, gates={"tool_error": Gate(pass_rate=0.5)}).passed
-    assert codes(gate(run, gates={"tool_error": Gate(pass_rate=0.51)})) == ["below_pass_rate"]
-
-
-def test_a_pass_rate_without_verdicts_is_unmeasured():
-    run = outcomes([EvalResult("helpfulness", 4.0, scale=(1.0, 5.0))])
-    assert codes(gate(run, gates={"helpfulness": Gate(pass_rate=0.5)})) == ["unmeasured"]
-    assert gate(run, gates={"helpfulness": Gate(mean=3.5)}).passed
-
-
-def test_forbidden_labels():
-    run = outcomes(
-        [EvalResult("behavior", 1.0, label="no failure")],
-        [EvalResult("behavior", 0.0, label="repetition", reason="said it twice")],
-    )
-    assert gate(run, gates={"behavior": Gate(forbid=("false information",))}).passed
-    verdict = gate(run, gates={"behavior": Gate(forbid=("false information", "repetition"))})
-    assert [(reason.code, reason.where) for reason in verdict.reasons] == [("forbidden_label", "case a, turn 2")]
-    assert verdict.reasons[0].message == "case a, turn 2: behavior is 'repetition': said it twice"
-
-
-def labelled(label, reason="seen"):
-    return EvalResult("tone", label=label, reason=reason)
-
-
-@pytest.mark.statement(84, 95, 109)
-def test_a_label_without_a_score_neither_passes_nor_fails_unless_it_is_forbidden():
-    planned = outcomes([labelled("kind")], [labelled("rude")])
-    verdict = gate(planned, metrics=["tone"])
-    assert verdict.passed
-    (summary,) = verdict.metrics
-    assert (summary.measured, summary.mean, summary.passed, summary.failed) == (2, None, 0, 0)
-    (reason,) = gate(planned, gates={"tone": Gate(forbid=("rude",))}).reasons
-    assert (reason.code, reason.where) == ("forbidden_label", "case a, turn 2")
-    assert reason.message == "case a, turn 2: tone is 'rude': seen"
-
-
-@pytest.mark.parametrize("limit", [{"mean": 0.5}, {"conversation_mean": 0.5}, {"pass_rate": 0.5}])
-def test_a_limit_on_scores_is_not_met_by_labels(limit):
-    verdict = gate(outcomes([labelled("kind")]), gates={"tone": Gate(**limit)})
-    assert codes(verdict) == ["unmeasured"]
+    assert gate(outcomes([*results, none_expected])).passed
+    assert [reason.code for reason in gate(outcomes(results, None)).reasons] == ["missing_turn"]
 
 
 def test_the_summary_counts_each_metric():
     verdict = gate(
         outcomes([good(score=0.5)], [bad(score=0.1)], [EvalResult.skipped("tool_error", "x")]), metrics=["judge"]
     )
-    summary = {item.metric: item for item in verdict.metrics}
-    assert (summary["judge"].measured, summary["judge"].mean) == (0, None)
-    counted = summary["tool_error"]
-    assert (counted.measured, counted.passed, counted.failed, counted.skipped, counted.errored) == (2, 1, 1, 1, 0)
-    assert counted.mean == pytest.approx(0.3)
-    assert json.loads(json.dumps(verdict.to_dict()))["passed"] is False
+    assert json.loads(json.dumps(verdict.to_dict()))["metrics"] == [
+        {"metric": "judge", "measured": 0, "mean": None, "passed": 0, "failed": 0, "skipped": 0, "errored": 0},
+        {"metric": "tool_error", "measured": 2, "mean": 0.3, "passed": 1, "failed": 1, "skipped": 1, "errored": 0},
+    ]
 
 
 results = st.lists(
@@ -210,83 +204,6 @@ def test_a_run_passes_only_where_all_that_was_planned_was_measured_and_passed(tu
     everything_passed = all(result.status in (Status.PASSED, Status.SKIPPED) for result in flat)
     something_measured = any(result.score is not None for result in flat)
     assert verdict.passed is (None not in turns and everything_passed and something_measured)
-
-
-def turn(results=(), **facts):
-    return Outcome("case a", "case a", list(results), "a", "t1", **facts)
-
-
-def test_reasons_name_the_case_and_the_turn():
-    (failed,) = gate([turn([bad()])]).reasons
-    assert (failed.case_id, failed.turn_id) == ("a", "t1")
-
-
-def test_a_turn_that_broke_off_counts_against_the_run_whatever_it_scored():
-    verdict = gate([turn([good()], failure="the task failed")])
-    assert codes(verdict) == ["failed_turn"]
-    assert verdict.reasons[0].message == "case a: the task failed"
-    assert gate([turn([good()], failure="the task failed")], tolerate={"failed_turn"}).passed
-
-
-def test_an_agent_that_never_called_a_tool_does_not_pass_by_silence():
-    silent = [turn([good()], captured=False), turn([good()], captured=False)]
-    verdict = gate(silent)
-    assert codes(verdict) == ["nothing_captured"]
-    assert gate(silent, tolerate={"nothing_captured"}).passed
-    assert gate([*silent, turn([good()], captured=True)]).passed
-    assert gate([turn([good()])]).passed
-
-
-def test_the_least_share_of_turns_with_captured_calls():
-    half = [turn([good()], captured=False), turn([good()], captured=True)]
-    assert gate(half, run=RunGates(captured=0.5)).passed
-    assert codes(gate(half, run=RunGates(captured=0.6))) == ["below_captured"]
-    assert codes(gate([turn([good()])], run=RunGates(captured=0.1))) == ["unmeasured"]
-
-
-def test_the_most_findings_of_a_severity():
-    noisy = [turn([good()], findings=[Severity.WARNING, Severity.ERROR]), turn([good()], findings=[Severity.WARNING])]
-    assert gate(noisy, run=RunGates(findings={Severity.WARNING: 2, Severity.ERROR: 1})).passed
-    verdict = gate(noisy, run=RunGates(findings={Severity.WARNING: 1, Severity.ERROR: 0}))
-    assert codes(verdict) == ["too_many_findings", "too_many_findings"]
-    assert verdict.reasons[0].message == "2 findings of severity warning, the maximum is 1"
-
-
-def test_a_pass_rate_over_conversations_takes_the_place_of_every_result():
-    results = [outcomes([good()], [good()], conversation="a"), outcomes([bad()], [good()], conversation="b")]
-    run = [outcome for conversation in results for outcome in conversation]
-    assert gate(run, run=RunGates(pass_rate=0.5)).passed
-    assert codes(gate(run, run=RunGates(pass_rate=0.6))) == ["below_pass_rate"]
-    assert codes(gate(run, gates={"tool_error": Gate(mean=0.9)}, run=RunGates(pass_rate=0.5))) == ["below_mean"]
-
-
-def test_under_a_pass_rate_what_did_not_run_still_counts():
-    run = outcomes([good()], None, [EvalResult.errored("judge", "no answer")])
-    assert codes(gate(run, run=RunGates(pass_rate=0.0))) == ["missing_turn", "errored", "unmeasured"]
-    assert codes(gate(run, run=RunGates(pass_rate=1.0)))[0] == "below_pass_rate"
-
-
-def test_a_conversation_in_which_nothing_was_scored_has_no_part_in_the_pass_rate():
-    skipped = EvalResult.skipped("tool_error", "the tool calls are unknown")
-    bad_and_unscored = [*outcomes([bad()], conversation="a"), *outcomes([skipped], [skipped], conversation="b")]
-    verdict = gate(bad_and_unscored, run=RunGates(pass_rate=0.5))
-    assert checks(verdict) == [(None, "pass_rate", "0.00", False)]
-    assert checks(gate(outcomes([skipped], [good()]), run=RunGates(pass_rate=1.0)))[0][2] == "1.00"
-
-
-def test_a_pass_rate_is_not_measured_where_nothing_was_scored():
-    skipped = EvalResult.skipped("tool_error", "the tool calls are unknown")
-    verdict = gate(outcomes([skipped]), run=RunGates(pass_rate=0.5))
-    assert checks(verdict) == [(None, "pass_rate", "not measured", False)]
-    assert "pass rate: no conversation was scored" in [reason.message for reason in verdict.reasons]
-    unseen = [Outcome("a", "a", [skipped], unseen="the tool calls are unknown")]
-    assert not gate(unseen, run=RunGates(pass_rate=0.5)).passed
-    allowed = gate(unseen, run=RunGates(pass_rate=0.5), allow_no_capture=True)
-    assert checks(allowed) == [(None, "pass_rate", "not measured", None)]
-
-
-def checks(verdict):
-    return [(check["metric"], check["gate"], check["text"], check["passed"]) for check in verdict.to_dict()["gates"]]
 
 
 def test_each_gate_is_listed_with_its_actual_value_those_of_the_run_first():
@@ -310,26 +227,4 @@ def test_each_gate_is_listed_with_its_actual_value_those_of_the_run_first():
         "findings of severity error ≤ 0",
         "findings of severity warning ≤ 0",
         "tool calls captured where expected ≥ 0.50",
-    ]
-    json.dumps(verdict.to_dict())
-
-
-def test_a_gate_on_what_nothing_measured_is_not_met_unless_that_is_tolerated():
-    gates = {"tone": Gate(mean=0.5, forbid=("rude",))}
-    assert checks(gate(outcomes([good()]), gates=gates)) == [
-        ("tone", "mean", "not measured", False),
-        ("tone", "forbid", "not measured", False),
-    ]
-    assert [check[3] for check in checks(gate(outcomes([good()]), gates=gates, tolerate={"unmeasured"}))] == [
-        None,
-        None,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("score", "text", "met"), [(0.8999, "0.8999", False), (0.9, "0.90", True), (0.904, "0.90", True)]
-)
-def test_a_rounded_value_never_contradicts_the_mark(score, text, met):
-    assert checks(gate(outcomes([good(score=score)]), gates={"tool_error": Gate(mean=0.9)})) == [
-        ("tool_error", "mean", text, met)
     ]

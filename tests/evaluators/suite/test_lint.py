@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 
 import pytest
 from support.turn_samples import result
 from support.turn_samples import turn as turn_sample
 from tool_call_evaluators import evaluator_names, parse_suite
-from tool_call_evaluators.importers import import_text
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.html import html_report
@@ -75,72 +73,6 @@ def test_a_run_with_such_an_expectation_fails_by_name_in_every_form():
     assert run_verdict(parse_suite(f"{text}\ntolerate: [unread_expectation]"), follow([passed], suite)).passed
 
 
-def test_an_imported_file_that_holds_more_than_its_evaluators_read_says_so_and_passes():
-    example = {"input": "hi", "expectedOutput": "x", "expectedOutputs": {"toolCalls": []}}
-    suite = import_text(json.dumps({"name": "x", "examples": [example]})).suite
-    assert suite.tolerate == {"unread_expectation"}
-    assert "response is expected" in unused_expectations(suite)[0]
-
-
-def test_evaluators_of_another_s_making_may_look_at_anything():
-    turn = "{user: hi, expect: {response: x}}"
-    assert of("[{external: {command: [score]}}]", turn) == []
-
-
-def test_cases_have_evaluators_of_their_own_and_expectations_of_the_whole():
-    suite = parse_suite(
-        """
-suite: x
-evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
-cases:
-  - {id: a, turns: [{user: hi, expect: {response: x}}], evaluators: [exact_match]}
-  - {id: b, turns: [{user: hi, expect: {response: x}}], expect: {tool_calls: []}}
-  - {id: c, turns: [{user: hi, expect: {response: x}}]}
-  - {id: d, turns: [{user: hi}], expect: {response_contains: x}}
-"""
-    )
-    assert unused_expectations(suite) == [
-        "response is expected in case b and 1 more, but no evaluator reads it "
-        "(add exact_match, json_similarity or llm_judge_output)",
-        "response_contains is expected in case d, but no evaluator reads it (add contains)",
-    ]
-
-
-def test_a_gate_on_what_nobody_measures_is_named():
-    suite = "suite: x\nevaluators: [tool_error]\ngates: {%s: 1}\ncases: [{id: a, turns: [{user: hi}]}]"
-    assert unknown_gates(parse_suite(suite % "tool_eror")) == [
-        "gate tool_eror names no evaluator of the suite (did you mean tool_error?); known are tool_error"
-    ]
-    assert unknown_gates(parse_suite(suite % "tool_error")) == unknown_gates(parse_suite(suite % "captured")) == []
-
-
-def test_a_misspelt_placeholder_is_named():
-    suite = parse_suite(
-        """
-suite: x
-evaluators: [tool_trajectory, json_similarity]
-cases:
-  - id: a
-    turns:
-      - user: hi
-        expect: {tool_calls: [{name: f, arguments: {x: [{$regx: a}], y: {$any: true}, z: {$literal: {$a: 1}}}}]}
-  - {id: b, turns: [{user: hi, expect: {response: {$regx: b, a: {$one_of: [{$ref: c}]}}}}]}
-"""
-    )
-    known = "known are $any, $type, $regex, $approx, $one_of, $optional, $literal; it is compared as data"
-    assert unknown_placeholders(suite) == [
-        f"$regx in case a and 1 more is no placeholder (did you mean $regex?); {known}",
-        f"$ref in case b is no placeholder (did you mean $regex?); {known}",
-    ]
-
-
-def test_cases_that_nothing_scores_are_named():
-    suite = "suite: x\nevaluators: %s\ncases: [{id: a, turns: [{user: hi}]%s}]"
-    assert unscored_cases(parse_suite(suite % ("[]", ""))) == ["no evaluator scores case a: list some in `evaluators`"]
-    assert unscored_cases(parse_suite(suite % ("[tool_error]", ", evaluators: []"))) != []
-    assert unscored_cases(parse_suite(suite % ("[]", ", evaluators: [tool_error]"))) == []
-
-
 @pytest.mark.parametrize("key", VALUES)
 def test_an_evaluator_without_its_expectation_is_named(key):
     for name in READ_BY[key]:
@@ -151,62 +83,106 @@ def test_an_evaluator_without_its_expectation_is_named(key):
         assert missing_inputs(parse_suite(suite % given)) == [sentence.replace(" and 1 more", "")]
 
 
-def test_a_case_that_expects_something_else_is_no_mistake():
-    suite = """
-suite: x
+HI = "cases: [{id: a, turns: [{user: hi}]}]"
+NO_CALLS = "{user: hi, expect: {tool_calls: []}}"
+KNOWN = "known are $any, $type, $regex, $approx, $one_of, $optional, $literal; it is compared as data"
+NO_ANSWER = "no turn has expect.response, and the option expected is not set"
+
+
+@pytest.mark.parametrize(
+    ("lint", "text", "sentences"),
+    [
+        (unused_expectations, "evaluators: [{external: {command: [score]}}]\n"
+            "cases: [{id: a, turns: [{user: hi, expect: {response: x}}]}]", []),
+        (
+            unused_expectations,
+            """
+evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
+cases:
+  - {id: a, turns: [{user: hi, expect: {response: x}}], evaluators: [exact_match]}
+  - {id: b, turns: [{user: hi, expect: {response: x}}], expect: {tool_calls: []}}
+  - {id: c, turns: [{user: hi, expect: {response: x}}]}
+  - {id: d, turns: [{user: hi}], expect: {response_contains: x}}
+""",
+            [
+                "response is expected in case b and 1 more, but no evaluator reads it "
+                "(add exact_match, json_similarity or llm_judge_output)",
+                "response_contains is expected in case d, but no evaluator reads it (add contains)",
+            ],
+        ),
+        (
+            unknown_gates,
+            f"evaluators: [tool_error]\ngates: {{tool_eror: 1}}\n{HI}",
+            ["gate tool_eror names no evaluator of the suite (did you mean tool_error?); known are tool_error"],
+        ),
+        (unknown_gates, f"evaluators: [tool_error]\ngates: {{tool_error: 1, captured: 1}}\n{HI}", []),
+        (
+            unknown_placeholders,
+            """
+evaluators: [tool_trajectory, json_similarity]
+cases:
+  - id: a
+    turns:
+      - user: hi
+        expect: {tool_calls: [{name: f, arguments: {x: [{$regx: a}], y: {$any: true}, z: {$literal: {$a: 1}}}}]}
+  - {id: b, turns: [{user: hi, expect: {response: {$regx: b, a: {$one_of: [{$ref: c}]}}}}]}
+""",
+            [
+                f"$regx in case a and 1 more is no placeholder (did you mean $regex?); {KNOWN}",
+                f"$ref in case b is no placeholder (did you mean $regex?); {KNOWN}",
+            ],
+        ),
+        (unscored_cases, f"evaluators: []\n{HI}", ["no evaluator scores case a: list some in `evaluators`"]),
+        (unscored_cases, "evaluators: []\ncases: [{id: a, turns: [{user: hi}], evaluators: [tool_error]}]", []),
+        (unscored_cases, "evaluators: []\ncases: [{id: a, turns: [{user: hi, expect: {state: failed}}]}]", []),
+        (
+            missing_inputs,
+            f"""
 evaluators: [exact_match, tool_trajectory, goal_completion]
 cases:
-  - {id: answer, user_goal: g, turns: [{user: hi, expect: {response: x}}]}
-  - {id: calls, user_goal: g, turns: [{user: hi, expect: {tool_calls: []}}]}
-  - {id: goalless, turns: [{user: hi, expect: {tool_calls: []}}]}
-"""
-    assert missing_inputs(parse_suite(suite)) == ["goal_completion skips case goalless: the case has no user_goal"]
-
-
-def test_an_input_may_stand_elsewhere():
-    """As an option, in the case of a conversation, in a simulated user, or with other criteria."""
-    suite = """
-suite: x
-evaluators: %s
-tools: [{name: f, parameters: {}}]
-cases: [{id: a, simulate: {goal: g}}]
-"""
-    for given in (
-        "[{exact_match: {expected: x}}]",
-        "[{tool_call_args: {expected_tool_calls: []}}]",
-        "[{llm_judge_output: {criteria: polite}}]",
-        "[goal_completion, tool_call_validity, helpfulness, tool_error]",
-        "[{external: {command: [score]}}]",
-    ):
-        assert missing_inputs(parse_suite(suite % given)) == []
-    turn = "suite: x\nevaluators: [{tool_trajectory: {scope: %s, id: t}}]\ncases: [{id: a, turns: [{user: hi%s}]%s}]"
-    expect = ", expect: {tool_calls: []}"
-    assert missing_inputs(parse_suite(turn % ("conversation", expect, ""))) == [
-        "t skips case a: the case has no expect.tool_calls"
-    ]
-    both = turn.replace("cases:", "gates: {t: 1}\ncases:") % ("conversation", "", expect)
-    assert missing_inputs(parse_suite(both)) == unmeasurable_gates(parse_suite(both)) == []
-
-
-def test_cases_with_their_own_evaluators_are_read_with_these():
-    suite = """
-suite: x
+  - {{id: answer, user_goal: g, turns: [{{user: hi, expect: {{response: x}}}}]}}
+  - {{id: calls, user_goal: g, turns: [{NO_CALLS}]}}
+  - {{id: goalless, turns: [{NO_CALLS}]}}
+""",
+            ["goal_completion skips case goalless: the case has no user_goal"],
+        ),
+        *(
+            (missing_inputs, f"evaluators: {given}\ntools: [{{name: f}}]\ncases: [{{id: a, simulate: {{goal: g}}}}]",
+             [])
+            for given in (
+                "[{exact_match: {expected: x}}]",
+                "[{tool_call_args: {expected_tool_calls: []}}]",
+                "[{llm_judge_output: {criteria: polite}}]",
+                "[goal_completion, tool_call_validity, helpfulness, tool_error]",
+            )
+        ),
+        (
+            missing_inputs,
+            "evaluators: [{tool_trajectory: {scope: conversation, id: t}}]\n"
+            f"cases: [{{id: a, turns: [{NO_CALLS}]}}]",
+            ["t skips case a: the case has no expect.tool_calls"],
+        ),
+        (
+            missing_inputs,
+            f"""
 evaluators: [tool_trajectory]
-cases:
-  - {id: a, turns: [{user: hi, expect: {tool_calls: []}}]}
-  - {id: b, turns: [{user: hi}], evaluators: [exact_match]}
-"""
-    assert missing_inputs(parse_suite(suite)) == [
-        "exact_match skips case b: no turn has expect.response, and the option expected is not set"
-    ]
-
-
-def test_a_gate_whose_evaluator_skips_every_case_cannot_be_met():
-    suite = "suite: x\nevaluators: [exact_match]\n%sgates: {exact_match: 1}\ncases: [{id: a, turns: [{user: hi}]}%s]"
-    assert unmeasurable_gates(parse_suite(suite % ("", ""))) == [
-        "gate exact_match cannot be met, as exact_match skips every case: no turn has expect.response, and the option "
-        "expected is not set"
-    ]
-    measured = ", {id: b, turns: [{user: hi, expect: {response: x}}]}"
-    assert unmeasurable_gates(parse_suite(suite % ("", measured))) == []
-    assert unmeasurable_gates(parse_suite(suite % ("tolerate: [unmeasured]\n", ""))) == []
+cases: [{{id: a, turns: [{NO_CALLS}]}}, {{id: b, turns: [{{user: hi}}], evaluators: [exact_match]}}]
+""",
+            [f"exact_match skips case b: {NO_ANSWER}"],
+        ),
+        (
+            unmeasurable_gates,
+            f"evaluators: [exact_match]\ngates: {{exact_match: 1}}\n{HI}",
+            [f"gate exact_match cannot be met, as exact_match skips every case: {NO_ANSWER}"],
+        ),
+        (unmeasurable_gates, f"evaluators: [exact_match]\ngates: {{exact_match: 1}}\ntolerate: [unmeasured]\n{HI}", []),
+        (
+            unmeasurable_gates,
+            "evaluators: [exact_match]\ngates: {exact_match: 1}\n"
+            "cases: [{id: a, turns: [{user: hi}]}, {id: b, turns: [{user: hi, expect: {response: x}}]}]",
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_no_effect_is_named_with_its_cases(lint, text, sentences):
+    assert lint(parse_suite(f"suite: x\n{text}")) == sentences

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 import pytest
 from a2a_tool_capture import Severity
-from tool_call_evaluators import EvalCase, Status, SuiteError, ToolDefinition, evaluate_sync, load_suite, parse_suite
+from tool_call_evaluators import EvalCase, SuiteError, ToolDefinition, evaluate_sync, load_suite, parse_suite
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
-from tool_call_evaluators.suite import AgentDefaults, CaseTurn, Simulation, Suite, parse_case
+from tool_call_evaluators.suite import CaseTurn, Expectation, Simulation, Suite, parse_case
 from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
 from tool_call_evaluators.suite.writing import case_dict, suite_dict, suite_text
-
-SMALLEST = """
-suite: orders
-evaluators: [tool_error, {tool_trajectory: {mode: in_order, threshold: 1.0}}]
-cases:
-  - id: status
-    turns:
-      - user: Where is order ORD-1001?
-        expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
-"""
 
 FULL = """
 suite: orders
@@ -68,37 +57,6 @@ cases:
 """
 
 
-def test_the_smallest_form():
-    suite = parse_suite(SMALLEST)
-    assert suite.name == "orders"
-    assert [evaluator.metric for evaluator in suite.build_evaluators()] == ["tool_error", "tool_trajectory"]
-    case = suite.case("status")
-    made = {"name": "lookup_order", "arguments": {"order_id": "ORD-1001"}, "result": "sent"}
-    results = evaluate_sync(case.eval_case(0, tool_calls=[made]), suite.build_evaluators())
-    assert [result.status for result in results] == [Status.PASSED, Status.PASSED]
-    assert suite.case("another") is None
-
-
-def test_json_says_the_same():
-    as_json = {
-        "suite": "orders",
-        "evaluators": ["tool_error", {"tool_trajectory": {"mode": "in_order", "threshold": 1.0}}],
-        "cases": [
-            {
-                "id": "status",
-                "turns": [
-                    {
-                        "user": "Where is order ORD-1001?",
-                        "expect": {"tool_calls": [{"name": "lookup_order", "arguments": {"order_id": "ORD-1001"}}]},
-                    }
-                ],
-            }
-        ],
-    }
-    assert parse_suite(json.dumps(as_json)) == parse_suite(SMALLEST)
-    assert parse_case(as_json["cases"][0]) == parse_suite(SMALLEST).cases[0]
-
-
 def test_everything_a_suite_can_say():
     suite = parse_suite(FULL)
     assert [evaluator.metric for evaluator in suite.build_evaluators()] == [
@@ -106,44 +64,45 @@ def test_everything_a_suite_can_say():
         "precision",
         "tool_trajectory",
     ]
-    assert suite.gates == {
-        "tool_error": Gate(mean=0.9),
-        "precision": Gate(pass_rate=0.5, conversation_mean=0.25),
-        "agent_behavior_failure": Gate(forbid=("false information",)),
-    }
-    assert suite.tolerate == {"unmeasured"}
+    assert (suite.tolerate, suite.gates) == (
+        {"unmeasured"},
+        {
+            "tool_error": Gate(mean=0.9),
+            "precision": Gate(pass_rate=0.5, conversation_mean=0.25),
+            "agent_behavior_failure": Gate(forbid=("false information",)),
+        },
+    )
     status, without_tools = suite.cases
     tool = ToolDefinition("lookup_order", "Finds an order.", {"type": "object"})
-    assert status.tools == suite.tools == (tool,)
-    assert without_tools.tools == ()
-    assert (status.tags, status.conversations) == (("smoke", "orders"), 3)
-    assert status.turns[2] == CaseTurn("Thanks!")
-    expect = status.turns[1].expect
-    assert expect.tool_calls == (
-        ExpectedCall("lookup_order", {"order_id": {"$regex": "ORD-[0-9]+"}}),
-        ExpectedCall("audit", None, result="ok"),
+    assert (status.tools, suite.tools, without_tools.tools) == ((tool,), (tool,), ())
+    assert (status.tags, status.conversations, status.turns[2]) == (("smoke", "orders"), 3, CaseTurn("Thanks!"))
+    assert status.turns[1].expect == Expectation(
+        tool_calls=(
+            ExpectedCall("lookup_order", {"order_id": {"$regex": "ORD-[0-9]+"}}),
+            ExpectedCall("audit", None, result="ok"),
+        ),
+        tool_calls_order=("lookup_order", "audit"),
+        tool_calls_count={"lookup_order": CountCriterion("=", 1)},
+        tool_outputs=(ExpectedOutput("audit", "ok"),),
+        response={"status": "sent"},
     )
-    assert expect.tool_calls_count == {"lookup_order": CountCriterion("=", 1)}
-    assert expect.tool_outputs == (ExpectedOutput("audit", "ok"),)
 
 
 def test_what_is_evaluated_of_a_turn():
     status = parse_suite(FULL).cases[0]
-    first, second, third = (status.eval_case(index) for index in range(3))
-    assert (first.expected_tool_calls, first.response_contains) == ((), "which order")
-    assert first.user_text == "Where is my order?"
-    assert (first.user_goal, first.knowledge) == ("Know where the order is.", "Orders are sent within two days.")
-    assert (first.tasks, first.constraints) == (("find the order",), ("be brief",))
-    assert second.tool_calls_order == ("lookup_order", "audit")
-    assert second.expected_response == {"status": "sent"}
-    assert third.expected_tool_calls is None
-    assert status.eval_case(0, user_text="in other words", response_text="yes").user_text == "in other words"
-
-
-def test_a_turn_beyond_the_plan_expects_nothing():
-    beyond = parse_suite(FULL).cases[0].eval_case(3, tool_calls=[{"name": "x"}], user_text="one more")
-    assert beyond.expected_tool_calls is None
-    assert (beyond.user_text, beyond.user_goal) == ("one more", "Know where the order is.")
+    shared = {
+        "tools": status.tools,
+        "user_goal": "Know where the order is.",
+        "knowledge": "Orders are sent within two days.",
+        "tasks": ["find the order"],
+        "constraints": ["be brief"],
+    }
+    of_first = {"user_text": "Where is my order?", "expected_tool_calls": [], "response_contains": "which order"}
+    assert status.eval_case(0) == EvalCase(**shared, **of_first)
+    assert status.eval_case(2, user_text="in other words", response_text="yes") == EvalCase(
+        **shared, user_text="in other words", response_text="yes"
+    )
+    assert status.eval_case(3, user_text="one more") == EvalCase(**shared, user_text="one more"), "beyond the plan"
 
 
 def test_what_is_evaluated_of_a_conversation():
@@ -160,14 +119,71 @@ def test_what_is_evaluated_of_a_conversation():
     )
 
 
-def test_expected_arguments_that_are_left_out_are_none_at_all():
-    case = parse_case({"id": "a", "turns": [{"user": "hi", "expect": {"tool_calls": [{"name": "x"}]}}]})
-    assert case.turns[0].expect.tool_calls == (ExpectedCall("x", {}),)
-
-
 def turn(*lines):
     """A suite with one turn; `lines` continue it from line 5 on."""
     return "\n".join(["suite: x", "cases:", "  - id: a", "    turns:", *(f"      {line}" for line in lines)])
+
+
+WRONG_AGENTS = [
+    ("{url: agent.example}", "url: expected a URL that begins with http:// or https://"),
+    ('{url: "http://user:secret@agent"}', "url: expected a URL without user name and password"),
+    ('{url: "http://["}', "url: expected a URL that begins with http:// or https://"),
+    ("{binding: SOAP}", "binding: unknown 'SOAP'; accepted are JSONRPC, HTTP+JSON, GRPC"),
+    ("{streaming: 1}", "streaming: expected true or false, got 1"),
+    ("{timeout: 0}", "timeout: expected seconds above 0, got 0"),
+    ("{concurrency: 0}", "concurrency: expected a whole number from 1 to 1,000, got 0"),
+    ("{header: {}}", "header: unknown key (did you mean headers?); accepted are url, headers,"),
+]
+WRONG_EVALUATORS = [
+    ("{tool_error: {scope: run}}", "unknown 'run'; accepted are turn, conversation"),
+    ("{overall_agent_score: {scope: turn}}", "this evaluator scores whole conversations"),
+    ("{tool_error: {id: findings}}", "findings is the name of a gate on the run"),
+]
+WITH_GATES = """
+evaluators: [tool_error, helpfulness, agent_behavior_failure]
+cases: [{id: a, turns: [{user: hi}], evaluators: [{tool_trajectory: {id: whole}}]}]
+"""
+WRONG_GATES = [
+    ("{helpfulness: 0.8}", "s.yaml:2:9: gates.helpfulness: must lie between 1 and 5, the scale of helpfulness"),
+    ("{whole: {mean: 1.5}}", "gates.whole.mean: must lie between 0 and 1, the scale of tool_trajectory"),
+    ("{tool_error: {conversation_mean: -1}}", "gates.tool_error.conversation_mean: must lie between 0 and 1"),
+    ("{tool_error: {pass_rate: 95}}", "gates.tool_error.pass_rate: expected a number from 0 to 1, got 95"),
+    (
+        "{agent_behavior_failure: {forbid: [false informaton]}}",
+        "forbid[0]: unknown 'false informaton' (did you mean false information?)",
+    ),
+    ("{findings: {fatal: 0}}", "gates.findings.fatal: unknown key; accepted are info, warning, error"),
+    ("{findings: {error: -1}}", "gates.findings.error: expected a whole number from 0 to"),
+    ("{captured: 2}", "gates.captured: expected a number from 0 to 1, got 2"),
+    ("{pass_rate: most}", 'gates.pass_rate: expected a number, got "most"'),
+]
+WRONG_CASES = [
+    (
+        "turns: [{user: hi, agent: orders}, {user: there}]",
+        "s.yaml:3:46: cases[0].turns[1]: agent is missing, which another turn names: give each turn its own, or "
+        "the case that of the others",
+    ),
+    (
+        "turns: [{user: hi, agent: orders}], simulate: {goal: g}",
+        "cases[0]: agent is missing: name the one with which the simulated user continues after the turns",
+    ),
+    ("turns: [{user: hi, agent: /orders}]", "turns[0].agent: must be a name of at most 63 letters, digits and -"),
+    (
+        "expect: {tool_calls: []}, turns: [{user: hi}]",
+        "s.yaml:3:11: cases[0].expect: no evaluator scores conversations",
+    ),
+    (
+        "turns: [{user: u, expect: {state: reject}}]",
+        "turns[0].expect.state: unknown state 'reject' (did you mean rejected?); "
+        "a turn can end as auth-required, canceled, completed, failed, input-required, rejected",
+    ),
+    ("turns: [{user: u, expect: {state: working}}]", "unknown state 'working'"),
+    ("turns: [{user: u, expect: {state: []}}]", "needs at least one state"),
+    (
+        "turns: [{user: u}], expect: {state: failed}",
+        "expect.state: a turn ends in a state: write it in `expect` of the turn",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -303,111 +319,17 @@ def turn(*lines):
         ),
         ("suite: x\nplugins: [gone.py]", "s.yaml:2:11: plugins[0]: plug-in gone.py: no such Python file"),
         ('{"suite": "x",\n "cases": 3}', "s.yaml:2:2: cases: expected a list, got 3"),
+        *((f"suite: x\nagent: {block}", f"s.yaml:2:9: agent.{message}") for block, message in WRONG_AGENTS),
+        *((f"suite: x\nevaluators: [{one}]", message) for one, message in WRONG_EVALUATORS),
+        *((f"suite: x\ngates: {gates}\n{WITH_GATES}", message) for gates, message in WRONG_GATES),
+        *((f"suite: x\ncases:\n- {{id: a, {case}}}", message) for case, message in WRONG_CASES),
     ],
 )
 def test_a_wrong_suite_is_answered_with_one_sentence_and_its_place(text, message):
     with pytest.raises(SuiteError) as caught:
         parse_suite(text, "s.yaml")
-    assert str(caught.value).startswith(message)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_place_is_also_there_as_numbers():
-    with pytest.raises(SuiteError) as caught:
-        parse_suite("suite: x\ncases: 0", "s.yaml")
-    assert (caught.value.filename, caught.value.line, caught.value.column) == ("s.yaml", 2, 1)
-    with pytest.raises(SuiteError, match=r"^case: id is missing$"):
-        parse_case({"turns": [{"user": "hi"}]})
-
-
-def test_files(tmp_path):
-    file = tmp_path / "orders.yaml"
-    file.write_text("\ufeff" + SMALLEST, encoding="utf-8")
-    assert load_suite(file) == load_suite(str(file)) == parse_suite(SMALLEST)
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(SuiteError, match=r"gone.yaml: cannot be read: No such file or directory$"):
-        load_suite(tmp_path / "gone.yaml")
-    os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(SuiteError, match="cannot be read: it is not a regular file"):
-        load_suite(tmp_path / "pipe.yaml")
-    with pytest.raises(SuiteError, match="cannot be read: Is a directory"):
-        load_suite(tmp_path)
-    latin = tmp_path / "latin.yaml"
-    latin.write_bytes(b"suite: caf\xe9")
-    with pytest.raises(SuiteError, match=r"latin\.yaml: is not UTF-8: byte 10 cannot be decoded"):
-        load_suite(latin)
-
-
-def test_a_huge_file_is_refused_unread(tmp_path):
-    huge = tmp_path / "huge.yaml"
-    with huge.open("wb") as file:
-        file.truncate(100_000_000)
-    with pytest.raises(SuiteError, match=r"huge\.yaml: is larger than 5,000,000 bytes"):
-        load_suite(huge)
-
-
-def test_plugins_stand_beside_the_suite(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from typing import ClassVar\n"
-        "from tool_call_evaluators import SyncEvaluator, Measurement, register\n"
-        "@register\n"
-        "@dataclass(frozen=True, kw_only=True)\n"
-        "class Mine(SyncEvaluator):\n"
-        "    name: ClassVar[str] = 'test_suite_plugin'\n"
-        "    def measure(self, case):\n"
-        "        return Measurement(0.5, 'half')\n"
-    )
-    file = tmp_path / "suite.yaml"
-    file.write_text("suite: x\nplugins: [mine.py]\nevaluators: [test_suite_plugin]\n")
-    (evaluator,) = load_suite(file).build_evaluators()
-    assert evaluator.evaluate(EvalCase()).score == 0.5
-
-
-WITH_AGENT = """
-suite: orders
-agent:
-  url: https://agent.example/a2a
-  headers: {Authorization: "Bearer ${TOKEN}"}
-  binding: HTTP+JSON
-  streaming: false
-  timeout: 30
-  concurrency: 8
-"""
-
-
-def test_how_the_agent_is_talked_to():
-    agent = parse_suite(WITH_AGENT).agent
-    assert agent == AgentDefaults(
-        url="https://agent.example/a2a",
-        headers={"Authorization": "Bearer ${TOKEN}"},
-        binding="HTTP+JSON",
-        streaming=False,
-        timeout=30,
-        concurrency=8,
-    )
-    assert parse_suite("suite: x").agent == AgentDefaults()
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ("{url: agent.example}", "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
-        ('{url: "http://user:secret@agent"}', "s.yaml:2:9: agent.url: expected a URL without user name and password"),
-        ('{url: "http://["}', "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
-        ("{binding: SOAP}", "s.yaml:2:9: agent.binding: unknown 'SOAP'; accepted are JSONRPC, HTTP+JSON, GRPC"),
-        ("{streaming: 1}", "s.yaml:2:9: agent.streaming: expected true or false, got 1"),
-        ("{timeout: 0}", "s.yaml:2:9: agent.timeout: expected seconds above 0, got 0"),
-        ("{concurrency: 0}", "s.yaml:2:9: agent.concurrency: expected a whole number from 1 to 1,000, got 0"),
-        ("{header: {}}", "s.yaml:2:9: agent.header: unknown key (did you mean headers?); accepted are url, headers,"),
-    ],
-)
-def test_an_agent_block_that_cannot_be(block, message):
-    with pytest.raises(SuiteError) as caught:
-        parse_suite(f"suite: x\nagent: {block}", "s.yaml")
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -426,19 +348,34 @@ def test_tool_definitions_from_a_file_beside_the_suite(tmp_path, content):
     assert suite.tools == suite.cases[0].tools == (ToolDefinition("lookup_order", "Finds an order."),)
 
 
-def test_what_is_wrong_in_a_tool_file_is_said_of_that_file(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"orders.yaml:2:1: tools: no such file: .*tools.json"),
+        (b'[{"name": "a"},\n {"description": "no name"}]', r"tools.json:2:2: \[1\]: name must be a non-empty string"),
+        (b"[", r"tools.json:2:1: did not find"),
+        (b"- {name: caf\xe9}", r"tools.json: is not UTF-8: byte 12 cannot be decoded"),
+        (5_000_001 * b" ", r"tools.json: is larger than 5,000,000 bytes"),
+    ],
+)
+def test_what_is_wrong_in_a_tool_file_is_said_of_that_file(tmp_path, content, message):
     path = tmp_path / "orders.yaml"
-    path.write_text("suite: x\ntools: tools.json")
-    with pytest.raises(SuiteError, match=r"orders.yaml:2:1: tools: no such file: .*tools.json"):
+    path.write_text("\ufeffsuite: x\ntools: tools.json", "utf-8")
+    if content is not None:
+        (tmp_path / "tools.json").write_bytes(content)
+    with pytest.raises(SuiteError, match=message):
         load_suite(path)
-    (tmp_path / "tools.json").write_text('[{"name": "a"},\n {"description": "no name"}]')
-    with pytest.raises(SuiteError, match=r"tools.json:2:2: \[1\]: name must be a non-empty string"):
-        load_suite(path)
-    (tmp_path / "tools.json").write_text("[")
-    with pytest.raises(SuiteError, match=r"tools.json:2:1: did not find"):
-        load_suite(path)
-    with pytest.raises(SuiteError, match="expected a list: there is no directory"):
-        parse_case({"id": "a", "tools": "tools.json", "turns": [{"user": "hi"}]})
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name, problem in [
+        ("gone.yaml", "No such file or directory$"),
+        ("pipe.yaml", "it is not a regular file"),
+        ("", "Is a directory"),
+    ]:
+        with pytest.raises(SuiteError, match=f"cannot be read: {problem}"):
+            load_suite(tmp_path / name)
 
 
 OF_THE_CONVERSATION = """
@@ -462,45 +399,27 @@ cases:
 def test_what_is_expected_of_a_whole_conversation():
     suite = parse_suite(OF_THE_CONVERSATION)
     (case,) = suite.cases
-    assert case.eval_case(0).expected_tool_calls is None
     turns = [
         case.eval_case(0, tool_calls=[{"name": "lookup_order"}], response_text="Shall I?"),
         case.eval_case(1, tool_calls=[{"name": "refund"}], response_text="It is refunded."),
     ]
     whole = case.conversation_case(turns)
-    assert [call.name for call in whole.tool_calls] == ["lookup_order", "refund"]
-    assert whole.response_text == "It is refunded."
-    assert (whole.expected_response, whole.response_contains) == ({"ok": True}, "refunded")
-    assert whole.tool_calls_order == ("lookup_order", "refund")
-    assert whole.tool_calls_count == {"refund": CountCriterion("=", 1)}
-    assert whole.tool_outputs == (ExpectedOutput("refund", "done"),)
+    assert turns[0].expected_tool_calls is None
+    assert whole == EvalCase(
+        tool_calls=[{"name": "lookup_order"}, {"name": "refund"}],
+        response_text="It is refunded.",
+        turns=turns,
+        expected_tool_calls=[{"name": "lookup_order"}, {"name": "refund"}],
+        tool_calls_order=["lookup_order", "refund"],
+        tool_calls_count={"refund": ["=", 1]},
+        tool_outputs=[{"name": "refund", "output": "done"}],
+        response_contains="refunded",
+        expected_response={"ok": True},
+    )
     (journey,) = suite.build_evaluators("conversation")
-    (result,) = evaluate_sync(whole, [journey])
-    assert (result.evaluator, result.status) == ("journey", Status.PASSED)
-    (result,) = evaluate_sync(case.conversation_case(turns[:1]), [journey])
-    assert result.status is Status.FAILED
+    results = [evaluate_sync(one, [journey])[0] for one in (whole, case.conversation_case(turns[:1]))]
+    assert [(result.evaluator, result.passed) for result in results] == [("journey", True), ("journey", False)]
     assert [evaluator.metric for evaluator in suite.build_evaluators("turn")] == ["tool_error"]
-    assert [evaluator.metric for evaluator in suite.build_evaluators()] == ["tool_error", "journey"]
-    assert case.conversation_case([]).response_text is None
-
-
-def test_an_expectation_of_a_conversation_that_nothing_looks_at():
-    text = "suite: x\nevaluators: [tool_error]\ncases: [{id: a, expect: {tool_calls: []}, turns: [{user: hi}]}]"
-    with pytest.raises(SuiteError, match=r"suite:3:17: cases\[0\].expect: no evaluator scores conversations; give"):
-        parse_suite(text)
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "message"),
-    [
-        ("{tool_error: {scope: run}}", "unknown 'run'; accepted are turn, conversation"),
-        ("{overall_agent_score: {scope: turn}}", "this evaluator scores whole conversations"),
-        ("{tool_error: {id: findings}}", "findings is the name of a gate on the run"),
-    ],
-)
-def test_scopes_and_names_that_cannot_be(evaluator, message):
-    with pytest.raises(SuiteError, match=message):
-        parse_suite(f"suite: x\nevaluators: [{evaluator}]")
 
 
 def test_the_scope_an_evaluator_has_anyway_may_be_said():
@@ -515,30 +434,8 @@ def test_a_case_may_have_evaluators_of_its_own():
         "  - {id: a, evaluators: [{tool_trajectory: {mode: within}}], turns: [{user: hi}]}\n"
         "  - {id: b, turns: [{user: hi}]}\n"
     )
-    own, plain = suite.cases
-    assert [evaluator.metric for evaluator in suite.build_evaluators(case=own)] == ["tool_trajectory"]
-    assert [evaluator.metric for evaluator in suite.build_evaluators(case=plain)] == ["tool_error"]
-    assert suite.metrics == ("tool_error", "tool_trajectory")
-
-
-@pytest.mark.parametrize(
-    ("gates", "message"),
-    [
-        ("{helpfulness: 0.8}", "suite:2:9: gates.helpfulness: must lie between 1 and 5, the scale of helpfulness"),
-        ("{whole: {mean: 1.5}}", "gates.whole.mean: must lie between 0 and 1, the scale of tool_trajectory"),
-        ("{tool_error: {conversation_mean: -1}}", "gates.tool_error.conversation_mean: must lie between 0 and 1"),
-        ("{tool_error: {pass_rate: 95}}", "gates.tool_error.pass_rate: expected a number from 0 to 1, got 95"),
-        (
-            "{agent_behavior_failure: {forbid: [false informaton]}}",
-            "forbid[0]: unknown 'false informaton' (did you mean false information?)",
-        ),
-    ],
-)
-def test_gates_that_could_never_speak_or_never_be_silent(gates, message):
-    case = "{id: a, turns: [{user: hi}], evaluators: [{tool_trajectory: {id: whole}}]}"
-    evaluators = "[tool_error, helpfulness, agent_behavior_failure]"
-    with pytest.raises(SuiteError, match=re.escape(message)):
-        parse_suite(f"suite: x\ngates: {gates}\nevaluators: {evaluators}\ncases: [{case}]")
+    built = [[evaluator.metric for evaluator in suite.build_evaluators(case=case)] for case in suite.cases]
+    assert (built, suite.metrics) == ([["tool_trajectory"], ["tool_error"]], ("tool_error", "tool_trajectory"))
 
 
 def test_gates_on_the_run():
@@ -550,26 +447,12 @@ def test_gates_on_the_run():
 
 
 @pytest.mark.parametrize(
-    ("gates", "message"),
-    [
-        ("{findings: {fatal: 0}}", "gates.findings.fatal: unknown key; accepted are info, warning, error"),
-        ("{findings: {error: -1}}", "gates.findings.error: expected a whole number from 0 to"),
-        ("{captured: 2}", "gates.captured: expected a number from 0 to 1, got 2"),
-        ("{pass_rate: most}", 'gates.pass_rate: expected a number, got "most"'),
-    ],
+    ("text", "earlier", "index"),
+    [("one", 0, 0), (" one ", 1, 2), ("two", 2, 1), ("in other words", 1, 1), ("one more", 3, 3)],
 )
-def test_gates_on_the_run_that_cannot_be(gates, message):
-    with pytest.raises(SuiteError, match=re.escape(message)):
-        parse_suite(f"suite: x\ngates: {gates}")
-
-
-def test_which_turn_of_a_case_it_is():
-    case = parse_case({"id": "a", "turns": [{"user": "one"}, {"user": "two"}, {"user": "one"}]})
-    assert case.turn_index("one", 0) == 0
-    assert case.turn_index(" one ", 1) == 2
-    assert case.turn_index("two", 2) == 1
-    assert case.turn_index("in other words", 1) == 1
-    assert case.turn_index("one more", 3) == 3
+def test_which_turn_of_a_case_it_is(text, earlier, index):
+    case = {"id": "a", "turns": [{"user": "one"}, {"user": "two"}, {"user": "one"}]}
+    assert parse_case(case).turn_index(text, earlier) == index
 
 
 def desk(**case):
@@ -597,31 +480,6 @@ def test_the_cases_by_which_the_traffic_of_some_agents_is_judged():
     assert suite.of_agents(["orders", "refunds"]).cases == (of_one, of_any)
     assert suite.of_agents(["refunds"], ["b"]).cases == (of_any,)
     assert suite.of_agents(["orders", "refunds"], ["a"]).cases == suite.cases
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        (
-            "turns: [{user: hi, agent: orders}, {user: there}]",
-            "s.yaml:3:46: cases[0].turns[1]: agent is missing, which another turn names: give each turn its own, or "
-            "the case that of the others",
-        ),
-        (
-            "turns: [{user: hi, agent: orders}], simulate: {goal: g}",
-            "cases[0]: agent is missing: name the one with which the simulated user continues after the turns",
-        ),
-        ("turns: [{user: hi, agent: /orders}]", "turns[0].agent: must be a name of at most 63 letters, digits and -"),
-    ],
-)
-def test_agents_of_turns_that_cannot_be(case, message):
-    with pytest.raises(SuiteError, match=re.escape(message)):
-        parse_suite(f"suite: x\ncases:\n- {{id: a, {case}}}", "s.yaml")
-
-
-def test_the_plugins_that_were_run_are_remembered(tmp_path):
-    (tmp_path / "mine.py").write_text("")
-    assert parse_suite("suite: x\nplugins: [mine.py]", str(tmp_path / "s.yaml")).plugins == (tmp_path / "mine.py",)
 
 
 def test_a_constraint_may_be_one_text():
@@ -687,18 +545,12 @@ def test_a_simulated_user():
 
 def test_evaluators_see_what_the_simulated_user_has_unless_the_case_has_its_own():
     full, mixed = parse_suite(SIMULATED).cases
-    case = full.eval_case(0, user_text="Hello")
-    assert (case.user_goal, case.profile) == ("Get the money back.", "Impatient.")
-    assert case.knowledge == "The order is ORD-1001.\n\nIt was broken."
-    case = mixed.conversation_case([mixed.eval_case(0)])
-    assert (case.user_goal, case.knowledge, case.profile) == ("Keep the customer.", "Refunds take two days.", None)
-
-
-def test_the_turns_of_a_simulated_user_come_after_the_scripted_ones():
-    """Even with the text of a scripted one, which has expectations of its own."""
-    mixed = parse_suite(SIMULATED).cases[1]
-    assert [mixed.turn_index("Hi", earlier) for earlier in (0, 1, 2)] == [0, 1, 2]
-    assert mixed.eval_case(1).expected_tool_calls is None
+    cases = [full.eval_case(0), mixed.conversation_case([mixed.eval_case(0)])]
+    assert [(case.user_goal, case.knowledge, case.profile) for case in cases] == [
+        ("Get the money back.", "The order is ORD-1001.\n\nIt was broken.", "Impatient."),
+        ("Keep the customer.", "Refunds take two days.", None),
+    ]
+    assert [mixed.turn_index("Hi", earlier) for earlier in (0, 1, 2)] == [0, 1, 2], "simulated turns come after others"
 
 
 def test_options_in_another_case_are_read_and_written_under_their_own_names():
@@ -734,20 +586,3 @@ def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
     assert suite_dict(suite)["cases"][0]["turns"][0]["expect"]["state"] == written
     assert parse_suite(suite_text(suite)) == suite
     assert unused_expectations(suite) == unscored_cases(suite) == [], "no evaluator is needed"
-
-
-@pytest.mark.parametrize(
-    ("case", "problem"),
-    [
-        ("turns: [{user: u, expect: {state: reject}}]",
-         r"turns\[0\]\.expect\.state: unknown state 'reject' \(did you mean rejected\?\); "
-         "a turn can end as auth-required, canceled, completed, failed, input-required, rejected"),
-        ("turns: [{user: u, expect: {state: working}}]", "unknown state 'working'"),
-        ("turns: [{user: u, expect: {state: []}}]", "needs at least one state"),
-        ("turns: [{user: u}], expect: {state: failed}",
-         r"expect\.state: a turn ends in a state: write it in `expect` of the turn"),
-    ],
-)  # fmt: skip
-def test_a_state_that_no_turn_ends_in(case, problem):
-    with pytest.raises(SuiteError, match=problem):
-        parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{{id: a, {case}}}]")
