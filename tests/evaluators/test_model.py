@@ -16,17 +16,21 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}}
 
 
 def test_nothing_is_required_and_not_given_is_not_empty():
-    case = EvalCase()
-    assert (case.tool_calls, case.results) == ((), ())
-    assert case.expected_tool_calls is case.tools is case.turns is case.tasks is None
-    assert EvalCase(tool_calls=None).tool_calls == ()
-    assert EvalCase(expected_tool_calls=[], tools=[]).expected_tool_calls == ()
+    case = EvalCase(tool_calls=None)
+    assert (case.tool_calls, case.results, case.expected_tool_calls, case.tools, case.turns) == (
+        (),
+        (),
+        None,
+        None,
+        None,
+    )
+    assert EvalCase(expected_tool_calls=[]).expected_tool_calls == ()
 
 
 def test_mappings_become_models():
     case = EvalCase(
-        tool_calls=[{"name": "a"}, ToolCall("b")],
-        expected_tool_calls=[{"name": "a", "arguments": None, "result": {"ok": 1}}],
+        tool_calls=[{"name": "a", "args": {"x": 1}}, ToolCall("b")],
+        expected_tool_calls=[{"name": "a", "args": None, "result": {"ok": 1}}],
         tools=[{"name": "a", "parameters": SCHEMA}],
         knowledge=["one", "two"],
         tasks=["book"],
@@ -35,14 +39,18 @@ def test_mappings_become_models():
         turns=[{"user_text": "hi"}],
         results=[{"evaluator": "x", "score": 1}],
     )
-    assert case.tool_calls == (ToolCall("a", {}), ToolCall("b"))
-    assert case.expected_tool_calls == (ExpectedCall("a", None, result={"ok": 1}),)
-    assert case.tools == (ToolDefinition("a", parameters=SCHEMA),)
-    assert case.knowledge == "one\n\ntwo"
-    assert case.tool_calls_count == {"a": CountCriterion(">=", 1)}
-    assert case.tool_outputs == (ExpectedOutput("a", '{"x": 1}'),)
-    assert case.turns == (EvalCase(user_text="hi"),)
-    assert case.results == (EvalResult("x", 1),)
+    found = {item.name: getattr(case, item.name) for item in fields(case)}
+    assert {name: value for name, value in found.items() if value} == {
+        "tool_calls": (ToolCall("a", {"x": 1}), ToolCall("b")),
+        "expected_tool_calls": (ExpectedCall("a", None, result={"ok": 1}),),
+        "tools": (ToolDefinition("a", parameters=SCHEMA),),
+        "knowledge": "one\n\ntwo",
+        "tasks": ("book",),
+        "tool_calls_count": {"a": CountCriterion(">=", 1)},
+        "tool_outputs": (ExpectedOutput("a", '{"x": 1}'),),
+        "turns": (EvalCase(user_text="hi"),),
+        "results": (EvalResult("x", 1),),
+    }
     assert replace(case, user_text="hello").tool_calls == case.tool_calls
 
 
@@ -77,65 +85,52 @@ def test_what_is_of_another_shape_is_refused_by_name(fields, complaint):
         EvalCase(**fields)
 
 
-def test_arguments_may_be_named_as_in_other_systems():
-    case = EvalCase(tool_calls=[{"name": "a", "args": {"x": 1}}], expected_tool_calls=[{"name": "a", "args": None}])
-    assert case.tool_calls[0].arguments == {"x": 1}
-    assert case.expected_tool_calls[0].arguments is None
-    assert EvalCase(tool_calls=[{"name": "a", "args": {"x": 1}, "arguments": {}}]).tool_calls[0].arguments == {}
-    with pytest.raises(ValueError, match=r"tool_calls\[0\]: arguments must be an object, got 3"):
-        EvalCase(tool_calls=[{"name": "a", "args": 3}])
+FUNCTION = {"name": "find", "description": "Finds.", "parameters": SCHEMA}
+FIND = ToolDefinition("find", "Finds.", SCHEMA)
 
 
-@pytest.mark.statement(251)
-def test_tool_definitions_from_every_dialect():
-    expected = ToolDefinition("find", "Finds.", SCHEMA, strict=False)
-    function = {"name": "find", "description": "Finds.", "parameters": SCHEMA}
-    assert ToolDefinition.from_dict({"type": "function", "function": function}) == expected
-    assert ToolDefinition.from_dict({"type": "function", **function}) == expected
-    assert ToolDefinition.from_dict({**function, "strict": True}).strict is True
-    mcp = {"name": "find", "description": "Finds.", "inputSchema": SCHEMA}
-    assert ToolDefinition.from_dict(mcp) == expected
-    anthropic = {"name": "find", "description": "Finds.", "input_schema": SCHEMA}
-    assert ToolDefinition.from_dict(anthropic) == expected
-    assert ToolDefinition.from_dict(expected.to_dict()) == expected
-    with pytest.raises(ValueError, match="name must be a non-empty string, got None"):
-        ToolDefinition.from_dict(SCHEMA)
-
-
-@pytest.mark.statement(146)
-def test_a_tool_definition_of_name_description_and_schema():
-    assert ToolDefinition.of("find", "Finds.", SCHEMA) == ToolDefinition("find", "Finds.", SCHEMA)
-    with pytest.raises(ValueError, match="name must be a non-empty string, got ''"):
-        ToolDefinition.of("", "Finds.", SCHEMA)
+@pytest.mark.statement(146, 251)
+@pytest.mark.parametrize(
+    "form",
+    [
+        FUNCTION,
+        {"type": "function", **FUNCTION},
+        {"type": "function", "function": FUNCTION},
+        {"name": "find", "description": "Finds.", "inputSchema": SCHEMA},
+        {"name": "find", "description": "Finds.", "input_schema": SCHEMA},
+        FIND.to_dict(),
+        FIND.to_openai(),
+    ],
+)
+def test_tool_definitions_from_every_dialect(form):
+    assert ToolDefinition.from_dict(form) == FIND == ToolDefinition.of("find", "Finds.", SCHEMA)
+    assert ToolDefinition.from_dict({**FUNCTION, "strict": True}).strict
 
 
 @pytest.mark.statement(257)
 def test_a_tool_definition_in_the_form_of_openai():
-    tool = ToolDefinition("find", "Finds.", SCHEMA)
-    function = {"name": "find", "description": "Finds.", "parameters": SCHEMA}
-    assert tool.to_openai() == {"type": "function", "function": function}
-    strict = ToolDefinition("find", "Finds.", SCHEMA, strict=True)
-    assert strict.to_openai() == {"type": "function", "function": {**function, "strict": True}}
-    for one in (tool, strict, ToolDefinition("bare", "", {"type": "object", "properties": {}})):
-        assert ToolDefinition.from_dict(one.to_openai()) == one
+    assert FIND.to_openai() == {"type": "function", "function": FUNCTION}
+    assert replace(FIND, strict=True).to_openai() == {"type": "function", "function": {**FUNCTION, "strict": True}}
     for parameters in ({}, {"type": "object"}):
         bare = ToolDefinition.of("ping", "Pings", parameters).to_openai()
         assert bare["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
-def test_the_status_follows_from_the_verdict():
-    assert EvalResult("x", 0.5).status is Status.SCORED
-    assert EvalResult("x", 0.5, passed=True).status is Status.PASSED
-    assert EvalResult("x", 0.5, passed=False).status is Status.FAILED
-    assert EvalResult.skipped("x", "why").status is Status.SKIPPED
-    assert EvalResult.errored("x", "how").score is None
-    assert EvalResult("x", label="rude").status is Status.SCORED
-
-
-def test_a_label_needs_no_score():
-    labels = [EvalResult("x", label="rude"), EvalResult("x", 0.0, label="rude")]
-    assert [result.measured for result in labels] == [True, True]
-    assert not EvalResult.unseen("x", "why").measured
+@pytest.mark.parametrize(
+    ("result", "status", "measured"),
+    [
+        (EvalResult("x", 0.5), Status.SCORED, True),
+        (EvalResult("x", 0.5, passed=True), Status.PASSED, True),
+        (EvalResult("x", 0.5, passed=False), Status.FAILED, True),
+        (EvalResult("x", label="rude"), Status.SCORED, True),
+        (EvalResult("x", 0.0, label="rude"), Status.SCORED, True),
+        (EvalResult.skipped("x", "why"), Status.SKIPPED, False),
+        (EvalResult.unseen("x", "why"), Status.SKIPPED, False),
+        (EvalResult.errored("x", "how"), Status.ERRORED, False),
+    ],
+)
+def test_the_status_follows_from_the_verdict(result, status, measured):
+    assert (result.status, result.measured) == (status, measured)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +271,7 @@ def test_an_a2e_descriptor_becomes_a_json_schema(parameters):
     ("descriptor", "complaint"),
     [
         ({"input_parameters": []}, "name must be a non-empty string"),
+        ({}, "name must be a non-empty string, got None"),
         ({"name": "t", "input_parameters": ["id"]}, "input_parameters: expected an object, got .id."),
         ({"name": "t", "input_parameters": [{"type": "string"}]}, "name must be a non-empty string, got None"),
         (
@@ -287,7 +283,3 @@ def test_an_a2e_descriptor_becomes_a_json_schema(parameters):
 def test_what_is_no_a2e_descriptor(descriptor, complaint):
     with pytest.raises(ValueError, match=complaint):
         ToolDefinition.from_dict(descriptor)
-
-
-def test_an_a2e_tool_without_parameters():
-    assert ToolDefinition.from_dict({"name": "t", "input_parameters": None}).parameters["properties"] == {}

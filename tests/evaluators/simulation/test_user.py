@@ -80,37 +80,25 @@ def test_it_ends_within_its_turns_with_at_most_one_fault_and_repeats_itself_exac
 
 
 @pytest.mark.parametrize(
-    ("replies", "end", "sent"),
+    ("replies", "answer", "end", "sent"),
     [
-        (["Hello", GOAL_REACHED], "goal_reached", 1),
-        (["Hello", f"Thanks! {GOAL_REACHED}"], "goal_reached", 1),
-        (["Hello", GAVE_UP], "gave_up", 1),
-        (["Hello", "Have a nice DAY, bye"], "stop", 1),
-        (["Hello", "and", "so", GOAL_REACHED], "goal_reached", 3),
+        (["Hello", GOAL_REACHED], ("Well", False), "goal_reached", 1),
+        (["Hello", f"Thanks! {GOAL_REACHED}"], ("Well", False), "goal_reached", 1),
+        (["Hello", GAVE_UP], ("Well", False), "gave_up", 1),
+        (["Hello", "Have a nice DAY, bye"], ("Well", False), "stop", 1),
+        (["Hello", "and", "so", GOAL_REACHED], ("Well", False), "goal_reached", 3),
+        (["Hello", "More"], ("It is done. Have a nice day!", False), "stop", 1),
+        (["Hello", "More"], ("oops", True), "agent_failed", 1),
+        (["x" * (MAX_MESSAGE + 5), GOAL_REACHED], ("Well", False), "goal_reached", 1),
     ],
 )
-def test_how_a_conversation_ends_well(replies: list[str], end: str, sent: int) -> None:
+def test_how_a_conversation_ends_without_a_fault(
+    replies: list[str], answer: tuple[str, bool], end: str, sent: int
+) -> None:
     it = user(stop="have a nice day")
-    assert len(talk(it, replies, [("Well", False)])) == sent
-    assert (it.end, it.fault) == (end, None)
-
-
-def test_the_agent_may_say_the_stop_phrase_too() -> None:
-    it = user(stop="have a nice day")
-    assert talk(it, ["Hello", "More"], [("It is done. Have a nice day!", False)]) == ["Hello"]
-    assert it.end == "stop"
-
-
-def test_an_agent_that_failed_ends_it_without_a_fault() -> None:
-    it = user()
-    assert talk(it, ["Hello", "More"], [("oops", True)]) == ["Hello"]
-    assert (it.end, it.fault) == ("agent_failed", None)
-
-
-def test_the_user_may_say_that_the_goal_is_reached_after_the_last_message() -> None:
-    it = user(max_turns=1)
-    assert talk(it, ["Hello", GOAL_REACHED], [("Done", False)]) == ["Hello"]
-    assert it.end == "goal_reached"
+    said = talk(it, replies, [answer])
+    assert (len(said), it.end, it.fault) == (sent, end, None)
+    assert max(map(len, said)) <= MAX_MESSAGE
 
 
 def fault_of(*replies: str, answers: str = "Which order?", **fields: Any) -> str | None:
@@ -152,26 +140,26 @@ def test_faults(replies: list[str], code: str | None) -> None:
     assert fault_of(*replies) == code
 
 
+@pytest.mark.parametrize(
+    ("replies", "fields", "code"),
+    [
+        (["Hello", LONG_ANSWER], {"answers": LONG_ANSWER}, "user_out_of_role"),
+        (["Hello", "OK"], {"answers": "OK"}, None),
+        (["Hello", "It is ORD-2002."], {"answers": "ORD-2002 or ORD-2003?"}, None),
+        (["It is ORD-2002."], {"opening": "About ORD-2002"}, None),
+        (["I am customer K-20012"], {"knowledge": ("customer K-20012",)}, None),
+    ],
+)
+def test_what_was_said_or_given_may_be_said_and_answers_may_not(
+    replies: list[str], fields: dict[str, Any], code: str | None
+) -> None:
+    assert fault_of(*replies, **fields) == code
+
+
 @pytest.mark.parametrize("text", ["\n" * 20_000, "- " * 10_000, "1" * 20_000, "as an ai" * 2_500, "a-" * 10_000])
 def test_a_long_message_is_read_in_linear_time(text: str) -> None:
     """Else this takes minutes."""
     fault_of(text, answers=text)
-
-
-def test_the_agents_own_words_are_out_of_role() -> None:
-    assert fault_of("Hello", LONG_ANSWER, answers=LONG_ANSWER) == "user_out_of_role"
-    assert fault_of("Hello", "OK", answers="OK") is None
-
-
-def test_what_the_agent_or_the_opening_said_may_be_said() -> None:
-    assert fault_of("Hello", "It is ORD-2002.", answers="ORD-2002 or ORD-2003?") is None
-    assert fault_of("It is ORD-2002.", opening="About ORD-2002") is None
-    assert fault_of("I am customer K-20012", knowledge=("customer K-20012",)) is None
-
-
-def test_a_message_has_a_maximum_length() -> None:
-    it = user()
-    assert it.reply("x" * (MAX_MESSAGE + 5)) == "x" * MAX_MESSAGE
 
 
 def test_the_model_sees_its_own_messages_as_the_assistants() -> None:
@@ -182,11 +170,13 @@ def test_the_model_sees_its_own_messages_as_the_assistants() -> None:
     system, begin, *rest = it.messages()
     assert all(text in system["content"] for text in (GOAL, "Impatient.", "It broke.\n\nIt was new.", "A shop."))
     assert "{{" not in system["content"]
-    assert begin["role"] == "user"
-    assert [message["role"] for message in rest] == ["assistant", "user", "assistant", "user"]
-    assert [message["content"] for message in rest[:3]] == ["Where is ORD-1001?", "On its way.", "And ORD-1005?"]
-    assert rest[3]["content"] == "(The agent answered without text.)"
-    assert it.turns == 2
+    assert [(message["role"], message["content"]) for message in rest] == [
+        ("assistant", "Where is ORD-1001?"),
+        ("user", "On its way."),
+        ("assistant", "And ORD-1005?"),
+        ("user", "(The agent answered without text.)"),
+    ]
+    assert (begin["role"], it.turns) == ("user", 2)
 
 
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -210,9 +200,7 @@ You will get knowledge before each reply.
 def test_a_template_of_arksim_is_filled_and_no_knowledge_is_lost() -> None:
     prompt = user_prompt(ARKSIMS)
     one = instructions_for(Simulation(goal="{{profile}}", profile="Kind", knowledge=("It broke.",)), prompt)
-    assert "You want: {{profile}} (Kind)" in one
-    assert one.count("It broke.") == 1
-    assert "Reference knowledge" not in one
+    assert ("You want: {{profile}} (Kind)" in one, one.count("It broke."), "Reference" in one) == (True, 1, False)
     two = instructions_for(Simulation(goal="g", knowledge=("It broke.", "It was new.")), prompt)
     assert two.endswith("Reference knowledge:\n\nIt broke.\n\nIt was new.")
     assert "Reference" not in instructions_for(Simulation(goal="g"), prompt)
@@ -225,20 +213,10 @@ def test_a_template_of_arksim_is_filled_and_no_knowledge_is_lost() -> None:
         ("{{goal}} {% if 1/0 %}{% endif %}", "ZeroDivisionError"),
         ("{% set x = ''.__class__.__mro__ %}{{x}}{{goal}}", "SecurityError"),
         ("{% if goal %}You are a user.{% endif %}", r"must hold \{\{goal\}\}"),
-    ],
-)
-def test_a_template_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(OptionError, match=problem):
-        user_prompt(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
         ("You are a user.", r"must hold \{\{goal\}\}"),
         ("{{goal}} {{profil}}", r"unknown \{\{profil\}\} \(did you mean profile\?\)"),
     ],
 )
-def test_a_prompt_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
+def test_a_template_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         user_prompt(text)
