@@ -61,25 +61,82 @@ def test_a_request_that_could_not_be_read_is_not_asked_in() -> None:
     assert not Negotiation("always", Agent({}).fetch).asks(None)
 
 
-@pytest.mark.parametrize(
-    "problem", [UpstreamUnreachableError("down"), ValueError("no card"), TimeoutError(), RecursionError()]
-)
-async def test_without_a_card_nothing_is_known(problem: Exception) -> None:
-    negotiation = Negotiation("declared", Agent(problem).fetch)
-    await negotiation.prepare(0.0)
-    assert not negotiation.known
-    assert not negotiation.wants_extension
+DOWN, NO_CARD, SILENT = UpstreamUnreachableError("down"), ValueError("no card"), TimeoutError()
+BLOCKED, ANSWERS = object(), object()
+
+# What happens when, with `agent` cards before it, and what is known then: `?` if the next request would wait for the
+# card, and how often the agent was asked for it.
+STORIES: dict[str, list[tuple[Any, float, str]]] = {
+    **{
+        f"without a card nothing is known: {problem!r}": [(problem, 0.0, "unknown ? 0"), ("prepare", 0.0, "unknown 1")]
+        for problem in (DOWN, NO_CARD, SILENT, RecursionError())
+    },
+    "the first request waits, but not for ever": [
+        (DECLARING, 0.0, "unknown ? 0"),
+        (BLOCKED, 0.0, "unknown ? 0"),
+        ("prepare", 0.0, "unknown 1"),
+        (ANSWERS, 0.0, "unknown 1"),
+        ("refresh", 0.0, "wanted 1"),
+    ],
+    "requests do not wait for an agent that just had no card": [
+        (NO_CARD, 0.0, "unknown ? 0"),
+        ("prepare", 0.0, "unknown 1"),
+        (NO_CARD, 0.9, "unknown 1"),
+        (NO_CARD, 1.0, "unknown ? 1"),
+    ],
+    "a card that never comes delays one request, and not each": [
+        (SILENT, 0.0, "unknown ? 0"),
+        (BLOCKED, 0.0, "unknown ? 0"),
+        ("prepare", 0.0, "unknown 1"),
+        (ANSWERS, 0.1, "unknown 1"),
+        ("refresh", 0.1, "unknown 1"),
+        (DOWN, 5.0, "unknown 1"),
+        ("refresh", 5.0, "unknown 2"),
+        (DOWN, 6.0, "unknown ? 2"),
+    ],
+    "knowledge grows stale, and holds until something else is known": [
+        (DECLARING, 100.0, "unknown ? 0"),
+        ("learn", 100.0, "wanted 0"),
+        ("prepare", 129.0, "wanted 0"),
+        ("prepare", 130.0, "wanted 1"),
+    ],
+    "a card that changes": [
+        (DECLARING, 0.0, "unknown ? 0"),
+        ("refresh", 0.0, "wanted 1"),
+        ({}, 100.0, "wanted 1"),
+        ("refresh", 100.0, "not wanted 2"),
+    ],
+    "an agent that is down is asked once a second": [
+        (DOWN, 100.0, "unknown ? 0"),
+        ("refresh", 100.0, "unknown 1"),
+        ("prepare", 100.9, "unknown 1"),
+        ("prepare", 101.0, "unknown 2"),
+    ],
+    "what was known outlives an agent that is down": [
+        (DECLARING, 0.0, "unknown ? 0"),
+        ("refresh", 0.0, "wanted 1"),
+        (DOWN, 100.0, "wanted 1"),
+        ("refresh", 100.0, "wanted 2"),
+    ],
+}
 
 
-async def test_the_first_request_waits_but_not_for_ever() -> None:
-    agent = Agent(DECLARING)
-    agent.answers.clear()
-    negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01)
-    await negotiation.prepare(0.0)
-    assert not negotiation.known
-    agent.answers.set()
-    await negotiation.refresh(0.0)
-    assert negotiation.wants_extension
+@pytest.mark.parametrize("name", STORIES)
+async def test_what_is_known_of_an_agent(name: str) -> None:
+    agent = Agent({})
+    negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01, ttl_s=30.0)
+    for step, now, expected in STORIES[name]:
+        if step is BLOCKED or step is ANSWERS:
+            agent.answers.set() if step is ANSWERS else agent.answers.clear()
+        elif step == "learn":
+            negotiation.learn(agent.card, now)
+        elif isinstance(step, str):
+            await getattr(negotiation, step)(now)
+            await asyncio.sleep(0)
+        else:
+            agent.card = step
+        known = ("wanted" if negotiation.wants_extension else "not wanted") if negotiation.known else "unknown"
+        assert f"{known}{' ?' * negotiation.undecided(now)} {agent.asked}" == expected, (step, now)
     await negotiation.close()
 
 
@@ -98,76 +155,11 @@ async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its
     assert agent.asked == 1
 
 
-async def test_requests_do_not_wait_for_an_agent_that_just_had_no_card() -> None:
-    negotiation = Negotiation("declared", Agent(ValueError("no card")).fetch)
-    assert negotiation.undecided(0.0)
-    await negotiation.prepare(0.0)
-    assert not negotiation.undecided(0.9)
-    assert negotiation.undecided(1.0)
-
-
-async def test_a_card_that_never_comes_delays_one_request_and_not_each() -> None:
-    agent = Agent(TimeoutError())
-    agent.answers.clear()
-    negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01)
-    assert negotiation.undecided(0.0)
-    await negotiation.prepare(0.0)
-    assert not negotiation.undecided(0.1)
-    agent.answers.set()
-    await negotiation.refresh(0.1)  # in vain, too
-    assert not negotiation.undecided(5.0)
-    agent.card = UpstreamUnreachableError("restarting")
-    await negotiation.refresh(5.0)
-    assert negotiation.undecided(6.0)
-
-
 async def test_many_first_requests_fetch_the_card_once() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch)
     await asyncio.gather(*(negotiation.prepare(0.0) for _ in range(10)))
     assert agent.asked == 1
-
-
-async def test_knowledge_grows_stale() -> None:
-    agent = Agent(DECLARING)
-    negotiation = Negotiation("declared", agent.fetch, ttl_s=30.0)
-    negotiation.learn(DECLARING, 100.0)
-    await negotiation.prepare(129.0)
-    await asyncio.sleep(0)
-    assert agent.asked == 0
-    await negotiation.prepare(130.0)
-    await asyncio.sleep(0)
-    assert agent.asked == 1
-    assert negotiation.wants_extension  # until something else is known
-
-
-async def test_a_card_that_changes_changes_what_is_wanted() -> None:
-    agent = Agent(DECLARING)
-    negotiation = Negotiation("declared", agent.fetch)
-    await negotiation.refresh(0.0)
-    assert negotiation.wants_extension
-    agent.card = {}
-    await negotiation.refresh(100.0)
-    assert not negotiation.wants_extension
-
-
-async def test_an_agent_that_is_down_is_asked_once_a_second() -> None:
-    agent = Agent(UpstreamUnreachableError("down"))
-    negotiation = Negotiation("declared", agent.fetch)
-    await negotiation.refresh(100.0)
-    await negotiation.prepare(100.9)
-    assert agent.asked == 1
-    await negotiation.prepare(101.0)
-    assert agent.asked == 2
-
-
-async def test_what_was_known_outlives_an_agent_that_is_down() -> None:
-    agent = Agent(DECLARING)
-    negotiation = Negotiation("declared", agent.fetch)
-    await negotiation.refresh(0.0)
-    agent.card = UpstreamUnreachableError("down")
-    await negotiation.refresh(100.0)
-    assert negotiation.wants_extension
 
 
 async def test_closing_ends_a_fetch() -> None:
