@@ -152,40 +152,6 @@ def test_a_lost_connection_loses_nothing(browser: Any, tmp_path: Path, port: int
                 assert texts(session, ".row .text") == ["new", "old"]
 
 
-def test_a_login_link_opens_pages_that_are_live(browser: Any, locked: Shown) -> None:
-    with opened(browser, locked.page_address()) as session:
-        assert session.execute_script("return [location.pathname, location.search, document.cookie]") == ["/", "", ""]
-        settle(session, "document.querySelector('.live').textContent === 'live'")
-        locked.store(turn("after-login", user="hello"))
-        session.execute_script("document.querySelector('[name=verdict][value=unscored]').click()")
-        settle(session, "location.search && document.querySelector('.row .text')")
-        assert texts(session, ".row .text") == ["hello"]
-        session.delete_all_cookies()
-        session.refresh()
-        settle(session, "document.activeElement.id === 'token'")
-        keys(session, "s3cret\n")
-        settle(session, "document.querySelector('.live') && document.querySelector('.live').textContent === 'live'")
-
-
-def test_a_flood_of_events_takes_few_requests_and_little_of_the_page(browser: Any, shown: Shown) -> None:
-    shown.store(*(turn(f"flood-{number}", run="flood") for number in range(60)))
-
-    async def publish(count: int) -> None:
-        for _ in range(count):
-            shown.proxy.control.bus.publish("turn.done", {"run": "flood", "case_id": None, "turn_id": "flood-1"})
-
-    with opened(browser, f"{shown.url}/?run=flood") as session:
-        settle(session, "document.querySelector('.live').textContent === 'live'")
-        session.execute_script("performance.clearResourceTimings()")
-        for _ in range(6):
-            shown.loop.run(publish(500))
-        shown.store(turn("after-flood", "the last", run="flood"))
-        shown.loop.run(publish(1))
-        settle(session, "document.querySelector('.row .text').textContent === 'the last'")
-        assert session.execute_script("return performance.getEntriesByType('resource').length") <= 8
-        assert len(texts(session, ".row")) == 50
-
-
 # ── contents ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -228,21 +194,6 @@ def test_a_turn_of_many_calls_and_long_texts_is_short_until_something_is_opened(
             assert len(texts(session, ".calls > li")) == 150
             assert texts(session, ".call-number")[:3] == ["10", "120", "1"]
             assert texts(session, ".metric") == ["✕failed tool_error", "✓passed mine"]
-
-
-def test_from_a_turn_to_the_next_one_of_the_list_and_back(browser: Any, demo: Shown) -> None:
-    with opened(browser, f"{demo.url}/?verdict=failed") as session:
-        session.execute_script("document.querySelectorAll('.row .text')[1].click()")
-        visited = []
-        for key in ("j", "k", "k", "u"):
-            settle(session, "document.querySelector('#turn') && document.documentElement.dataset.ready")
-            visited += texts(session, "h1")
-            assert texts(session, ".neighbours a")[0] == "‹ Filtered turns"
-            session.execute_script("delete document.documentElement.dataset.ready")
-            keys(session, key)
-        settle(session, "document.querySelector('.rows') && document.documentElement.dataset.ready")
-        assert visited == ["cancellation", "partial-refund", "cancellation", "double-question"]
-        assert session.execute_script("return location.search") == "?verdict=failed"
 
 
 # ── filters and keys ────────────────────────────────────────────────────────────────────────────────────────

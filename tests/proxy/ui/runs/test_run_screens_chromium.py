@@ -9,20 +9,15 @@ import httpx
 import pytest
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
-from support.chromium import picture, tab
-from support.pictures import PAGES_PICTURE, picture_of_pages
 
 from ..conftest import A2A, Shown, shown_proxy
 from ..test_chromium import (  # noqa: F401  # some are fixtures
-    ARTIFACTS,
     ROOT,
     axe,
     browser,
     complaints,
-    go_to,
-    look,
+    fit_and_are_accessible,
     opened,
-    problems,
     settle,
     texts,
 )
@@ -89,28 +84,4 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
         "cases": "/cases",
         "conversation": f"/conversations/{conversation}?run=monday",
     }
-    with tab(browser) as session:
-        for screen, path in screens.items():
-            go_to(session, shop.url + path)
-            settle(session, "!document.querySelector('[data-again]')")
-            for name, width, theme in (("phone", 360, "dark"), ("desktop", 1280, "light")):
-                look(session, width, theme)
-                picture(session, ARTIFACTS / f"{screen}-{name}-{theme}.png")
-                page, room = session.execute_script(
-                    "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-                )
-                assert page <= room, screen
-                # these have colours of their own
-                if theme == "dark" or screen in ("runs", "run-not-complete"):
-                    assert problems(session, axe) == [], (screen, name, theme)
-            assert complaints(session) == [], screen
-
-
-def test_the_picture_of_the_pages_can_be_made_again(browser, shop, tmp_path):  # noqa: F811
-    made = tmp_path / "pages.png"
-    picture_of_pages(f"{shop.url}/?run=monday", browser, made)
-    for image in (made.read_bytes(), PAGES_PICTURE.read_bytes()):
-        assert image.startswith(b"\x89PNG")
-        assert int.from_bytes(image[16:20]) == 1040  # pixels wide
-        assert 400 < int.from_bytes(image[20:24]) < 1000
-        assert len(image) < 150_000
+    fit_and_are_accessible(browser, shop, screens, axe)
