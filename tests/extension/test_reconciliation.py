@@ -336,18 +336,16 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "expected"),
+    ("given", "expected"),
     [
         pytest.param(
             [[protocol("pay", {"eur": 1}, "1")], [trace("pay", {"eur": 2}, "1")]],
-            {},
             {"calls": [protocol("pay", {"eur": 1}, "1")], "counts": (1, 0, 0, 0), "findings": []},
             id="the same id is one call and the protocol wins",
             marks=pytest.mark.statement(349),
         ),
         pytest.param(
             [[protocol("pay", call_id="1")], [trace("mail", call_id="1")]],
-            {},
             {"names": ["pay", "mail"], "counts": (0, 0, 1, 1), "codes": ["id_conflict"]},
             id="the same id with another name is no match",
         ),
@@ -356,20 +354,17 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {}, "1", result="one"), protocol("pay", {}, "2", result="two")],
                 [trace("pay", {}, "2", error="second"), trace("pay", {}, "1", error="first")],
             ],
-            {},
             {"ids and errors": [("1", "first"), ("2", "second")], "counts": (2, 0, 0, 0)},
             id="ids match before signatures",
         ),
         pytest.param(
             [[protocol("pay", {"eur": 1})], [trace("pay", {"eur": 2})]],
-            {},
             {"counts": (0, 0, 1, 1)},
             id="an empty id matches nothing",
         ),
         # Frameworks give their own ids: those of the trace need not be the protocol's.
         pytest.param(
             [[protocol("pay", {}, "call-1")], [trace("pay", {}, "span-7")]],
-            {},
             {"ids": ["call-1"], "counts": (0, 1, 0, 0), "codes": ["paired_across_ids"]},
             id="calls with different ids may share a signature",
         ),
@@ -378,7 +373,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {"eur": n}, "call_0", result=f"paid {n}") for n in (1, 2)],
                 [trace("pay", {"eur": n}, "call_0", error=f"{n}") for n in (2, 1, 3)],
             ],
-            {},
             {
                 "arguments and errors": [({"eur": 1}, "1"), ({"eur": 2}, "2"), ({"eur": 3}, "3")],
                 "counts": (2, 0, 0, 1),
@@ -388,7 +382,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
         ),
         pytest.param(
             [[protocol("pay"), protocol("pay")], [trace("pay")]],
-            {},
             {"counts": (0, 1, 1, 0), "codes": ["count_mismatch"]},
             id="a repeat that only the protocol saw is a mismatch too",
         ),
@@ -397,7 +390,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {"eur": 1}), protocol("mail"), protocol("pay", {"eur": 2})],
                 [unknown("pay", result="first"), unknown("pay", result="second")],
             ],
-            {},
             {
                 "entries": [("pay", {"eur": 1}, "first"), ("mail", {}, None), ("pay", {"eur": 2}, "second")],
                 "counts": (0, 2, 1, 0),
@@ -410,19 +402,16 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {}), protocol("pay", {"eur": 1})],
                 [unknown("pay", result="u"), trace("pay", {}, result="k")],
             ],
-            {},
             {"arguments and results": [({}, "k"), ({"eur": 1}, "u")]},
             id="unknown arguments are not empty ones",
         ),
         pytest.param(
             [[protocol("pay", {"eur": 1}, "1")], [unknown("pay", "1", result="r")]],
-            {},
             {"calls": [protocol("pay", {"eur": 1}, "1", result="r")], "counts": (1, 0, 0, 0)},
             id="unknown arguments match by id",
         ),
         pytest.param(
             [[], [unknown("pay"), unknown("pay")]],
-            {},
             {"arguments": [None, None], "findings": []},
             id="two unknown calls of the trace alone are two",
         ),
@@ -431,7 +420,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {"sku": sku, "qty": 3}, f"call-{sku}") for sku in "ABA"],
                 [trace("pay", {"sku": sku}, f"x{n}", result=f"{sku}{n}") for n, sku in enumerate("BAAA")],
             ],
-            {},
             {
                 "ids and results": [("call-A", "A1"), ("call-B", "B0"), ("call-A", "A2"), ("x3", "A3")],
                 "counts": (0, 3, 0, 1),
@@ -443,7 +431,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("pay", {"eur": 1, "to": "x"}, "call_1"), protocol("mail", {}, "call_2")],
                 [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3")],
             ],
-            {},
             {"counts": (1, 0, 1, 1)},
             id="where ids meet arguments that agree do not join ids",
         ),
@@ -452,7 +439,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("b", started_at=at(2)), protocol("a")],
                 [trace("c", started_at=at(3)), trace("a", started_at=at(1)), trace("0", started_at=at(0))],
             ],
-            {},
             {"names": ["0", "a", "b", "c"]},
             id="order is by start where every call has one",
         ),
@@ -461,29 +447,26 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
                 [protocol("b", started_at=at(9)), protocol("a")],
                 [trace("z"), trace("d", started_at=at(2)), trace("c", started_at=at(1))],
             ],
-            {},
             {"names": ["b", "a", "c", "d", "z"]},
             id="else protocol order then the traces own by start",
         ),
-        pytest.param([[], []], {}, {"all": Reconciliation([], [], 0, 0, 0, 0)}, id="nothing from nothing"),
+        pytest.param([[], []], {"all": Reconciliation([], [], 0, 0, 0, 0)}, id="nothing from nothing"),
         pytest.param(
             [
                 [protocol("get", {"id": float(LARGE)}), protocol("get", {"id": float(LARGE)})],
                 [trace("get", {"id": LARGE}), trace("get", {"id": LARGE + 1})],
             ],
-            {},
             {"counts": (0, 2, 0, 0), "codes": []},
             id="numbers that round to the same one are paired off",
         ),
         pytest.param(
             [[protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})]],
-            {},
             {"counts": (0, 0, 1, 1)},
             id="whole numbers that nobody rounded are exact",
         ),
     ],
 )
-def test_how_calls_are_matched(given: list[Any], options: dict[str, Any], expected: Any) -> None:
+def test_how_calls_are_matched(given: list[Any], expected: Any) -> None:
     """Calls of the protocol and of a trace, and what becomes of them."""
-    found = reconcile(*given, **options)
+    found = reconcile(*given)
     assert {name: KNOWN[name](found) for name in expected} == expected
