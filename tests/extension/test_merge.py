@@ -405,11 +405,6 @@ def test_there_are_recordings_of_every_variant() -> None:
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_begin_turn_every_call_is_of_the_turn() -> None:
-    merger = merged(update(artifact("a", call("one"))))
-    assert merger.turn_tool_calls == merger.tool_calls
-
-
 def test_a_call_belongs_to_the_turn_in_which_it_first_appeared() -> None:
     merger = merged(update(artifact("a", call("one"), text="first")), status("INPUT_REQUIRED"))
     merger.begin_turn()
@@ -783,14 +778,6 @@ def test_many_calls_are_merged_in_linear_time() -> None:
     assert len(merger.tool_calls) == 10_000
 
 
-def test_uris_of_others_that_artifacts_list_are_not_kept() -> None:
-    merger = ContinuedMerger()
-    for number in range(100):
-        content = {"artifactId": "a", "extensions": [f"https://example.com/{number}/{'x' * 1_000}"]}
-        merger.feed(update(content, append=True))
-    assert merger._listed == {"a": frozenset()}
-
-
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 ANNOUNCED = {"id": "1", "name": "search", "arguments": {"q": "x"}}
@@ -841,12 +828,6 @@ def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
     second.continue_turn_of(first)
     second.feed(task_of([ENDED, OTHER]), 3.0)
     assert [(call.first_seen_at, call.result_seen_at) for call in second.tool_calls] == [(1.0, 3.0), (2.0, 2.0)]
-
-
-def test_without_a_clock_calls_have_no_times() -> None:
-    merger = ContinuedMerger()
-    merger.feed(chunk_of([ENDED], append=False))
-    assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(None, None)]
 
 
 def test_calls_of_a_dialect_have_times_too() -> None:

@@ -9,7 +9,6 @@ import functools
 import json
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
-from support.patience import PATIENCE_S
 
 SCHEMA = Draft202012Validator(
     json.loads(files(a2a_tool_capture).joinpath("schema", "tool-call-capture-v1.schema.json").read_text("utf-8"))
@@ -576,31 +574,6 @@ def test_however_deep_arguments_are_they_reach_a_reader(recording: CallRecording
     assert reading.tool_calls[0].arguments == recording.tool_calls[0].arguments
     if levels < 24:
         assert reading.tool_calls[0].arguments == {"value": deep(levels)}
-
-
-async def test_each_request_has_its_own_calls(recorder: ToolCallRecorder) -> None:
-    """Tasks and threads interleave; a barrier holds every tool until all requests are in one."""
-    requests = 8
-    everybody = threading.Barrier(requests)
-    pool = ThreadPoolExecutor(requests)
-
-    @recorder.tool
-    def slow(number: int) -> int:
-        everybody.wait(timeout=PATIENCE_S)
-        return number
-
-    async def serve(number: int) -> list[Any]:
-        with recorder.request() as recording:
-            assert recording is not None
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(pool, contextvars.copy_context().run, slow, number)
-            await asyncio.gather(*(asyncio.to_thread(recorder.record, "quick", {"number": number}) for _ in range(3)))
-            return [call.arguments for call in recording.tool_calls]
-
-    with pool:
-        seen = await asyncio.gather(*(serve(number) for number in range(requests)))
-    assert seen == [[{"number": number}] * 4 for number in range(requests)]
-    assert recorder.tool_calls == []
 
 
 def test_threads_share_a_recording_without_losing_calls(recording: CallRecording) -> None:

@@ -111,17 +111,6 @@ async def test_others_are_answered_as_if_they_had_not_asked(
     assert "asked urn:x;" in body
 
 
-async def test_the_header_of_a2a_0_3_is_guarded_too(agent: str) -> None:
-    message = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "hello"}]}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
-    async with httpx.AsyncClient() as http:
-        asking = {"X-A2A-Extensions": URI}
-        unknown = await http.post(agent, json=body, headers=asking)
-        known = await http.post(agent, json=body, headers=asking | {"Authorization": f"Bearer {TOKEN}"})
-    assert "KETTLE" not in unknown.text
-    assert "KETTLE" in known.text
-
-
 @pytest.mark.parametrize("who", [{"tokens": []}, {"tokens": [""]}, {"tokens": ["t", ""]}])
 def test_a_guard_that_knows_nobody_or_anybody_is_refused(who: dict[str, list[str]]) -> None:
     with pytest.raises(ValueError, match="activate the extension"):

@@ -39,7 +39,6 @@ from a2a_tool_capture import (
     declare_tool_calls,
     read_tool_calls,
 )
-from a2a_tool_capture.errors import AgentError
 from a2a_tool_capture.models import CapturedTurn
 from agents.serving import ServerThread
 from starlette.applications import Starlette
@@ -319,16 +318,6 @@ async def test_a_client_that_does_not_ask_sees_nothing(agent: str, verb: str, st
     assert "Tool calls" not in body
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_clients_of_a2a_0_3_ask_by_their_own_header(agent: str, stream: bool) -> None:
-    body = await Raw(agent, version="0.3").send("chunks", stream=stream)
-    assert METADATA_KEY in body
-    last = [line for line in body.splitlines() if METADATA_KEY in line][-1]
-    result = json.loads(last.removeprefix("data:"))["result"]
-    artifact = result["artifact"] if stream else result["artifacts"][-1]
-    assert names(read_tool_calls(artifact).tool_calls) == CASES["chunks"]
-
-
 async def test_a_continued_task_keeps_the_calls_of_the_request_before(agent: str) -> None:
     async with CaptureClient(agent, timeout_s=PATIENCE_S) as client:
         conversation = client.conversation()
@@ -427,29 +416,6 @@ async def test_calls_that_come_too_late_are_told_to_the_author(
     assert f"1 tool call(s) of task 't' were recorded and not sent: {why}" in caplog.text
 
 
-async def test_two_messages_to_one_task_at_the_same_time() -> None:
-    """Some servers run the agent for both."""
-    both = asyncio.Barrier(2)
-
-    class Patient(AgentExecutor):
-        async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-            await both.wait()
-
-        async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
-
-    executor, queue = CapturingExecutor(Patient(), recorder), EventQueueLegacy()
-    contexts = [
-        RequestContext(
-            ServerCallContext(requested_extensions={URI}),
-            request=SendMessageRequest(message=new_text_message("hello", role=Role.ROLE_USER)),
-            task_id="t",
-        )
-        for _ in range(2)
-    ]
-    await asyncio.wait_for(asyncio.gather(*(executor.execute(context, queue) for context in contexts)), PATIENCE_S)
-    await queue.close(immediate=True)
-
-
 async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
     """All are in their tool, each in a thread, before any continues; every second one did not ask."""
     texts = [f"crowd {number}" for number in range(CROWD)]
@@ -461,9 +427,3 @@ async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
             assert URI not in body
         else:
             assert calls_in(json.loads(body)["result"]["task"]) == [f"search {{'q': '{text}'}} -> [\"{text.upper()}\"]"]
-
-
-async def test_errors_of_the_agent_stay_what_they_are(agent: str) -> None:
-    async with CaptureClient(agent, streaming=True, timeout_s=PATIENCE_S) as client:
-        with pytest.raises(AgentError, match="planned"):
-            await client.send("crash")

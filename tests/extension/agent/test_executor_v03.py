@@ -77,25 +77,9 @@ async def test_the_stored_task_has_each_call_once(agent: str, verb: str) -> None
     assert len(merger.tool_calls) == len(CALLS[verb])
 
 
-async def test_a_continued_task_keeps_its_calls(agent: str) -> None:
-    asked = (await send(agent, "ask")).json()["result"]
-    assert calls_in(asked) == ["kettle"]
-    going_on = {"taskId": asked["id"], "contextId": asked["contextId"]}
-    answered = (await send(agent, "silent", **going_on)).json()["result"]
-    assert calls_in(answered) == ["kettle", "kettle"]
-
-
 @pytest.mark.statement(329)
 async def test_the_answer_says_that_the_extension_is_active(agent: str) -> None:
     assert (await send(agent, "plain")).headers["X-A2A-Extensions"] == URI
-
-
-@pytest.mark.parametrize("verb", CALLS)
-async def test_a_client_that_does_not_ask_sees_nothing(agent: str, verb: str) -> None:
-    answer = await send(agent, verb, activate=False)
-    assert '"result"' in answer.text
-    assert "tool-call-capture" not in answer.text
-    assert "X-A2A-Extensions" not in answer.headers
 
 
 async def test_stored_calls_are_kept_from_those_who_do_not_ask(agent: str) -> None:
@@ -106,19 +90,6 @@ async def test_stored_calls_are_kept_from_those_who_do_not_ask(agent: str) -> No
     assert [part["text"] for part in hidden.json()["result"]["artifacts"][0]["parts"]] == ["one ", "two"]
     shown = await ask(agent, "tasks/get", {"id": task_id})
     assert calls_in(shown.json()["result"]) == CALLS["chunks"]
-
-
-@pytest.mark.parametrize("method", ["message/send", "message/stream"])
-@pytest.mark.parametrize("activate", [True, False])
-async def test_who_goes_on_with_a_task_sees_its_earlier_calls_if_it_asks(
-    agent: str, method: str, activate: bool
-) -> None:
-    asked = (await send(agent, "ask")).json()["result"]
-    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "silent"}]}
-    message |= {"taskId": asked["id"], "contextId": asked["contextId"]}
-    answer = await ask(agent, method, {"message": message}, activate=activate)
-    assert "completed" in answer.text
-    assert ("kettle" in answer.text) is activate
 
 
 async def test_webhooks_are_told_no_calls(agent: str) -> None:

@@ -103,19 +103,6 @@ async def test_an_artifact_for_calls_only_is_seen_by_who_asks_alone(method: str)
     assert "Really: äöü." in plain.text
 
 
-async def test_a_stored_task_is_shown_without_calls_and_without_their_artifact() -> None:
-    with ServerThread(build) as agent:
-        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
-            asked = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=ASKING)
-            task_id = asked.json()["result"]["task"]["id"]
-            read = await http.post("/jsonrpc", json=call("GetTask", id=task_id), headers=PLAIN)
-            listed = await http.post("/jsonrpc", json=call("ListTasks", includeArtifacts=True), headers=PLAIN)
-    for answer in (read, listed):
-        assert BASE_URI not in answer.text
-        assert int(answer.headers["content-length"]) == len(answer.content)
-    assert [list(artifact) for artifact in read.json()["result"]["artifacts"]] == [["artifactId", "parts"]]
-
-
 async def test_the_card_declares_the_extension_for_every_fetch() -> None:
     with ServerThread(build) as agent:
         async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -137,18 +136,6 @@ def test_two_instrumentations_count_once(provider: TracerProvider, recording: Ca
     assert len(recording.tool_calls) == 2  # a repeat is real
 
 
-def test_content_is_without_the_wrapping_of_its_library(provider: TracerProvider, recording: CallRecording) -> None:
-    tracer = provider.get_tracer("openinference.instrumentation.llama_index")
-    content = {
-        "tool.name": "search",
-        "input.value": '{"kwargs": {"q": "kettle"}}',
-        "output.value": '{"raw_output": "KET-01"}',
-    }
-    with tracer.start_as_current_span("search", attributes=TOOL | content):
-        pass
-    assert [(call.arguments, call.result) for call in recording.tool_calls] == [({"q": "kettle"}, "KET-01")]
-
-
 @pytest.mark.parametrize(
     ("span_name", "attributes"),
     [
@@ -189,33 +176,12 @@ def test_failed_spans_say_why(tracer: Tracer, recording: CallRecording, fail: An
     assert [call.error for call in recording.tool_calls] == ["declined"]
 
 
-def test_calls_are_in_the_order_they_began(tracer: Tracer, recording: CallRecording) -> None:
-    outer = tracer.start_span("execute_tool outer", attributes=EXECUTE_TOOL)
-    tracer.start_span("execute_tool inner", attributes=EXECUTE_TOOL).end()
-    outer.end()
-    assert [call.name for call in recording.tool_calls] == ["outer", "inner"]
-
-
 def test_a_span_may_end_where_no_request_is_known(tracer: Tracer, recording: CallRecording) -> None:
     span = tracer.start_span("execute_tool search", attributes=EXECUTE_TOOL)
     thread = threading.Thread(target=span.end)
     thread.start()
     thread.join()
     assert [call.name for call in recording.tool_calls] == ["search"]
-
-
-async def test_requests_at_the_same_time_do_not_mix(recorder: ToolCallRecorder, tracer: Tracer) -> None:
-    everybody = asyncio.Barrier(3)
-
-    async def serve(number: int, *, activated: bool) -> list[str]:
-        with recorder.request(activated=activated):
-            with tracer.start_as_current_span(f"execute_tool t{number}", attributes=EXECUTE_TOOL):
-                await everybody.wait()
-            await everybody.wait()
-            return [call.name for call in recorder.tool_calls]
-
-    seen = await asyncio.gather(*(serve(number, activated=number != 1) for number in range(3)))
-    assert seen == [["t0"], [], ["t2"]]
 
 
 def test_a_span_that_outlives_its_request_is_dropped(recorder: ToolCallRecorder, tracer: Tracer) -> None:
