@@ -76,15 +76,6 @@ def test_a_file_written_for_arksim_loads_without_arksim(tmp_path: Path) -> None:
     assert done.stdout.startswith("{'id': 'c1', 'name': 'look_up', 'arguments': {'order': 1}, 'result': '{}'")
 
 
-def test_names_that_are_not_served_are_named() -> None:
-    done = run("names.install()\ntry: from arksim import Simulator\nexcept ImportError as error: print(error)")
-    assert "cannot import name 'Simulator' from 'arksim'" in done.stdout
-    done = run("names.install()\nimport arksim\nprint(arksim.Simulator)")
-    assert "arksim is served by a2a-eval-proxy, because arksim is not installed; it has no Simulator" in done.stderr
-    done = run("names.install()\nimport arksim.llms")
-    assert "No module named 'arksim.llms'" in done.stderr
-
-
 def test_an_installed_arksim_takes_precedence(tmp_path: Path) -> None:
     package = tmp_path / "arksim"
     package.mkdir()
@@ -93,12 +84,3 @@ def test_an_installed_arksim_takes_precedence(tmp_path: Path) -> None:
     assert done.stdout == "True\n"
     done = run("names.install()\nimport arksim.config", tmp_path)
     assert "No module named 'arksim.config'" in done.stderr
-
-
-def test_other_packages_add_names() -> None:
-    done = run(
-        "names.add({'arksim': 'fractions', 'arksim.evaluator': 'fractions'}); names.install(); names.install()\n"
-        "from arksim import AgentConfig, Fraction; from arksim.evaluator import Fraction as same\n"
-        "import sys; print(Fraction is same, sys.meta_path.count(names))"
-    )
-    assert done.stdout == "True 1\n", done.stderr

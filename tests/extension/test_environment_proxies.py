@@ -52,14 +52,6 @@ def test_hosts_that_are_reached_directly(
     assert (proxy_for(httpx.URL(url), getproxies_environment()) is None) == direct
 
 
-def test_the_variable_is_named_and_the_password_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    url = httpx.URL("https://h")
-    monkeypatch.setenv("all_proxy", "http://me:s3cret@p:3128")
-    assert str(proxy_for(url, getproxies_environment())) == "via proxy http://***@p:3128 from all_proxy"
-    monkeypatch.setenv("HTTPS_PROXY", "p:1")
-    assert str(proxy_for(url, getproxies_environment())) == "via proxy http://p:1 from HTTPS_PROXY"
-
-
 async def test_a_client_obeys_them_or_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with scenario_agent() as agent:
         monkeypatch.setenv("HTTP_PROXY", PROXY)

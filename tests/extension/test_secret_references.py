@@ -24,13 +24,6 @@ def test_what_refers_to_nothing_stays_as_it_is(value: str) -> None:
     assert referenced_files(value) == []
 
 
-def test_what_was_filled_in_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "token").write_text("${TOKEN}")
-    monkeypatch.setenv("TOKEN", f"${{file:{tmp_path}/token}}")
-    assert resolve_header("x", "${TOKEN}") == f"${{file:{tmp_path}/token}}"
-    assert resolve_header("x", f"${{file:{tmp_path}/token}}") == "${TOKEN}"
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -52,11 +45,6 @@ def test_a_file_that_cannot_be_a_header_is_named_and_not_shown(
         resolve_header("Authorization", f"Bearer ${{file:{path}}}")
     assert "'Authorization'" in str(raised.value)
     assert "s3cret" not in str(raised.value)
-
-
-def test_a_folder_is_no_secret(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="Is a directory"):
-        resolve_header("x", f"${{file:{tmp_path}}}")
 
 
 def test_a_named_pipe_is_no_file_of_a_secret(tmp_path: Path) -> None:

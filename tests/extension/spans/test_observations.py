@@ -85,115 +85,71 @@ def test_look_alikes_are_rejected(span: Span) -> None:
     assert read_span(span) is None
 
 
-@pytest.mark.parametrize(
-    ("span", "name"),
-    [
-        (a_span(1, {"gen_ai.operation.name": "execute_tool"}, name="execute_tool get_weather"), "get_weather"),
-        (a_span(1, {"traceloop.span.kind": "tool"}, name="get_weather.tool"), "get_weather"),
-        (a_span(1, {"openinference.span.kind": "TOOL"}, name="get_weather"), "get_weather"),
-        (a_span(1, {"openinference.span.kind": "TOOL", "tool.name": "w"}, name="agent.w"), "w"),
-        (a_span(1, {"mcp.method.name": "tools/call"}, name="MCP send tools/call get_weather"), "get_weather"),
-        (a_span(1, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "w"}, name="tools/call w"), "w"),
-        (a_tool_span(1, " get_weather "), " get_weather "),
-        (a_span(1, {"tool.name": "w"}, name="step"), "w"),
-    ],
-)
-def test_names(span: Span, name: str) -> None:
-    observation = read_span(span)
-
-    assert observation is not None
-    assert observation.name == name
+TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "w"}
+OPENINFERENCE = {"openinference.span.kind": "TOOL", "tool.name": "w"}
+ADK = {**TOOL, "gcp.vertex.agent.tool_call_args": "{}"}
+PARIS = {"city": "Paris"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("span", "known"),
     [
-        ('{"city": "Paris"}', {"city": "Paris"}),
-        ("{'city': 'Paris'}", {"city": "Paris"}),
-        ("{}", {}),
-        ("", None),
-        ("__REDACTED__", None),
-        ('{"city": "Par', None),
-        (CutText('{"city": "Paris"}'), None),
+        (
+            a_span(1, {"gen_ai.operation.name": "execute_tool"}, name="execute_tool get_weather"),
+            {"name": "get_weather"},
+        ),
+        (a_span(1, {"traceloop.span.kind": "tool"}, name="get_weather.tool"), {"name": "get_weather"}),
+        (a_span(1, {"openinference.span.kind": "TOOL"}, name="get_weather"), {"name": "get_weather"}),
+        (a_span(1, OPENINFERENCE, name="agent.w"), {"name": "w"}),
+        (a_span(1, {"mcp.method.name": "tools/call"}, name="MCP send tools/call w"), {"name": "w"}),
+        (a_span(1, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "w"}, name="tools/call w"), {"name": "w"}),
+        (a_tool_span(1, " get_weather "), {"name": " get_weather "}),
+        (a_span(1, {"tool.name": "w"}, name="step"), {"name": "w"}),
+        (a_tool_span(1, arguments='{"city": "Paris"}'), {"arguments": PARIS}),
+        (a_tool_span(1, arguments="{'city': 'Paris'}"), {"arguments": PARIS}),
+        (a_tool_span(1, arguments="{}"), {"arguments": {}}),
+        (a_tool_span(1, arguments=""), {"arguments": None}),
+        (a_tool_span(1, arguments="__REDACTED__"), {"arguments": None}),
+        (a_tool_span(1, arguments='{"city": "Par'), {"arguments": None}),
+        (a_tool_span(1, arguments=CutText('{"city": "Paris"}')), {"arguments": None}),
+        # structured content
+        (
+            a_span(1, {**TOOL, "gen_ai.tool.call.arguments": PARIS, "gen_ai.tool.call.result": {"degrees": 21.5}}),
+            {"arguments": PARIS, "result": '{"degrees": 21.5}'},
+        ),
+        (a_span(1, {**TOOL, "gen_ai.tool.call.arguments": {}}), {"arguments": {}}),
+        # withheld input is not taken from the parameters
+        (a_span(1, {**OPENINFERENCE, "tool.parameters": '{"city": "Paris"}'}), {"arguments": PARIS}),
+        (
+            a_span(1, {**OPENINFERENCE, "tool.parameters": '{"city": "Paris"}', "input.value": "__REDACTED__"}),
+            {"arguments": None},
+        ),
+        # google-adk without content writes empty arguments
+        (
+            a_span(1, {**ADK, "gcp.vertex.agent.tool_response": "{}"}, scope="gcp.vertex.agent"),
+            {"arguments": None, "result": None},
+        ),
+        (
+            a_span(1, {**ADK, "gcp.vertex.agent.tool_response": '{"result": 1}'}, scope="gcp.vertex.agent"),
+            {"arguments": {}, "result": "1"},
+        ),
+        # the id is in what wraps the result
+        (
+            a_span(
+                1,
+                {
+                    **OPENINFERENCE,
+                    "output.value": '{"type": "tool", "data": {"content": "Sunny", "tool_call_id": "call_1"}}',
+                },
+                scope="openinference.instrumentation.langchain",
+            ),
+            {"call_id": "call_1", "result": "Sunny"},
+        ),
     ],
 )
-def test_unknown_arguments_are_not_empty_ones(arguments: str, expected: Any) -> None:
-    observation = read_span(a_tool_span(1, arguments=arguments))
-
-    assert observation is not None
-    assert observation.arguments == expected
-
-
-def test_structured_content() -> None:
-    span = a_span(
-        1,
-        {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "get_weather",
-            "gen_ai.tool.call.arguments": {"city": "Paris", "days": [1, 2]},
-            "gen_ai.tool.call.result": {"degrees": 21.5},
-        },
-    )
-
+def test_a_tool_span_is_read(span: Span, known: dict[str, Any]) -> None:
     observation = read_span(span)
-
-    assert observation is not None
-    assert observation.arguments == {"city": "Paris", "days": [1, 2]}
-    assert observation.result == '{"degrees": 21.5}'
-
-
-def test_an_empty_structured_object_is_known() -> None:
-    span = a_span(
-        1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "now", "gen_ai.tool.call.arguments": {}}
-    )
-
-    observation = read_span(span)
-
-    assert observation is not None
-    assert observation.arguments == {}
-
-
-def test_withheld_input_is_not_taken_from_the_parameters() -> None:
-    attributes = {
-        "openinference.span.kind": "TOOL",
-        "tool.name": "w",
-        "input.value": "__REDACTED__",
-        "tool.parameters": '{"city": "Paris"}',
-    }
-
-    redacted = read_span(a_span(1, attributes))
-    absent = read_span(a_span(1, {key: value for key, value in attributes.items() if key != "input.value"}))
-
-    assert redacted is not None
-    assert absent is not None
-    assert (redacted.arguments, absent.arguments) == (None, {"city": "Paris"})
-
-
-@pytest.mark.parametrize(("response", "expected"), [("{}", None), ('{"result": 1}', {})])
-def test_google_adk_without_content_looks_like_empty_arguments(response: str, expected: Any) -> None:
-    attributes = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "now",
-        "gcp.vertex.agent.tool_call_args": "{}",
-        "gcp.vertex.agent.tool_response": response,
-    }
-
-    observation = read_span(a_span(1, attributes, scope="gcp.vertex.agent"))
-
-    assert observation is not None
-    assert observation.arguments == expected
-
-
-def test_a_call_id_may_be_in_what_wraps_the_result() -> None:
-    attributes = {
-        "openinference.span.kind": "TOOL",
-        "output.value": '{"type": "tool", "data": {"content": "Sunny", "tool_call_id": "call_1"}}',
-    }
-
-    observation = read_span(a_span(1, attributes, name="w", scope="openinference.instrumentation.langchain"))
-
-    assert observation is not None
-    assert (observation.call_id, observation.result) == ("call_1", "Sunny")
+    assert {name: getattr(observation, name) for name in known} == known
 
 
 def test_client_and_server_of_a_transport_are_two_vantages() -> None:

@@ -175,7 +175,3 @@ def test_a_shape_is_read(shape: Shape) -> None:
 
 def seen(call: ToolCall) -> Call:
     return call.id, call.name, call.arguments, call.result, call.error
-
-
-def test_there_are_forty() -> None:
-    assert len({shape.name for shape in SHAPES}) == 40

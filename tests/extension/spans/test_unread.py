@@ -172,40 +172,6 @@ def test_arguments_and_results_of_hosted_tools(item: Any, call: Any) -> None:
     assert (found.name, found.arguments, found.result) == call
 
 
-def test_what_the_user_said_earlier_is_not_of_this_turn() -> None:
-    earlier = [user(), said({"type": "remote_call"}), user("and now?")]
-
-    assert unknown(an_llm_span(1, earlier, [TEXT])) is None
-    assert unknown(an_llm_span(1, [*earlier, said({"type": "remote_call"})], [TEXT])) == "unknown_kind"
-
-
-def test_history_that_is_cut_hides_nothing_where_the_outputs_are_whole() -> None:
-    history = {"gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'}
-
-    assert unknown(a_span(1, history)) == "content_withheld"
-    assert unknown(a_span(1, history | {"gen_ai.output.messages": json.dumps([TEXT])})) is None
-
-
-def test_messages_that_one_source_withholds_may_be_in_another() -> None:
-    span = a_span(
-        1,
-        {
-            "gen_ai.output.messages": "<elided>",
-            "llm.output_messages.0.message.role": "assistant",
-            "llm.output_messages.0.message.content": "Sunny.",
-        },
-    )
-
-    assert unknown(span) is None
-
-
-def test_the_answer_of_a_model_may_be_any_json() -> None:
-    kind = {"openinference.span.kind": "LLM"}
-
-    assert unknown(a_span(1, kind | {"output.value": '{"temperature": {"celsius": 21}}'})) is None
-    assert unknown(a_span(1, kind | {"output.value": '{"steps": [{"tool": "w"}]}'})) == "unknown_kind"
-
-
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -275,24 +241,10 @@ def test_spans_of_an_unknown_operation_are_no_evidence_that_none_was_made() -> N
     assert not shows_genai_work([agent, a_span(2, {"gen_ai.operation.name": "rerank"})])
 
 
-def test_a_span_that_lost_attributes_may_have_been_a_call() -> None:
-    lost = Span(TRACE, "1" * 16, name="w", start_ns=START, dropped=3)
-    model = Span(TRACE, "2" * 16, name="chat", attributes={"gen_ai.operation.name": "chat"}, dropped=3)
-
-    assert unknown(lost, a_tool_span(3)) == "content_withheld"
-    assert unknown(model) == "content_withheld"
-    assert unknown(model, a_tool_span(3)) is None  # it may have lost messages, and the tools have spans of their own
-
-
 def test_a_log_event_that_lost_attributes_may_have_had_a_call() -> None:
     log = LogEvent(TRACE, "", "gen_ai.client.inference.operation.details", START, dropped=1)
 
     assert unknown(logs=[log]) == "content_withheld"
-
-
-def test_content_that_is_off_hides_nothing_where_tools_have_spans() -> None:
-    assert unknown(answering("__REDACTED__"), a_tool_span(2)) is None
-    assert unknown(answering([said({"type": "remote_call"})]), a_tool_span(2)) == "unknown_kind"
 
 
 def test_no_recording_of_a_real_library_is_needlessly_unknown() -> None:
@@ -337,3 +289,97 @@ def test_a_placeholder_is_unknown(text: str) -> None:
 )  # fmt: skip
 def test_a_word_is_no_placeholder(text: str) -> None:
     assert as_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            [an_llm_span(1, [user(), said({"type": "remote_call"}), user("and now?")], [TEXT])],
+            None,
+            id="what the user said earlier is not of this turn",
+        ),
+        pytest.param(
+            [
+                an_llm_span(
+                    1,
+                    [*[user(), said({"type": "remote_call"}), user("and now?")], said({"type": "remote_call"})],
+                    [TEXT],
+                )
+            ],
+            "unknown_kind",
+            id="what the user said earlier is not of this turn (2)",
+        ),
+        pytest.param(
+            [a_span(1, {"gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'})],
+            "content_withheld",
+            id="history that is cut hides nothing where the outputs are whole",
+        ),
+        pytest.param(
+            [
+                a_span(
+                    1,
+                    {"gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'}
+                    | {"gen_ai.output.messages": json.dumps([TEXT])},
+                )
+            ],
+            None,
+            id="history that is cut hides nothing where the outputs are whole (2)",
+        ),
+        pytest.param(
+            [
+                a_span(
+                    1,
+                    {
+                        "gen_ai.output.messages": "<elided>",
+                        "llm.output_messages.0.message.role": "assistant",
+                        "llm.output_messages.0.message.content": "Sunny.",
+                    },
+                )
+            ],
+            None,
+            id="messages that one source withholds may be in another",
+        ),
+        pytest.param(
+            [a_span(1, {"openinference.span.kind": "LLM"} | {"output.value": '{"temperature": {"celsius": 21}}'})],
+            None,
+            id="the answer of a model may be any json",
+        ),
+        pytest.param(
+            [a_span(1, {"openinference.span.kind": "LLM"} | {"output.value": '{"steps": [{"tool": "w"}]}'})],
+            "unknown_kind",
+            id="the answer of a model may be any json (2)",
+        ),
+        pytest.param(
+            [Span(TRACE, "1" * 16, name="w", start_ns=START, dropped=3), a_tool_span(3)],
+            "content_withheld",
+            id="a span that lost attributes may have been a call",
+        ),
+        pytest.param(
+            [Span(TRACE, "2" * 16, name="chat", attributes={"gen_ai.operation.name": "chat"}, dropped=3)],
+            "content_withheld",
+            id="a span that lost attributes may have been a call (2)",
+        ),
+        pytest.param(
+            [
+                Span(TRACE, "2" * 16, name="chat", attributes={"gen_ai.operation.name": "chat"}, dropped=3),
+                a_tool_span(3),
+            ],
+            None,
+            id="a span that lost attributes may have been a call (3)",
+        ),
+        pytest.param(
+            [answering("__REDACTED__"), a_tool_span(2)],
+            None,
+            id="content that is off hides nothing where tools have spans",
+        ),
+        pytest.param(
+            [answering([said({"type": "remote_call"})]), a_tool_span(2)],
+            "unknown_kind",
+            id="content that is off hides nothing where tools have spans (2)",
+        ),
+    ],
+)
+def test_whether_spans_leave_the_calls_unknown(given: list[Any], expected: Any) -> None:
+    """The code of the finding, or None."""
+    assert unknown(*given) == expected
