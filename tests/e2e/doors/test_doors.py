@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import httpx
 import pytest
-from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, publish_report, run_proxy, run_suite
+from a2a_eval_proxy import AgentOptions, Settings, evaluate_store, run_proxy, run_suite
 from a2a_eval_proxy.app import RunningProxy
 from a2a_eval_proxy.features.accept.changes import record_run
 from a2a_eval_proxy.runs.run_result import RunResult, judge_turns
@@ -30,12 +28,10 @@ from a2a_tool_capture.json_values import read_json
 from agents.serving import ServerThread
 from e2e.doors import behaviours
 from e2e.doors.grpc_agent import grpc_agent
-from support.prefork import run as command
 from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import html_report
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
-from tool_call_evaluators.texts import escaped
 
 CONVERSATIONS = 100
 """Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
@@ -289,46 +285,6 @@ async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> N
     assert again.verdict.passed
     once_more = (await record_run(str(folder / "again.db"), "again")).text
     assert once_more == re.sub(r"# Left out.*\n", "", recording.text)
-
-
-TOLERANT = {
-    "gates": {"pass_rate": 0.1},
-    "tolerate": ["calls_unseen", "failed_turn", "missing_turn", "errored", "unmeasured"],
-}
-
-
-@pytest.mark.parametrize("more", [{}, TOLERANT], ids=["strict", "tolerant"])
-def test_every_form_of_the_report_counts_alike(
-    more: dict[str, Any], conversations: list[behaviours.Conversation], folder: Path, driven: RunResult
-) -> None:
-    text = behaviours.suite_text(conversations, **more)
-    suite = parse_suite(text)
-    result = judge_turns(suite, *of_cases(driven.report, suite), "it")
-    report, counts = result.report, result.report.counts
-    assert counts == driven.report.counts
-    assert result.verdict.passed is bool(more)
-    publish_report(report, folder / "report", {})
-    stated = json.loads((folder / "report/report.json").read_text("utf-8"))
-    assert stated["counts"] == counts
-    told = Counter(each["status"] for each in stated["conversations"])
-    assert {status: told[status] for status in counts} == counts
-    assert html_statuses((folder / "report/report.html").read_text("utf-8")) == {
-        each["label"]: each["status"] for each in stated["conversations"]
-    }
-    (junit,) = ET.parse(folder / "report/junit.xml").getroot().iter("testsuite")
-    cases = [case for case in junit.iter("testcase") if not case.get("classname", "").endswith(".gates")]
-    bad = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
-    away = sum(each.unreachable is not None for each in report.conversations)  # no failure of the agent, but no success
-    assert (len(cases), bad) == (len(report.conversations), counts["failed"] + away)
-    assert sum(case.find("skipped") is not None for case in cases) == counts["unscored"] - away
-    summary = (folder / "report/summary.md").read_text("utf-8")
-    assert f" · {' · '.join(map(escaped, report.count_texts))} · " in summary
-    assert report.noted_count <= counts["failed"]
-    (folder / "everything.yaml").write_text(text, "utf-8")
-    shutil.copy(folder / "run.db", folder / "copy.db")
-    terminal = command("evaluate", "--suite", folder / "everything.yaml", "--store", folder / "copy.db", "--run", "it")
-    assert terminal.returncode == (0 if more else 3)  # some conversations broke off
-    assert f"conversations: {', '.join(report.count_texts)}" in terminal.stdout.splitlines()
 
 
 # ── comparison ──────────────────────────────────────────────────────────────────────────────────────────────

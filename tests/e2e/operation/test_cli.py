@@ -130,21 +130,6 @@ def test_export_has_the_turns_of_the_api(agent: GetAgent, tmp_path: Path) -> Non
     assert other.stderr == "a2a-eval-proxy: no run 'another'; the store has exported\n"
 
 
-def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
-    listed = run("evaluators").stdout
-    assert "tool_trajectory" in listed
-    assert max(map(len, listed.splitlines())) <= 120
-    explained = run("evaluators", "tool-call-count").stdout
-    assert "expect: {tool_calls_count: {" in explained
-    example = tmp_path / "suite.yaml"
-    example.write_text("\n".join(line[2:] for line in explained.partition("A whole suite:\n\n")[2].splitlines()))
-    assert run("run", str(example), "--agent", "http://127.0.0.1:1", cwd=tmp_path).returncode == 3  # no agent
-    unknown = run("evaluators", "tool_count")
-    assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "did you mean tool_call_count?" in unknown.stderr
-    assert json.loads(run("schema").stdout)["title"] == "a2a-eval-proxy suite"
-
-
 def validated(tmp_path: Path, text: str, *arguments: str) -> tuple[int, str, str]:
     path = tmp_path / "suite.yaml"
     path.write_text(text)

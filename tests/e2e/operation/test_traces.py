@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,15 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
 from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.scoring.case_book import RegisteredCase
-from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
-from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, ToolCall, agent_extension
+from a2a_tool_capture import METADATA_KEY, URI, ToolCall, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -281,34 +279,6 @@ async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, post
         assert await asyncio.to_thread(queued, url) == [[turn["turn_id"]]]
 
 
-@pytest.mark.parametrize("spans_first", [False, True])
-async def test_late_spans_and_late_findings_lose_nothing_of_each_other(tmp_path: Path, spans_first: bool) -> None:
-    agent = Agent(emits_extension=False, held_back=True)
-
-    async def spans() -> None:
-        assert agent.provider is not None
-        await asyncio.to_thread(agent.provider.force_flush)
-        async with asyncio.timeout(PATIENCE_S):
-            while not called((await proxy.turns())[0]):
-                await asyncio.sleep(0.02)
-
-    async def finding() -> None:
-        task_id = (await proxy.turns())[0]["task_id"]
-        missed = Finding("calls_missed", "It comes late.", Severity.WARNING, "capture")
-        proxy.control.lines[""].capture.book.report(task_id, missed, CLOCK.now())
-        await proxy.flush(PATIENCE_S)
-
-    async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
-        await one_turn(proxy)
-        for comes in (spans, finding) if spans_first else (finding, spans):
-            await comes()
-        await proxy.flush(PATIENCE_S)
-        (turn,) = await proxy.turns()
-    assert called(turn) == CALLED
-    assert sorted(finding["code"] for finding in turn["findings"]) == ["calls_missed", "late_spans"]
-    assert (turn["calls"], {one["status"] for one in turn["evaluations"]}) == ("unknown", {"skipped"})
-
-
 async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -339,43 +309,3 @@ def queued(url: str) -> list[list[str]]:
     with psycopg.connect(url) as connection:
         rows = connection.execute("SELECT turn_ids FROM jobs ORDER BY id").fetchall()
     return [turn_ids for (turn_ids,) in rows]
-
-
-@asynccontextmanager
-async def behind_one_proxy(
-    agents: dict[str, Agent], folder: Path, **own: dict[str, Any]
-) -> AsyncIterator[RunningProxy]:
-    """`own`: settings of an agent, by its name."""
-    async with AsyncExitStack() as stack:
-        given = {name: {"upstream": await stack.enter_async_context(serving(agent))} for name, agent in agents.items()}
-        settings = {
-            **dict.fromkeys(("listen", "admin", "otlp"), "127.0.0.1:0"),
-            "store": str(folder / "turns.db"),
-            "agents": {name: {**one, **own.get(name, {})} for name, one in given.items()},
-        }
-        proxy = await stack.enter_async_context(run_proxy(load(Settings, settings)))
-        assert proxy.otlp_url
-        for agent in agents.values():
-            agent.provider = stack.enter_context(exporting(proxy.otlp_url))
-        yield proxy
-
-
-async def test_late_spans_of_each_of_several_agents_score_its_turn_again(tmp_path: Path) -> None:
-    agents = {name: Agent(emits_extension=False, held_back=True) for name in ("orders", "refunds", "search")}
-    async with behind_one_proxy(agents, tmp_path) as proxy:
-        for name in agents:
-            async with CaptureClient(f"{proxy.url}/agents/{name}") as client:
-                await client.send(f"for {name}")
-        await proxy.flush(PATIENCE_S)
-        assert [called(turn) for turn in await proxy.turns()] == [[]] * 3
-        with proxy.control.bus.listen() as events:
-            done = 0
-            for agent in agents.values():
-                assert agent.provider is not None
-                await asyncio.to_thread(agent.provider.force_flush)
-            while done < len(agents):
-                done += [event.name for event in (await events.news()).events].count("turn.done")
-        await proxy.flush(PATIENCE_S)
-        turns = await proxy.turns()
-    assert [(turn["agent_name"], called(turn)) for turn in turns] == [(name, CALLED) for name in agents]
-    assert {result["status"] for turn in turns for result in turn["evaluations"]} == {"failed"}

@@ -186,24 +186,3 @@ def test_upload_of_many_megabytes(replay: ReplayAgent, replay_proxy_url: str) ->
     assert response.body == recording.response_body
     assert len(request.body) == len(body)
     assert request.body == body
-
-
-def test_not_modified_may_tell_the_length_of_what_it_leaves_out(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    """RFC 9110, section 8.6. The connection continues."""
-    replay.prepare(Answer([b'HTTP/1.1 304 Not Modified\r\netag: "x"\r\ncontent-length: 1234\r\n\r\n']))
-    with RawConnection(replay_proxy_url) as connection:
-        for _ in range(2):
-            connection.send("GET /files/a HTTP/1.1", [("If-None-Match", '"x"')])
-            assert connection.read_head().status == 304
-
-
-def test_answer_that_ends_with_the_connection(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    """HTTP/1.1 allows a body without a length: its end is the connection's."""
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
-    body = Recording.load("jsonrpc-v1.0-send-message").response_body
-    replay.prepare(Answer([head, body], cut=True))
-
-    response = exchange(replay_proxy_url, "POST /a2a/jsonrpc HTTP/1.1", [("A2A-Version", "1.0")], b"{}")
-
-    assert response.complete
-    assert response.body == body

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from agents.scenario_agent import AgentOptions, scenario_agent
+from agents.scenario_agent import scenario_agent
 from agents.serving import ServerThread
 from support.certificates import Authority
 from support.prefork import run
@@ -16,14 +15,6 @@ from support.proxy import Proxy
 from support.raw_a2a import Wire
 
 SECRETS = ("t0ken-of-ours", "k3y-of-ours", "op3n-sesame")
-SUITE = """\
-suite: smallest
-evaluators: [tool_error]
-cases:
-  - id: weather
-    turns:
-      - user: artifact please
-"""
 
 
 @pytest.fixture(scope="module")
@@ -100,27 +91,3 @@ def test_secrets_reach_the_agent_and_nothing_else(
     assert "/v1/traces" in collector.paths
     assert "artifact please" in shown
     assert [secret for secret in SECRETS if secret in shown] == []
-
-
-def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text(SUITE)
-    pair = authority.issue("client", password=SECRETS[2])
-    trust = ("--agent-ca", str(authority.ca))
-    show = ("--agent-cert", str(pair.cert), "--agent-key", str(pair.key))
-    password = {"A2A_EVAL_PROXY_AGENT_KEY_PASSWORD": SECRETS[2]}
-    with scenario_agent(AgentOptions(notifies=True), tls=authority.server(clients=authority)) as agent:
-        passed = run("run", "suite.yaml", "--agent", agent.url, *trust, *show, cwd=tmp_path, **password)
-        untrusted = run("run", "suite.yaml", "--agent", agent.url, *show, cwd=tmp_path, **password)
-        refused = run("run", "suite.yaml", "--agent", agent.url, *trust, cwd=tmp_path)
-        locked = run("run", "suite.yaml", "--agent", agent.url, *trust, *show, cwd=tmp_path)
-        text = ("--message", "artifact please", "--format", "json")
-        checked = run("check", agent.url, *text, *trust, *show, cwd=tmp_path, **password)
-
-    assert passed.returncode == 0, passed.stderr
-    assert untrusted.returncode == 3
-    assert "its certificate is not trusted" in untrusted.stderr
-    assert refused.returncode == 3
-    assert (locked.returncode, locked.stdout) == (2, "")
-    assert locked.stderr.endswith(f"agent_key: {pair.key} is encrypted; set agent_key_password\n")
-    assert checked.returncode != 2, checked.stderr
-    assert {interface["name"] for interface in json.loads(checked.stdout)["interfaces"]} >= {"JSONRPC 1.0"}
