@@ -49,8 +49,6 @@ SUITES: dict[str, str | bytes] = {
     "suite.yaml": f"suite: s\nevaluators: [tool_error]\ntolerate: [vacuous]\n{CASES}",
     "meant/good.yaml": f"suite: good\nevaluators: [tool_error]\n{CASES}",
     "meant/bad.yaml": f"siute: s\nevaluators: [tool_error]\n{CASES}",
-    "meant2/good.yaml": f"suite: good\nevaluators: [tool_error]\n{CASES}",
-    "meant2/bad.yaml": f"siute: s\n{CASES.replace('cases', 'cazes')}",
     "infinite.yaml": _expecting("[{name: f, arguments: {x: .inf}}]"),
     "typo.yaml": f"suite: s\nevaluators:\n  - tool_eror\n{CASES}",
     "option.yaml": f"suite: s\nevaluators:\n  - tool_error: {{thresold: 1}}\n{CASES}",
@@ -169,7 +167,7 @@ MISTAKES = {
     "web page: check": Mistake("check {strange}/html", "no agent card (a web page); is it an A2A agent?", 3),
     "web page: validate": Mistake("validate suite.yaml --agent {strange}/html", "(a web page); is it an A2A agent?", 3),
     "JSON that is no card": Mistake("send hi --agent {strange}/list", "(expected the JSON of a card); is it an A2A", 3),
-    "empty card": Mistake("run suite.yaml --agent {strange}/object", "/object offers no interfaces; expected JSONRPC"),
+    "empty card": Mistake("run suite.yaml --agent {strange}/object", "(expected the JSON of a card); is it an A2A", 3),
     "interfaces of others": Mistake("send hi --agent {strange}/soap", "/soap offers SOAP; expected JSONRPC or HTTP+JS"),
     "binding that is not offered": Mistake("send hi --agent {strange}/answers-html --binding GRPC", "expected GRPC"),
     "login": Mistake("run suite.yaml --agent {strange}/login", "it leads to https://login.example/; give that URL", 3),
@@ -271,7 +269,6 @@ MISTAKES = {
     "unknown setting": Mistake(f"{RUN} --config setting.yaml", "setting.yaml:1: unknown setting 'stroe' (did you mean"),
     "suite for settings": Mistake(f"{RUN} --config suite.yaml", "suite.yaml is a suite; expected a file with settings"),
     "folder with a suite that is misspelt": Mistake("run meant --agent {agent}", "meant/bad.yaml: is neither a suite"),
-    "folder with cases that are misspelt": Mistake("run meant2 --agent {agent}", "meant2/bad.yaml: is neither a suite"),
     "number that JSON cannot hold": Mistake("run infinite.yaml --agent {agent}", ".inf is a number that JSON cannot"),
     "list for settings": Mistake(f"{RUN} --config settings-list.yaml", "contains no settings; expected lines suc"),
     "broken settings": Mistake(f"{RUN} --config broken.yaml", "--config: broken.yaml:2:1: did not find expected node"),
@@ -384,7 +381,6 @@ MISTAKES = {
     "prune what": Mistake("prune", "which turns? Give --retain-days, --retain-mb or both"),
     "prune: no number": Mistake("prune --retain-days x", "--retain-days: expected a positive number of days, got 'x'"),
     "worker without a server": Mistake("worker --store turns.db", "workers share a store; expected postgresql://"),
-    "not exported so": Mistake("export --format csv", "--format: expected one of jsonl, got 'csv'"),
     "nothing to convert": Mistake("convert nope.json", "nope.json: cannot be read: No such file or directory"),
     "converted into an existing file": Mistake("convert scenarios.json --out suite.yaml", "suite.yaml already exists"),
     "unknown evaluator": Mistake("evaluators tool_eror", "unknown evaluator 'tool_eror' (did you mean tool_error?)"),
@@ -442,7 +438,7 @@ def secure(folder: Path) -> Iterator[str]:
 def folder(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the suites, and the run `done` in the default store."""
     folder = tmp_path_factory.mktemp("mistakes")
-    for name in ("folder", "meant", "meant2"):
+    for name in ("folder", "meant"):
         Path(folder, name).mkdir()
     for name, text in SUITES.items():
         Path(folder, name).write_bytes(text if isinstance(text, bytes) else text.encode())
