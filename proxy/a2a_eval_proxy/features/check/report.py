@@ -147,20 +147,12 @@ def _is_told(results: list[RuleResult]) -> bool:
 
 
 def _unseen(report: CheckReport) -> list[str]:
-    """A text for each reason why rules are unseen; one for all of traffic if no tool call was seen."""
-    reasons: dict[str, list[str]] = {}
-    without_calls = 0
-    for results in report.by_rule:
-        found = grouped((result.reason, result.place) for result in results if result.status is RuleStatus.UNSEEN)
-        if results[0].interface is not None and not report.calls_seen:
-            without_calls += bool(found)
-            continue
-        for reason, places in found.items():
-            where = f" ({', '.join(places)})" if len(places) < len(results) else ""
-            reasons.setdefault(reason, []).append(results[0].rule.id + where)
-    texts = [f"{', '.join(rules)}: {reason}" for reason, rules in reasons.items()]
-    nothing = f"{counted(without_calls, 'rule')} had nothing to check: {NO_CALLS}"
-    return [*texts, nothing] if without_calls else texts
+    """A text for each reason why rules are unseen; one for all of them if no tool call was seen."""
+    unseen = [result for result in report.results if result.status is RuleStatus.UNSEEN]
+    if unseen and not report.calls_seen:
+        return [f"{counted(len({result.rule.id for result in unseen}), 'rule')} had nothing to check: {NO_CALLS}"]
+    rules = grouped((result.reason, result.rule.id) for result in unseen)
+    return [f"{', '.join(dict.fromkeys(found))}: {reason}" for reason, found in rules.items()]
 
 
 # ── JSON ───────────────────────────────────────────────────────────────────────────────────────────────────
