@@ -64,6 +64,7 @@ def environment(*first: BaseLoader, undefined: type[StrictUndefined] = StrictUnd
         "cut": excerpt,
         "duration": duration_text,
         "line": one_line,
+        "moment": moment_text,
         "number": "{:,}".format,
         "pretty": pretty_json,
     }
@@ -87,8 +88,6 @@ MAX_TEXT = 600
 
 Targets = Sequence[tuple[str, str]]
 """Links: the address and the text of each."""
-_Reason = tuple[str, Targets, str]
-"""A text, links, and what follows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,8 @@ _IN_PAGE = SectionLinks(focus=True)
 
 def overview(report: Report) -> str:
     """The header and the first sections, as HTML. Every text is escaped."""
-    masthead = rendered("overview.html", part="masthead", report=report, facts=_facts(report), **_NAMES)
+    took = seconds_between(report.started_at, report.ended_at)
+    masthead = rendered("overview.html", part="masthead", report=report, took=took, **_NAMES)
     return f"{masthead}\n{sections(report)}"
 
 
@@ -124,14 +124,28 @@ def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "W
             for name, turn in error.places
         ]
 
+    by_status = grouped(
+        (report.status(item), (links.place(place, 0), item.label)) for place, item in enumerate(report.conversations)
+    )
+    failed = [item for item in report.conversations if report.status(item) == "failed"]
+    suites = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for item in failed if links.focus)
+    repeated, seconds = attempts(report), turn_seconds(report)
     return rendered(
         "overview.html",
         part="sections",
         report=report,
         links=links,
         why_title=why_title,
-        tiles=_tiles(report, links),
-        why=_why(report, found, links),
+        tile_of_baseline=report.baseline and baseline_tile(report.baseline),
+        verdicts=Counter(item.verdict for item in repeated),
+        rates=pass_rates(repeated),
+        turns_ended=len(seconds),
+        latencies=[percentile(seconds, share) for share in (0.5, 0.95)],
+        usage=models_usage(report),
+        targets=by_status,
+        suites=[(name, name) for name in suites],
+        tolerated=list(dict.fromkeys(reason["message"] for reason in report.verdict["tolerated"])),
+        causes_of_run=[cause for cause in found if not cause.places],
         errors=[cause for cause in found if cause.places],
         places=places,
         tools=tool_figures(report),
@@ -151,78 +165,11 @@ _NAMES: Mapping[str, object] = {
     "max_errors": MAX_ERRORS,
     "max_tools": MAX_TOOLS,
     "max_text": MAX_TEXT,
+    "max_tolerated": MAX_TOLERATED,
+    "cost_text": cost_text,
+    "tokens_text": tokens_text,
 }
 """What the template calls, and its limits."""
-
-
-def _facts(report: Report) -> list[tuple[str, str]]:
-    return [
-        ("run", report.run),
-        ("agent", ", ".join(report.agents) or "–"),
-        ("started", moment_text(report.started_at) + (" UTC" if report.started_at else "")),
-        ("took", duration_text(seconds_between(report.started_at, report.ended_at))),
-        ("conversations", f"{len(report.conversations):,}"),
-        ("turns", f"{len(report.turns):,}"),
-        ("tool calls", f"{report.tool_call_count:,}"),
-        *report.costs.items(),
-    ]
-
-
-def _tiles(report: Report, links: SectionLinks) -> list[tuple[str, str, str, str]]:
-    """Name, value, more and a file: the pass rate of the conversations and its change, the latency of the turns and,
-    where traces state them, the tokens."""
-    counts, noted = report.counts, report.noted_count
-    passed, judged = counts["passed"], counts["passed"] + counts["failed"]
-    left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["invalid"], "invalid")]
-    aside = [f"{passed / judged:.0%}"] if judged else []
-    aside += [f"{count:,} {words}" for count, words in left_out if count]
-    seconds = turn_seconds(report)
-    tiles = [("conversations passed", report.share_text, ", ".join(aside), "")]
-    if report.baseline:
-        tiles.append((*baseline_tile(report.baseline), "comparison.html" if links.focus else ""))
-    if repeated := attempts(report):
-        verdicts, rates = Counter(item.verdict for item in repeated), pass_rates(repeated)
-        more = [f"{verdicts['flaky']:,} flaky"] if verdicts["flaky"] else []
-        if len(rates.at) > 1:
-            more += [f"pass@{len(rates.at)} {rates.at[-1]:.2f}, pass^{len(rates.hat)} {rates.hat[-1]:.2f}"]
-        always = f"{verdicts['passed']:,} of {len(repeated):,}"
-        tiles.append(("repeated cases that always passed", always, ", ".join(more), ""))
-    tiles += [
-        ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn"), ""),
-        ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), "", ""),
-    ]
-    usage, stated = models_usage(report)
-    if usage:
-        of_turns = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
-        tiles.append(("tokens of models, input + output", tokens_text(usage), of_turns, ""))
-    return tiles
-
-
-def _why(report: Report, found: Sequence[Cause], links: SectionLinks) -> list[_Reason]:
-    """Why the run failed, and what it tolerates; empty if there is nothing."""
-    tolerated = report.verdict["tolerated"]
-    quarantined: list[_Reason] = [(excerpt(one, MAX_TEXT), (), "") for one in report.quarantined.values()]
-    if report.passed and not tolerated:
-        return quarantined
-    items: list[_Reason] = [(excerpt(cause.sentence, MAX_TEXT), (), "") for cause in found if not cause.places]
-    by_status = grouped((report.status(item), (index, item)) for index, item in enumerate(report.conversations))
-    failed, invalid = by_status.get("failed", []), by_status.get("invalid", [])
-    of_all = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
-    at_fault = f"The simulated user was at fault in {counted(len(invalid), 'conversation')}: "
-    for summary, placed in ((of_all, failed), (at_fault, invalid)):
-        if placed:
-            items.append((summary, [(links.place(index, 0), item.label) for index, item in placed], ""))
-    if failed and links.focus:
-        names = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for _, item in failed)
-        items.append(
-            ("In the folder of this report, suites of the failed cases: ", [(name, name) for name in names], "")
-        )
-    if tolerated:
-        messages = list(dict.fromkeys(reason["message"] for reason in tolerated))
-        more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
-        shown = "; ".join(excerpt(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
-        items.append((f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}", (), ""))
-    return items + quarantined
 
 
 def _anchor(conversation: int | None, turn: int) -> str:
