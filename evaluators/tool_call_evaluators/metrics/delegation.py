@@ -12,7 +12,7 @@ from ..matching.patterns import all_found, compiled_pattern
 from ..model import EvalCase
 from ..options import OptionError, check_limits
 from ..registry import register
-from ..texts import counted, duration_text, excerpt, sentence
+from ..texts import counted, excerpt, sentence
 from .agents_asked import NO_CONTENT, WITHHELD
 
 REPEATED = "FM-1.3 step repetition"
@@ -30,7 +30,7 @@ Trees: TypeAlias = Sequence[AgentTurn]
 class _Found(NamedTuple):
     """An amount in trees, where it is the largest, and why it may be larger."""
 
-    value: float
+    value: int
     where: str = ""
     unknown: str = ""
 
@@ -39,11 +39,11 @@ class _Found(NamedTuple):
 class Delegation(SyncEvaluator):
     """Limits met / limits of the tree of turns that a turn caused. Only certain edges count.
 
-    With `scope: conversation`: the largest depth, fan-out, time and cost in the trees of its turns, and the sums of
-    what is counted.
+    With `scope: conversation`: the largest depth and fan-out in the trees of its turns, and the sums of what is
+    counted.
 
-    A limit that is not exceeded, while there may be more turns or an amount is not known, is not known to be met: then,
-    if no other is exceeded, the result is skipped. So it is if no agent was asked.
+    A limit that is not exceeded, while there may be more turns or what was asked is not known, is not known to be met:
+    then, if no other is exceeded, the result is skipped. So it is if no agent was asked.
     Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
     """
 
@@ -59,10 +59,6 @@ class Delegation(SyncEvaluator):
     """Times an agent asked the same of the same agent again, which had answered."""
     max_failures: int | None = 0
     """Turns of asked agents that failed, those included that were tried again."""
-    max_seconds: float | None = None
-    """Of the turn of any asked agent."""
-    max_cost: float | None = None
-    """Of the turn of any asked agent, as its spans state it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +77,7 @@ class Delegation(SyncEvaluator):
             found = measure(trees)
             details[name] = {"limit": limit, "actual": found.value}
             if found.value > limit:
-                problems.append(f"{words}: {_text(name, found.value)}, of at most {_text(name, limit)}{found.where}")
+                problems.append(f"{words}: {found.value}, of at most {limit}{found.where}")
                 mast |= dict.fromkeys(_MODES.get(name, ()))
             elif why := found.unknown or unsure:
                 unknown.append(f"{words}: {why}")
@@ -146,35 +142,14 @@ def _failures(trees: Trees) -> _Found:
     return _Found(failed, f" (first {first.turn.agent}, asked by {first.parent.agent}: {first.turn.failure})")
 
 
-def _most(amount: Callable[[AgentTurn], float | None]) -> Callable[[Trees], _Found]:
-    def found(trees: Trees) -> _Found:
-        known: list[tuple[float, str]] = []
-        unknown = ""
-        for parent, turn in _asked(trees):
-            if (value := amount(turn)) is None:
-                unknown = unknown or f"that of {turn.agent} is not known"
-            else:
-                known.append((value, f", by {turn.agent}, asked by {parent.agent}"))
-        value, where = max(known, default=(0.0, ""))
-        return _Found(value, where, unknown)
-
-    return found
-
-
 _MEASURES: Mapping[str, tuple[str, Callable[[Trees], _Found]]] = {
     "max_depth": ("depth", _depth),
     "max_fan_out": ("fan-out", _fan_out),
     "max_loops": ("loops", _loops),
     "max_repeats": ("repeated requests", _repeats),
     "max_failures": ("failed turns", _failures),
-    "max_seconds": ("time of an asked agent", _most(lambda turn: turn.seconds)),
-    "max_cost": ("cost of an asked agent", _most(lambda turn: turn.usage.get("cost"))),
 }
 _MODES = {"max_loops": (ENDLESS,), "max_repeats": (REPEATED,)}
-
-
-def _text(name: str, value: float) -> str:
-    return duration_text(value) if name == "max_seconds" else f"{value:g}"
 
 
 @register
