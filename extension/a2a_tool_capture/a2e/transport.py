@@ -27,25 +27,24 @@ from .messages import (
 from .plugin import OnEvent, ToolPlugin
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Default of the maximum line length."""
-
+"""Of one line, in bytes."""
 
 _READ_BYTES = 65_536
 
 
-async def read_lines(reader: asyncio.StreamReader, max_bytes: int) -> AsyncIterator[bytes | None]:
-    """The lines of `reader` that are not blank, without newlines; None for a line that exceeds `max_bytes`. Of a line
+async def read_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes | None]:
+    """The lines of `reader` that are not blank, without newlines; None for a line that is too long. Of a line
     without end, no more is held than that and one piece of input. Raises ConnectionError."""
     begun, is_cut = b"", False
     while chunk := await reader.read(_READ_BYTES):
         *complete, begun = (begun + chunk).split(b"\n")
         for line in complete:
-            if is_cut or len(line) > max_bytes:
+            if is_cut or len(line) > MAX_LINE_BYTES:
                 yield None
             elif line.strip():
                 yield line
             is_cut = False
-        if len(begun) > max_bytes:
+        if len(begun) > MAX_LINE_BYTES:
             begun, is_cut = b"", True
 
 
@@ -58,9 +57,7 @@ CLOSING_GRACE_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-async def respond(
-    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
-) -> None:
+async def respond(plugin: ToolPlugin, line: bytes, post: Callable[[bytes], object]) -> None:
     """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
     try:
         message = decode(line)
@@ -79,8 +76,8 @@ async def respond(
     problem = ""
     try:
         answer = encode(response)
-        if len(answer) > max_line_bytes:
-            problem = f"the response has {len(answer)} bytes; the maximum is {max_line_bytes}"
+        if len(answer) > MAX_LINE_BYTES:
+            problem = f"the response has {len(answer)} bytes; the maximum is {MAX_LINE_BYTES}"
     except ValueError as error:
         problem = f"the response of plug-in {plugin.name!r} is not JSON: {error}"
     if problem:
@@ -88,13 +85,7 @@ async def respond(
     post(answer)
 
 
-async def serve(
-    plugin: ToolPlugin,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    *,
-    max_line_bytes: int = MAX_LINE_BYTES,
-) -> None:
+async def serve(plugin: ToolPlugin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Respond to requests until the agent closes its side. Invalid lines get an error response."""
     loop = asyncio.get_running_loop()
     slots = asyncio.Semaphore(MAX_PARALLEL)
@@ -102,7 +93,7 @@ async def serve(
     async def answer(line: bytes) -> None:
         try:
             # From any thread; the lines of each thread stay in order.
-            await respond(plugin, line, lambda out: loop.call_soon_threadsafe(writer.write, out), max_line_bytes)
+            await respond(plugin, line, lambda out: loop.call_soon_threadsafe(writer.write, out))
             await asyncio.sleep(0)  # lets posted lines be written
             await writer.drain()
         except ConnectionError:
@@ -113,9 +104,9 @@ async def serve(
     running: set[asyncio.Task[None]] = set()
     try:
         with suppress(ConnectionError):
-            async for line in read_lines(reader, max_line_bytes):
+            async for line in read_lines(reader):
                 if line is None:
-                    problem = f"a line is longer than {max_line_bytes} bytes"
+                    problem = f"a line is longer than {MAX_LINE_BYTES} bytes"
                     writer.write(encode(ErrorMessage(code="invalid_message", message=problem)))
                     continue
                 await slots.acquire()
@@ -148,7 +139,7 @@ async def serve_stdio(plugin: ToolPlugin) -> None:
 STOP_GRACE_S = 5.0
 """Time in which a host process must end after its stdin is closed."""
 
-_MOST_LOGGED = 20
+_IGNORED = "a message of the A2E host was ignored: %.500s"
 
 
 class Transport(Protocol):
@@ -164,11 +155,10 @@ class Transport(Protocol):
 
 
 class _Waiting:
-    """Requests waiting for their responses, by id. Other messages are ignored with a logged warning."""
+    """Requests waiting for their responses, by id. Other messages are ignored, and logged for debugging."""
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[asyncio.Future[Response], OnEvent]] = {}
-        self._ignored = 0
 
     def add(self, request: Request, on_event: OnEvent) -> asyncio.Future[Response]:
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -189,14 +179,14 @@ class _Waiting:
             if answer is not None and not answer.done():
                 answer.set_exception(error)
             else:
-                self.ignore(str(error))
+                _log.debug(_IGNORED, error)
             return
         if not isinstance(message, ToolListResponse | ToolCallResponse | ErrorMessage | ToolEvent):
-            self.ignore(f"a host does not send {message.TYPE}")
+            _log.debug(_IGNORED, f"a host does not send {message.TYPE}")
             return
         answer, on_event = self._answers.get(message.req_id, (None, None))
         if answer is None or on_event is None:
-            self.ignore(f"{message.TYPE} for the request {message.req_id!r:.50}, which is not waiting")
+            _log.debug(_IGNORED, f"{message.TYPE} for the request {message.req_id!r:.50}, which is not waiting")
         elif isinstance(message, ToolEvent):
             on_event(message)
         elif not answer.done():
@@ -207,12 +197,6 @@ class _Waiting:
         for answer, _ in self._answers.values():
             if not answer.done():
                 answer.set_exception(HostGoneError(why))
-
-    def ignore(self, why: str) -> None:
-        self._ignored += 1
-        if self._ignored <= _MOST_LOGGED:
-            last = "; further messages are not logged" if self._ignored == _MOST_LOGGED else ""
-            _log.warning("a message of the A2E host was ignored: %.500s%s", why, last)
 
 
 class InProcessTransport:
@@ -237,12 +221,9 @@ class InProcessTransport:
 class StreamTransport:
     """A host behind a pair of asyncio streams. An async context manager; leaving it closes the stream."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, max_line_bytes: int = MAX_LINE_BYTES
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._max_line_bytes = max_line_bytes
         self._waiting = _Waiting()
         self._gone = ""
         self._sending = asyncio.Lock()
@@ -261,8 +242,8 @@ class StreamTransport:
 
     async def exchange(self, request: Request, on_event: OnEvent) -> Response:
         line = encode(request)
-        if len(line) > self._max_line_bytes:
-            raise ValueError(f"the request has {len(line)} bytes; the maximum is {self._max_line_bytes}")
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"the request has {len(line)} bytes; the maximum is {MAX_LINE_BYTES}")
         if self._gone:
             raise HostGoneError(self._gone)
         answer = self._waiting.add(request, on_event)
@@ -279,9 +260,9 @@ class StreamTransport:
     async def _read(self) -> None:
         why = "the host closed the connection"
         try:
-            async for line in read_lines(self._reader, self._max_line_bytes):
+            async for line in read_lines(self._reader):
                 if line is None:
-                    self._waiting.ignore(f"a line longer than {self._max_line_bytes} bytes")
+                    _log.debug(_IGNORED, f"a line longer than {MAX_LINE_BYTES} bytes")
                 else:
                     self._waiting.take(line)
         except ConnectionError as error:
@@ -294,7 +275,7 @@ class StreamTransport:
 
 
 @asynccontextmanager
-async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncIterator[StreamTransport]:
+async def host_process(*command: str) -> AsyncIterator[StreamTransport]:
     """Run a host (`serve_stdio`) as a child process during the block; it inherits stderr.
 
     At the end its stdin is closed, and after `STOP_GRACE_S` it is killed. Raises OSError if it cannot be started.
@@ -304,7 +285,7 @@ async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> A
     if process.stdin is None or process.stdout is None:  # unreachable: both were requested
         raise RuntimeError("the host has no pipes")
     try:
-        async with StreamTransport(process.stdout, process.stdin, max_line_bytes=max_line_bytes) as transport:
+        async with StreamTransport(process.stdout, process.stdin) as transport:
             yield transport
         await asyncio.wait_for(process.wait(), STOP_GRACE_S)
     except TimeoutError:

@@ -15,6 +15,7 @@ from a2a_tool_capture.a2e import (
     ToolEvent,
     ToolParameter,
     ToolResult,
+    transport,
 )
 from a2a_tool_capture.a2e.messages import (
     ErrorMessage,
@@ -327,4 +328,6 @@ class Pieces(asyncio.StreamReader):
 
 
 async def lines_in(pieces: list[bytes], max_bytes: int) -> list[bytes | None]:
-    return [line async for line in read_lines(Pieces(pieces), max_bytes)]
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(transport, "MAX_LINE_BYTES", max_bytes)
+        return [line async for line in read_lines(Pieces(pieces))]

@@ -272,21 +272,22 @@ async def test_messages_that_are_no_requests_are_refused() -> None:
     assert answer.message == "tool/event is not a request"
 
 
-async def speak(*lines: bytes, max_line_bytes: int = 1000) -> list[Any]:
+async def speak(*lines: bytes) -> list[Any]:
     """What the host answers to raw lines, once the agent has closed its side."""
     agent_side, host_side = socket.socketpair()
     host_reader, host_writer = await asyncio.open_connection(sock=host_side)
     reader, writer = await asyncio.open_connection(sock=agent_side)
     writer.write(b"".join(lines))
     writer.write_eof()
-    await serve(Shop(), host_reader, host_writer, max_line_bytes=max_line_bytes)
+    await serve(Shop(), host_reader, host_writer)
     host_writer.close()
     answers = [decode(line) for line in (await reader.read()).splitlines()]
     writer.close()
     return answers
 
 
-async def test_a_host_answers_bad_lines_with_errors_and_goes_on() -> None:
+async def test_a_host_answers_bad_lines_with_errors_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_LINE_BYTES", 1000)
     good = ToolCallRequest(tool_name="search", arguments={"q": "x"})
     answers = await speak(
         b"garbage\n", b"\n", b'{"type": "tool/call/req", "id": "7"}\n', b"x" * 5000 + b"\n", b"\xff\n", encode(good)
@@ -302,9 +303,10 @@ async def test_a_host_answers_bad_lines_with_errors_and_goes_on() -> None:
     assert (result.req_id, result.data.success) == (good.id, True)
 
 
-async def test_an_answer_too_long_for_a_line_is_an_error() -> None:
+async def test_an_answer_too_long_for_a_line_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_LINE_BYTES", 900)
     request = ToolCallRequest(tool_name="report", arguments={"events": 20})
-    (answer,) = await speak(encode(request), max_line_bytes=900)
+    (answer,) = await speak(encode(request))
     assert isinstance(answer, ErrorMessage)
     assert (answer.req_id, answer.code) == (request.id, "tool_error")
     assert "the maximum is 900" in answer.message
@@ -322,12 +324,12 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def host_that(acts: Script, **options: Any) -> AsyncIterator[ToolAPI]:
+async def host_that(acts: Script) -> AsyncIterator[ToolAPI]:
     """A host that does what it likes with its end of a socket pair."""
     agent_side, host_side = socket.socketpair()
     host = await asyncio.open_connection(sock=host_side)
     acting = asyncio.ensure_future(acts(*host))
-    async with StreamTransport(*await asyncio.open_connection(sock=agent_side), **options) as connected:
+    async with StreamTransport(*await asyncio.open_connection(sock=agent_side)) as connected:
         yield ToolAPI(connected)
     acting.cancel()
     await asyncio.gather(acting, return_exceptions=True)
@@ -339,7 +341,9 @@ def answer_to(line: bytes, **data: Any) -> bytes:
     return json.dumps({"type": "tool/call/resp", "id": "a", "req_id": request.id, "data": data}).encode() + b"\n"
 
 
-async def test_rubbish_before_an_answer_is_ignored_and_logged_a_few_times(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rubbish_before_an_answer_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_LINE_BYTES", 2_000)
+
     async def rubbish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = await reader.readline()
         unknown = answer_to(line, success=True).replace(decode(line).id.encode(), b"f" * 32)
@@ -350,11 +354,8 @@ async def test_rubbish_before_an_answer_is_ignored_and_logged_a_few_times(caplog
         writer.write(b"x" * 3_000 + b"\n")
         writer.write(answer_to(line, success=True, data={"ok": 1}) * 2)
 
-    async with host_that(rubbish, max_line_bytes=2_000) as tools:
+    async with host_that(rubbish) as tools:
         assert (await tools.call("anything")).data == {"ok": 1}
-    ignored = [record for record in caplog.records if "was ignored" in record.message]
-    assert len(ignored) == transport._MOST_LOGGED
-    assert "further messages are not logged" in ignored[-1].message
 
 
 @pytest.mark.parametrize(
@@ -416,8 +417,9 @@ async def test_a_host_process_that_will_not_end_is_killed(
     assert "killing it" in caplog.text
 
 
-async def test_a_request_too_long_for_a_line_is_not_sent() -> None:
-    async with host_that(silence, max_line_bytes=500) as tools:
+async def test_a_request_too_long_for_a_line_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_LINE_BYTES", 500)
+    async with host_that(silence) as tools:
         with pytest.raises(ValueError, match="the maximum is 500"):
             await tools.call("anything", {"q": "x" * 600})
 
