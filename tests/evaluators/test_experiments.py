@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -41,21 +40,85 @@ TRAVEL = [
     },
     {"input": "Find flights to Rome", "expectedOutputs": {"toolCalls": [{"name": "search_flights"}]}},
 ]
+HI, EFFICIENCY = [{"input": "Hi"}], ["tool_efficiency"]
+SIMULATED = parse_suite("{suite: x, cases: [{id: a, simulate: {goal: Buy a kettle.}}]}")
 CAPITALS = {"What is the capital of Switzerland?": "Bern", "What is the capital of France?": "Lyon"}
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch):
-    monkeypatch.delenv(f"{ENVIRONMENT}MODEL", raising=False)
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 def yes(prompt: str) -> str:
     key = "task_1" if '"task_1"' in prompt else "call_1"
     return json.dumps({key: {"reason": "Yes.", "verdict": True}})
+
+
+def refuses(example):
+    raise LookupError("no such country")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task", "evaluators", "rate", "reasons"),
+    [
+        pytest.param(
+            FIXTURES / "dokimos/qa-dataset.json",
+            lambda example: CAPITALS[example.input],
+            ["exact_match"],
+            0.5,
+            ["failed: example-2"],
+            marks=pytest.mark.statement(153),
+        ),
+        (
+            FIXTURES / "dokimos/qa-dataset.json",
+            lambda example: refuses(example) if "France" in example.input else "Bern",
+            ["exact_match"],
+            0.5,
+            ["failed_turn: example-2; LookupError: no such country"],
+        ),
+        (
+            HI,
+            lambda example: sys.exit(0),
+            ["tool_efficiency"],
+            0.0,
+            ["failed_turn: example-1; SystemExit: 0", "unmeasured"],
+        ),
+        (HI, lambda example: 3, EFFICIENCY, 0.0, ["failed_turn", "unmeasured"]),
+        (HI, lambda example: [], EFFICIENCY, 0.0, ["failed_turn", "unmeasured"]),
+        (HI, lambda example: {"toolCalls": 3}, EFFICIENCY, 0.0, ["failed_turn", "unmeasured"]),
+        (
+            HI,
+            lambda example: {"toolCalls": [{"arguments": {}}]},
+            ["tool_efficiency"],
+            0.0,
+            ["failed_turn", "unmeasured"],
+        ),
+        (HI, lambda example: AgentTrace(), EFFICIENCY, 0.0, ["missing_turn", "unmeasured"]),
+        (
+            [{"input": "Hi", "expectedOutputs": {"toolCalls": []}}],
+            lambda example: "Hello",
+            None,
+            0.0,
+            ["calls_unseen: 1 of 1 turns and conversations were not scored for tool calls: the outputs contain no"],
+        ),
+    ],
+)
+def test_what_a_task_returns_or_raises_counts_for_its_example_alone(dataset, task, evaluators, rate, reasons):
+    result = experiment(dataset, task, evaluators)
+    assert (result.pass_rate, result.passed) == (rate, False)
+    found = [f"{reason.code}: {reason.message}" for reason in result.verdict.reasons]
+    assert len(found) == len(reasons)
+    assert all(part in text for text, parts in zip(found, reasons, strict=True) for part in parts.split("; "))
+
+
+def test_own_metrics_see_the_reasoning_and_what_was_not_imported_is_noted(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+    @metric()
+    def thinks(case):
+        return bool(case.reasoning_steps)
+
+    outputs = AgentTrace.of([], "ok", ["Hm."]).to_output_map()
+    dataset = [{"input": "Hi", "metadata": {"sources": ["a"]}}]
+    result = experiment(dataset, lambda example: outputs, ["thinks"])
+    assert (result.pass_rate, result.notes) == (1.0, ("metadata sources was not imported",))
+    assert "experiment" in html_report(result.report)
 
 
 @pytest.mark.statement(152)
@@ -65,39 +128,14 @@ def test_examples_a_task_and_evaluators():
 
     correct = get_evaluator("toolCorrectness")
     result = experiment(TRAVEL, agent, [ToolCallValidity(), correct, "task_completion"], name="travel", judge=yes)
-    assert result.name == "travel"
+    assert (result.name, result.passed, result.pass_rate) == ("travel", True, 1.0)
+    assert [[item.status for item in one.all_results] for one in result.conversations] == [
+        ["passed"] * 3,
+        ["skipped", "passed", "skipped"],
+    ]
     assert result.average_score("tool_correctness") == 1.0
-    assert (len(result.conversations), result.pass_rate) == (2, 1.0)
-    assert result.passed
-    first, second = result.conversations
-    assert [item.status for item in first.all_results] == ["passed"] * 3
-    assert [item.status for item in second.all_results] == ["skipped", "passed", "skipped"]
     with pytest.raises(LookupError, match=r"no results of 'tool_corectness' \(did you mean tool_correctness\?\)"):
         result.average_score("tool_corectness")
-
-
-@pytest.mark.statement(153)
-def test_a_file_and_a_task_that_returns_texts():
-    def agent(example):
-        return CAPITALS[example.input]
-
-    result = experiment(FIXTURES / "dokimos/qa-dataset.json", agent, ["exact_match"])
-    assert (result.name, result.pass_rate, result.average_score("exact_match"), result.passed) == (
-        "QA Dataset",
-        0.5,
-        0.5,
-        False,
-    )
-    (reason,) = result.verdict.reasons
-    assert (reason.case_id, reason.metric) == ("example-2", "exact_match")
-
-
-async def test_texts_alone_do_not_pass_for_an_agent_without_calls():
-    result = await run_experiment([{"input": "Hi", "expectedOutputs": {"toolCalls": []}}], lambda example: "Hello")
-    assert not result.passed
-    statuses = {item.evaluator: (item.status, item.reason) for item in result.conversations[0].all_results}
-    assert statuses["tool_trajectory"][0] == "skipped"
-    assert "the outputs contain no toolCalls" in statuses["tool_trajectory"][1]
 
 
 async def test_a_conversation_is_a_trace_with_its_turns():
@@ -115,32 +153,6 @@ async def test_a_conversation_is_a_trace_with_its_turns():
     assert {reason.code for reason in short.verdict.reasons} == {"missing_turn"}
 
 
-async def test_a_task_that_fails_fails_its_example_alone():
-    async def agent(example):
-        if "France" in example.input:
-            raise LookupError("no such country")
-        return "Bern"
-
-    result = await run_experiment(FIXTURES / "dokimos/qa-dataset.json", agent, ["exact_match"])
-    assert result.pass_rate == 0.5
-    (reason,) = result.verdict.reasons
-    assert (reason.code, reason.case_id) == ("failed_turn", "example-2")
-    assert "LookupError: no such country" in reason.message
-
-
-async def test_a_task_that_exits_ends_neither_the_experiment_nor_passes():
-    result = await run_experiment([{"input": "Hi"}], lambda example: sys.exit(0), ["tool_efficiency"])
-    assert [reason.code for reason in result.verdict.reasons] == ["failed_turn", "unmeasured"]
-    assert "SystemExit: 0" in result.verdict.reasons[0].message
-
-
-@pytest.mark.parametrize("returned", [3, [], {"toolCalls": 3}, {"toolCalls": [{"arguments": {}}]}, AgentTrace()])
-async def test_what_a_task_cannot_return_is_a_failed_example(returned):
-    result = await run_experiment([{"input": "Hi"}], lambda example: returned, ["tool_efficiency"])
-    assert (result.passed, result.pass_rate) == (False, 0.0)
-    assert result.verdict.reasons[0].code in ("failed_turn", "missing_turn")
-
-
 async def test_examples_run_at_once_and_several_times():
     together = asyncio.Barrier(3)
 
@@ -152,24 +164,6 @@ async def test_examples_run_at_once_and_several_times():
     result = await run_experiment([{"input": "Hi"}], agent, ["tool_efficiency"], runs=3, concurrency=3)
     assert result.pass_rate == 1.0
     assert [conversation.label for conversation in result.conversations] == [f"example-1 #{n}" for n in (1, 2, 3)]
-
-
-async def test_a_synchronous_task_does_not_hold_the_loop_up():
-    threads = set()
-
-    def agent(example):
-        threads.add(threading.current_thread())
-        return "ok"
-
-    await run_experiment([{"input": "Hi", "expectedOutput": "ok"}], agent, ["exact_match"])
-    assert threading.current_thread() not in threads
-
-
-def test_without_a_judge_the_task_never_runs():
-    ran = []
-    with pytest.raises(JudgeNotConfiguredError, match="task_completion: no judge is configured"):
-        experiment(TRAVEL, ran.append, ["task_completion"])
-    assert ran == []
 
 
 def test_the_evaluators_and_gates_of_a_suite(tmp_path):
@@ -188,31 +182,6 @@ cases:
     assert [reason.metric for reason in result.verdict.reasons] == ["tool_trajectory"]
 
 
-def test_own_metrics_see_the_reasoning():
-    @metric()
-    def thinks(case):
-        return bool(case.reasoning_steps)
-
-    outputs = AgentTrace.of([], "ok", ["Hm."]).to_output_map()
-    assert experiment([{"input": "Hi"}], lambda example: outputs, ["thinks"]).pass_rate == 1.0
-
-
-def test_a_result_has_a_report():
-    result = experiment(TRAVEL, lambda example: "No calls", ["contains"], name="travel")
-    assert "travel" in html_report(result.report)
-
-
-def test_a_simulated_user_needs_an_agent():
-    suite = parse_suite("{suite: x, cases: [{id: a, simulate: {goal: Buy a kettle.}}]}")
-    with pytest.raises(SuiteError, match="case a has a simulated user: use `a2a-eval-proxy run`"):
-        experiment(suite, str, ["contains"])
-
-
-def test_what_was_not_imported_is_noted():
-    result = experiment([{"input": "Hi", "metadata": {"sources": ["a"]}}], lambda example: "ok", ["contains"])
-    assert result.notes == ("metadata sources was not imported",)
-
-
 @pytest.mark.parametrize(
     ("dataset", "evaluators", "options", "error", "message"),
     [
@@ -222,16 +191,16 @@ def test_what_was_not_imported_is_noted():
         (TRAVEL, ["contains"], {"runs": 0}, ValueError, "runs must be at least 1"),
         (TRAVEL, ["contains"], {"concurrency": 0}, ValueError, "concurrency must be at least 1"),
         ("missing.json", ["contains"], {}, SuiteError, "missing.json: cannot be read"),
+        (SIMULATED, ["contains"], {}, SuiteError, "case a has a simulated user: use `a2a-eval-proxy run`"),
+        (TRAVEL, ["task_completion"], {}, JudgeNotConfiguredError, "task_completion: no judge is configured"),
     ],
 )
-def test_what_is_no_experiment(dataset, evaluators, options, error, message):
+async def test_what_is_no_experiment(dataset, evaluators, options, error, message, monkeypatch):
+    monkeypatch.delenv(f"{ENVIRONMENT}MODEL", raising=False)
     with pytest.raises(error, match=message):
-        experiment(dataset, str, evaluators, **options)
-
-
-async def test_in_asynchronous_code_the_other_name_is_needed():
+        await run_experiment(dataset, lambda example: pytest.fail("it ran"), evaluators, **options)
     with pytest.raises(RuntimeError, match="await run_experiment"):
-        experiment(TRAVEL, str, ["contains"])
+        experiment(dataset, str, evaluators, **options)
 
 
 @pytest.mark.statement(258)
