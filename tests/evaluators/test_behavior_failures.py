@@ -9,28 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, EvalResult
 from tool_call_evaluators.behavior_failures import (
-    AGENT_BEHAVIOR_LABELS,
     NO_FAILURE,
     SEVERITY,
-    TOOL_CALL_BEHAVIOR_LABELS,
     BehaviorFailure,
     behavior_failures,
     normalised,
     unique_errors,
     worst_first,
 )
-
-
-def test_labels():
-    assert AGENT_BEHAVIOR_LABELS == (
-        "lack of specific information",
-        "failure to ask for clarification",
-        "disobey user request",
-        "repetition",
-        "false information",
-        "no failure",
-    )
-    assert set(TOOL_CALL_BEHAVIOR_LABELS) == {*AGENT_BEHAVIOR_LABELS, "unsafe action", "unsafe state"}
 
 
 def test_failures_are_gathered_from_the_results_of_turns():
@@ -45,31 +31,22 @@ def test_failures_are_gathered_from_the_results_of_turns():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "same"),
     [
-        ("It said twice.", "it said,  TWICE"),
-        ("Order ORD-1001 was made up.", "Order ORD-77 was made up."),
-        ("The price 12.50 is wrong", "The price 3 is wrong"),
-        ('It claims "sent today".', 'It claims "lost".'),
-        ("It calls `lookup_order`.", "It calls `refund`."),
-        ("It claims 'sent'", "It claims 'never sent at all'"),
-        ("At 2026-01-31T10:00:00Z it gave up", "At 2027-02-01T11:30:00Z it gave up"),
+        ("It said twice.", "it said,  TWICE", True),
+        ("Order ORD-1001 was made up.", "Order ORD-77 was made up.", True),
+        ("The price 12.50 is wrong", "The price 3 is wrong", True),
+        ('It claims "sent today".', 'It claims "lost".', True),
+        ("It calls `lookup_order`.", "It calls `refund`.", True),
+        ("It claims 'sent'", "It claims 'never sent at all'", True),
+        ("At 2026-01-31T10:00:00Z it gave up", "At 2027-02-01T11:30:00Z it gave up", True),
+        ("It made up the order.", "It made up the price.", False),
+        ("The agent's answer isn't right", "The agent's reply isn't right", False),
+        ("It claims 'sent'", "It claims", False),
     ],
 )
-def test_reasons_that_say_the_same(one, other):
-    assert normalised(one) == normalised(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("It made up the order.", "It made up the price."),
-        ("The agent's answer isn't right", "The agent's reply isn't right"),
-        ("It claims 'sent'", "It claims"),
-    ],
-)
-def test_reasons_that_do_not(one, other):
-    assert normalised(one) != normalised(other)
+def test_reasons_that_say_the_same(one, other, same):
+    assert (normalised(one) == normalised(other)) is same
 
 
 def test_errors_are_grouped_worst_and_most_frequent_first():
@@ -94,11 +71,6 @@ def test_errors_are_grouped_worst_and_most_frequent_first():
     ]
     assert errors[0].occurrences == (("c1", 2), ("c3", 4))
     assert json.loads(json.dumps(errors[0].to_dict()))["occurrences"][1] == {"conversation": "c3", "turn": 4}
-
-
-def test_what_several_metrics_say_of_a_turn_happened_once():
-    (error,) = unique_errors([BehaviorFailure("c", 1, "repetition", reason) for reason in ("Twice.", "twice")])
-    assert error.occurrences == (("c", 1),)
 
 
 failures = st.lists(

@@ -12,7 +12,6 @@ from judges import prompts_page
 from support.evaluator_lists import listed
 from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite, registry
 from tool_call_evaluators.judge import JudgeSettings
-from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.suite.lint import unused_expectations
 
 FOLDER = Path(__file__).parents[2] / "evaluators"
@@ -87,10 +86,6 @@ def test_the_lists_of_evaluators_are_those_of_the_classes_and_pages(path, text):
     assert path.read_text("utf-8") == text, "run `python tests/support/evaluator_lists.py`"
 
 
-def test_every_option_of_the_matcher_is_told():
-    assert {option.name for option in fields(ArgumentMatcher)} <= options_told(FOLDER / "docs" / "matching.md").keys()
-
-
 def test_every_setting_of_the_judge_is_told():
     told = options_told(FOLDER / "docs" / "judge.md")
     for setting in fields(JudgeSettings):
@@ -104,9 +99,3 @@ def test_the_page_of_prompts_is_that_of_the_files():
     assert prompts_page.PAGE.read_text(encoding="utf-8") == prompts_page.page(), (
         "docs/prompts.md is not up to date: run `python tests/judges/prompts_page.py`"
     )
-
-
-def test_links_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).is_file(), f"{page.name} links to {target}"

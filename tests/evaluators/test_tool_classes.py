@@ -19,32 +19,9 @@ from tool_call_evaluators import (
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, json_report
 from tool_call_evaluators.suite.writing import suite_text
-from tool_call_evaluators.tool_classes import NoClassesError, named
+from tool_call_evaluators.tool_classes import named
 
 CLASSES = {"reads": ("get_*", "*_list"), "writes": ("get_and_lock", "book")}
-
-
-@pytest.mark.parametrize(
-    ("names", "tool", "expected"),
-    [
-        (["reads"], "get_seat", True),
-        (["reads"], "get_and_lock", False),  # it is in both: it writes
-        (["writes"], "get_and_lock", True),
-        (["reads"], "think", False),
-        (["reads", "think"], "think", True),
-        (["reads", "writes"], "think", False),
-        (["th?nk"], "think", True),
-        (["Get_*"], "get_seat", False),
-        ([], "get_seat", False),
-    ],
-)
-def test_who_is_named(names: list[str], tool: str, expected: bool) -> None:
-    assert named(names, CLASSES)(tool) is expected
-
-
-def test_a_class_without_classes_is_no_name() -> None:
-    with pytest.raises(NoClassesError):
-        named(["reads"], None)
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "a*", "*b", "?", "*", "ab"]), max_size=3)
@@ -91,14 +68,6 @@ def test_reads_do_not_count_and_writes_must_match(evaluator: str, options: dict[
     assert score(READ) in (0.0, 1.0 if options.get("mode") == "within" else 0.0)
     assert score(BOOK, {"name": "get_and_lock"}) != 1.0 or evaluator == "tool_call_args"  # which ignores further calls
     assert score(READ, READ, BOOK, ignored=()) != 1.0
-
-
-def test_repeated_reads_may_be_ignored() -> None:
-    case = EvalCase(tool_calls=[READ, READ, BOOK], tool_classes=CLASSES)
-    assert get_evaluator("tool_efficiency", ignored_tools=["reads"]).evaluate(case).score == 1.0
-    only_reads = EvalCase(tool_calls=[READ, READ], tool_classes=CLASSES)
-    result = get_evaluator("tool_efficiency", ignored_tools=["reads"]).evaluate(only_reads)
-    assert result.details["vacuous"], "no call was judged"
 
 
 def test_calls_are_named_by_their_place_among_all() -> None:

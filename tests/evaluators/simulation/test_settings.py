@@ -8,35 +8,30 @@ import pytest
 from tool_call_evaluators import SuiteError, parse_suite
 from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.simulation.settings import SimulatedUserSettings
-from tool_call_evaluators.suite.writing import suite_text
 
 JUDGE = JudgeSettings(base_url="http://judge/v1", model="big", temperature=None, extra_body={"a": 1}, timeout=9)
 
 
-def model(judge: JudgeSettings = JUDGE, environ: dict[str, str] | None = None, **options: Any) -> JudgeSettings:
-    return SimulatedUserSettings.from_mapping(options).model_settings(judge, environ or {})
+ENVIRON = {"A2A_EVAL_PROXY_SIMULATED_USER_MODEL": "env", "A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://env/v1"}
+PLAIN = {"response_format": "text", "votes": 1}
 
 
-def test_what_is_not_given_is_the_judges_where_that_makes_sense() -> None:
-    same = model()
-    assert (same.model, same.url, same.extra_body, same.timeout) == ("big", "http://judge/v1", {"a": 1}, 9)
-    assert same.temperature is None  # the model of the judge takes none
-    assert (same.response_format, same.votes) == ("text", 1)
-    other = model(model="small")
-    assert (other.model, other.url, other.extra_body, other.temperature) == ("small", "http://judge/v1", None, 0.7)
-    assert model(temperature=0.2).temperature == 0.2
-
-
-def test_a_server_of_its_own_gets_nothing_of_the_judges() -> None:
-    own = model(base_url="http://user/v1")
-    assert (own.model, own.extra_body, own.timeout) == (None, None, 60.0)
-    assert model(base_url="http://user/v1", model="small").model == "small"
-
-
-def test_the_environment_overrides_the_file() -> None:
-    environ = {"A2A_EVAL_PROXY_SIMULATED_USER_MODEL": "env", "A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://env/v1"}
-    found = model(environ=environ, model="small")
-    assert (found.model, found.url) == ("env", "http://env/v1")
+@pytest.mark.parametrize(
+    ("options", "environ", "expected"),
+    [
+        ({}, {}, {"model": "big", "url": "http://judge/v1", "extra_body": {"a": 1}, "timeout": 9, "temperature": None}),
+        ({"model": "small"}, {}, {"model": "small", "url": "http://judge/v1", "extra_body": None, "temperature": 0.7}),
+        ({"temperature": 0.2}, {}, {"temperature": 0.2}),
+        ({"base_url": "http://user/v1"}, {}, {"model": None, "extra_body": None, "timeout": 60.0}),
+        ({"base_url": "http://user/v1", "model": "small"}, {}, {"model": "small"}),
+        ({"model": "small"}, ENVIRON, {"model": "env", "url": "http://env/v1"}),
+    ],
+)
+def test_what_is_not_given_is_the_judges_unless_the_server_is_another(
+    options: dict[str, Any], environ: dict[str, str], expected: dict[str, Any]
+) -> None:
+    found = SimulatedUserSettings.from_mapping(options).model_settings(JUDGE, environ)
+    assert {name: getattr(found, name) for name in (*expected, *PLAIN)} == expected | PLAIN
 
 
 @pytest.mark.parametrize(
@@ -56,13 +51,6 @@ def test_the_judges_key_goes_to_the_judges_server_only(
     settings = SimulatedUserSettings.from_mapping(options)
     found = settings.model_settings(JUDGE, environ).api_key(settings.model_environment(JUDGE, environ))
     assert found == key
-
-
-def test_a_suite_has_them_and_writes_them() -> None:
-    text = "suite: x\nsimulated_user: {model: small, seed: 7, temperature: 0.5, prompt: 'Want {{goal}}.'}"
-    suite = parse_suite(text)
-    assert suite.simulated_user.seed == 7
-    assert parse_suite(suite_text(suite)).simulated_user == suite.simulated_user
 
 
 @pytest.mark.parametrize(

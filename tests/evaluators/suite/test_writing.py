@@ -14,6 +14,7 @@ EVERYTHING = """
 suite: everything
 agent: {url: "http://127.0.0.1:9", headers: {A: b}, binding: JSONRPC, streaming: false, timeout: 3, concurrency: 2}
 judge: {model: small, votes: 3, extra_body: {seed: 7}}
+simulated_user: {model: small, seed: 7, temperature: 0.5, prompt: "Want {{goal}}."}
 evaluators:
   - tool_error
   - tool_trajectory: {mode: precision, id: precision, matcher: {mode: subset, per_tool: {f: ignore}}}

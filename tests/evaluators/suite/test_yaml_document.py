@@ -35,26 +35,26 @@ def test_values(text, value):
     assert read_document(text).value == value
 
 
-def test_positions_are_those_of_keys_and_items():
-    document = read_document("suite: x\ncases:\n  - id: a\n    turns: [hi,\n      ho]\n")
-    assert document.position(()) == (1, 1)
-    assert document.position(("suite",)) == (1, 1)
-    assert document.position(("cases", 0)) == (3, 5)
-    assert document.position(("cases", 0, "turns")) == (4, 5)
-    assert document.position(("cases", 0, "turns", 1)) == (5, 7)
+CASES = "suite: x\ncases:\n  - id: a\n    turns: [hi,\n      ho]\n"
+SHARED = "a:\n  - b: 1\nc: &x {d: 1}\ne: *x\n"
 
 
-def test_a_place_that_is_not_there_is_the_nearest_around_it():
-    document = read_document("a:\n  - b: 1\nc: &x {d: 1}\ne: *x\n")
-    assert document.position(("a", 0, "nope", "deeper")) == (2, 5)
-    assert document.position(("e", "d")) == (4, 1)
-
-
-def test_positions_of_json_count_like_an_editor():
-    document = read_document('{\n\t"a": 1,\n\t"\\ud83d\\ude00": [\n\t\ttrue]}')
-    assert document.position(("a",)) == (2, 2)
-    document = read_document('{"x": "\\ud83d\\ude00", "y": {"z": 1}}')
-    assert document.position(("y", "z")) == (1, 29)
+@pytest.mark.parametrize(
+    ("text", "path", "position"),
+    [
+        (CASES, (), (1, 1)),
+        (CASES, ("suite",), (1, 1)),
+        (CASES, ("cases", 0), (3, 5)),
+        (CASES, ("cases", 0, "turns"), (4, 5)),
+        (CASES, ("cases", 0, "turns", 1), (5, 7)),
+        (SHARED, ("a", 0, "nope", "deeper"), (2, 5)),  # the nearest around it
+        (SHARED, ("e", "d"), (4, 1)),
+        ('{\n\t"a": 1,\n\t"\\ud83d\\ude00": [\n\t\ttrue]}', ("a",), (2, 2)),
+        ('{"x": "\\ud83d\\ude00", "y": {"z": 1}}', ("y", "z"), (1, 29)),  # as an editor counts
+    ],
+)
+def test_positions_are_those_of_keys_and_items(text, path, position):
+    assert read_document(text).position(path) == position
 
 
 BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + "".join(

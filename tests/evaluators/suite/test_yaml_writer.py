@@ -56,25 +56,26 @@ def test_ordinary_words_need_no_quotes(text):
     assert scalar(text) == text
 
 
-def test_short_things_stand_on_one_line_and_long_texts_as_lines():
-    call = {"name": "lookup_order", "arguments": {"order_id": "ORD-1001"}}
-    assert block({"calls": [call, call]}) == [
-        "calls:",
-        "  - {name: lookup_order, arguments: {order_id: ORD-1001}}",
-        "  - {name: lookup_order, arguments: {order_id: ORD-1001}}",
-    ]
-    assert block({"calls": [call]}) == ["calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]"]
-    assert block({"user": "one\n\ntwo"}) == ["user: |-", "  one", "", "  two"]
+CALL = {"name": "lookup_order", "arguments": {"order_id": "ORD-1001"}}
+ONE_LINE = "{name: lookup_order, arguments: {order_id: ORD-1001}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ({"calls": [CALL, CALL]}, ["calls:", f"  - {ONE_LINE}", f"  - {ONE_LINE}"]),
+        ({"calls": [CALL]}, [f"calls: [{ONE_LINE}]"]),
+        ({"user": "one\n\ntwo"}, ["user: |-", "  one", "", "  two"]),
+    ],
+)
+def test_short_things_stand_on_one_line_and_long_texts_as_lines(value, lines):
+    assert block(value) == lines
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_yaml_does_not_have(value):
     with pytest.raises(ValueError, match="cannot be written"):
         scalar(value)
-
-
-def test_half_a_surrogate_pair_is_replaced():
-    assert read_document(scalar("a\ud800")).value == "a\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("character", "\u202a\u202e\u2066\u2069\u200e\u200f\u061c")
