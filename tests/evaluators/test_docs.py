@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from judges import prompts_page
 from support.evaluator_lists import listed
-from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite, registry
+from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite
 from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.suite.lint import unused_expectations
 
@@ -26,14 +26,6 @@ def blocks(page: Path, language: str) -> list[str]:
 def options_told(page: Path) -> dict[str, str]:
     """Option and default of the rows of its tables."""
     return dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

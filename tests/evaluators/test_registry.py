@@ -32,15 +32,6 @@ class Politeness(SyncEvaluator):
         return Measurement(float(self.word in (case.response_text or "")), "looked for the word")
 
 
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    evaluator_names()  # the built-in ones are registered by now
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
-
-
 @pytest.mark.parametrize(
     ("name", "spelling", "option", "value"),
     [

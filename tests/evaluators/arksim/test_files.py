@@ -14,7 +14,7 @@ from a2a_tool_capture import ToolCall
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.turn_samples import result, turn
-from tool_call_evaluators import EvalCase, EvalResult, Status, SuiteError, evaluate_sync, parse_suite, registry
+from tool_call_evaluators import EvalCase, EvalResult, Status, SuiteError, evaluate_sync, parse_suite
 from tool_call_evaluators.foreign import HeldTurn
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
@@ -39,10 +39,8 @@ SCENARIOS = {"scenario_file_path": str(FIXTURES / "arksim-scenarios.json")}
 
 @pytest.fixture(autouse=True)
 def _plugins_as_they_were() -> Iterator[None]:
-    registered, modules = dict(registry._registered), set(sys.modules)
+    modules = set(sys.modules)
     yield
-    registry._registered.clear()
-    registry._registered.update(registered)
     for name in set(sys.modules) - modules:
         if name.startswith("a2a_eval_plugin:"):
             del sys.modules[name]

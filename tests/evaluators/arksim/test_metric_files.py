@@ -20,7 +20,6 @@ from tool_call_evaluators import (
     evaluator_class,
     get_evaluator,
     load_suite,
-    registry,
 )
 from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge, Usage
 from tool_call_evaluators.plugins import load_plugin
@@ -122,14 +121,6 @@ TURN = EvalCase(
     tool_calls=[{"name": "lookup_fund", "arguments": {"id": 7}}],
     history=[EvalCase(user_text="Hello", response_text="What may I do for you?")],
 )
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 @pytest.fixture

@@ -20,19 +20,10 @@ from tool_call_evaluators import (
     get_evaluator,
     load_suite,
     metric,
-    registry,
 )
 from tool_call_evaluators.metrics.custom import measurement_of
 
 CASE = EvalCase(response_text="You are welcome", tool_calls=[{"name": "a"}, {"name": "b"}])
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 async def score(name, case=CASE, **options):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tool_call_evaluators import SuiteError, evaluator_class, evaluator_names, parse_suite, registry
+from tool_call_evaluators import SuiteError, evaluator_class, evaluator_names, parse_suite
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import AgentDefaults, Case, CaseTurn, Expectation, Simulation, Suite
@@ -23,14 +23,6 @@ VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 def errors(text: str) -> list[str]:
     return [error.message for error in VALIDATOR.iter_errors(read_document(text).value)]
-
-
-@pytest.fixture(autouse=True)
-def _registry_as_it_was():
-    before = dict(registry._registered)
-    yield
-    registry._registered.clear()
-    registry._registered.update(before)
 
 
 def test_the_schema_is_one():
@@ -74,17 +66,8 @@ def documented() -> list[str]:
     return [text if "suite:" in text else f"suite: x\n{text}" for text in found]
 
 
-def from_tests() -> list[str]:
-    """Suites in the tests of the loader and the writer: texts between triple quotes that say `suite:`."""
-    found = []
-    for name in ("suite/test_suite.py", "suite/test_writing.py", "outcomes/test_outcomes.py"):
-        source = (Path(__file__).parents[1] / name).read_text("utf-8")
-        found += [text for text in re.findall(r'"""\n(suite: .*?)"""', source, re.DOTALL) if "\\" not in text]
-    return found
-
-
 @pytest.mark.parametrize(
-    "text", [*documented(), *from_tests(), (ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml").read_text("utf-8")]
+    "text", [*documented(), (ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml").read_text("utf-8")]
 )
 def test_suites_that_can_be_read_are_valid(text, tmp_path):
     (tmp_path / "my_evaluators.py").write_text("")

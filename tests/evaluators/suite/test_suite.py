@@ -12,7 +12,7 @@ from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
 from tool_call_evaluators.suite import CaseTurn, Expectation, Simulation, Suite, parse_case
 from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
-from tool_call_evaluators.suite.writing import case_dict, suite_dict, suite_text
+from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
 FULL = """
 suite: orders
@@ -422,12 +422,6 @@ def test_what_is_expected_of_a_whole_conversation():
     assert [evaluator.metric for evaluator in suite.build_evaluators("turn")] == ["tool_error"]
 
 
-def test_the_scope_an_evaluator_has_anyway_may_be_said():
-    suite = parse_suite("suite: x\nevaluators: [{tool_error: {scope: turn}}, {overall_agent_score: {}}]")
-    assert [spec.scope for spec in suite.evaluators] == [None, None]
-    assert [evaluator.metric for evaluator in suite.build_evaluators("conversation")] == ["overall_agent_score"]
-
-
 def test_a_case_may_have_evaluators_of_its_own():
     suite = parse_suite(
         "suite: x\nevaluators: [tool_error]\ncases:\n"
@@ -461,17 +455,21 @@ def desk(**case):
 
 
 def test_turns_of_a_case_are_for_the_agent_that_they_name_else_that_of_the_case():
+    cases = [
+        desk(),
+        desk(turns=[{"user": "one"}]),
+        parse_case({"id": "a", "simulate": {"goal": "g"}, "agent": "orders"}),
+    ]
+    assert [case.agents for case in cases] == [("refunds", "orders"), ("orders",), ("orders",)]
     assert [desk().agent_at(index) for index in range(4)] == ["refunds", "orders", "orders", "orders"]
-    assert desk().agents == ("refunds", "orders")
-    assert desk(turns=[{"user": "one"}]).agents == ("orders",)
-    assert parse_case({"id": "a", "simulate": {"goal": "g"}, "agent": "orders"}).agents == ("orders",)
-    assert case_dict(desk(), Suite(name=""))["turns"][0] == {"user": "ok", "agent": "refunds"}
 
 
-def test_which_turn_of_a_case_with_several_agents_it_is():
-    assert [desk().turn_index("ok", 0, name) for name in ("refunds", "orders", None)] == [0, 2, 0]
-    assert [desk().turn_index("in other words", 0, name) for name in ("refunds", "orders")] == [0, 1]
-    assert [desk().turn_index("in other words", 1, name) for name in ("refunds", "other")] == [3, 3]
+@pytest.mark.parametrize(
+    ("text", "earlier", "indices"),
+    [("ok", 0, [0, 2, 0]), ("in other words", 0, [0, 1, 0]), ("in other words", 1, [3, 1, 1])],
+)
+def test_which_turn_of_a_case_with_several_agents_it_is(text, earlier, indices):
+    assert [desk().turn_index(text, earlier, name) for name in ("refunds", "orders", None)] == indices
 
 
 def test_the_cases_by_which_the_traffic_of_some_agents_is_judged():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema
 import pytest
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.suite.schema import suite_schema
 from tool_call_evaluators.suite.writing import EDITOR_LINE, suite_text
+from tool_call_evaluators.suite.yaml_document import read_document
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
@@ -67,6 +70,7 @@ def test_a_suite_is_read_back_as_it_was(text):
     suite = parse_suite(text)
     written = suite_text(suite, ["A comment\nof two lines."])
     assert parse_suite(written) == suite
+    jsonschema.Draft7Validator(suite_schema()).validate(read_document(written).value)
     assert written.startswith(f"{EDITOR_LINE}\n# A comment\n# of two lines.\nsuite: ")
     assert suite_text(parse_suite(written)) == suite_text(suite)
 

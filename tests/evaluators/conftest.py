@@ -1,0 +1,17 @@
+"""Evaluators that a test registers are gone after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tool_call_evaluators import evaluator_names, registry
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was() -> Iterator[None]:
+    evaluator_names()  # the built-in ones are registered by now
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
