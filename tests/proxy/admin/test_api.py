@@ -13,12 +13,9 @@ from typing import ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.runs import run_result
 from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline
-from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
-from support.live import live
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 from tool_call_evaluators import registry
@@ -34,7 +31,7 @@ CAPTURE_KEYS = {
     "declared", "requested_by_client", "snapshot_seen", "sources", "matched_by_id", "matched_by_signature",
     "protocol_only", "trace_only",
 }  # fmt: skip
-TOKEN = {"authorization": "Bearer s3cret"}
+TOKEN = {"authorization": "bearer s3cret"}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -125,30 +122,6 @@ async def test_turns_by_their_content(it: Proxied) -> None:
     assert (refused.status_code, refused.json()) == (400, {"error": "tag: expected one of smoke, got 'smoky'"})
 
 
-async def test_paging(it: Proxied) -> None:
-    for number in range(5):
-        await it.talks(str(number))
-    await it.flushed()
-    seen, cursor, pages = [], None, 0
-    while True:
-        page = await it.get("/api/turns", run=it.run, limit=2, **({"cursor": cursor} if cursor else {}))
-        seen += [turn["user_text"] for turn in page["items"]]
-        pages += 1
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert (seen, pages) == (["0", "1", "2", "3", "4"], 3)
-
-
-@pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=%C2%B2", "cursor=x", "cursor=-1", f"q={'x' * 201}"]
-)
-async def test_bad_queries(it: Proxied, query: str) -> None:
-    response = await it.admin.get(f"/api/turns?{query}")
-    assert response.status_code == 400
-    assert query.split("=")[0] in response.json()["error"]
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -164,16 +137,6 @@ async def test_what_is_not_there(it: Proxied, path: str) -> None:
     response = await it.admin.get(path)
     assert response.status_code in (404, 405)
     assert response.json()["error"]
-
-
-async def test_a_path_that_is_none_is_answered_with_those_there_are(it: Proxied) -> None:
-    said = (await it.admin.get("/nothing")).json()["error"]
-    assert said.startswith("no such path; there are /, /api/agents, ")
-    listed = said.removeprefix("no such path; there are ").split(", ")
-    for path in listed:
-        if path != "/api/events":  # which does not end
-            answer = await it.admin.get(path.replace("ID", "nobody"))
-            assert "no such path" not in answer.text, path
 
 
 async def test_conversations(it: Proxied) -> None:
@@ -199,37 +162,6 @@ async def test_runs(fresh: Proxied) -> None:
     ]
     told = await fresh.get("/api/runs/feature%2Fx%201")
     assert {key: told[key] for key in content["items"][1]} == content["items"][1]
-
-
-async def test_of_a_long_run_only_numbers_are_told(fresh: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_result, "MAX_TURNS", 1)
-    await fresh.talks("one")
-    await fresh.flushed()
-    assert (await fresh.get("/api/runs/nightly"))["metrics"][0]["metric"] == "tool_error"
-    await fresh.talks("two")
-    await fresh.flushed()
-    told = await fresh.get("/api/runs/nightly")
-    assert (told["turns"], told["metrics"], told["verdict"], told["judge_usage"]) == (2, None, None, None)
-
-
-async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
-    """Lone surrogates, numbers beyond 64 bits, NaN: all of them pass JSON parsers, and none of them UTF-8 or JSON."""
-    arguments = {"nan": float("nan"), "big": 10**30, "text": "\ud800"}
-    call = {"name": "\ud800", "arguments": arguments, "result": "\ud800\x00"}
-    artifact = {"artifactId": "\ud800", "metadata": {METADATA_KEY: [call, None]}, "extensions": [URI]}
-    status = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": "\ud800"}]}}
-    async with live(it.admin, types="turn.closed,turn.done") as events:
-        task = {"id": "\ud800", "contextId": "\ud800", "status": status, "artifacts": [artifact]}
-        await it.answers({"task": task}, "\ud800")
-        await it.talks("after")
-        await it.flushed()
-        for _ in range(4):
-            await events.next()
-    assert len(await it.texts()) == 2
-    (turn, _) = await it.turns()
-    assert turn["tool_calls"][0]["arguments"] == {"nan": "nan", "big": 1e30, "text": "\ufffd"}
-    assert (await it.get(f"/api/runs/{it.run}"))["turns"] == 2
-    assert len((await it.get("/api/conversations/%EF%BF%BD"))["turns"]) == 1
 
 
 # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
@@ -282,12 +214,6 @@ async def test_what_was_said_of_a_conversation_as_a_whole(tmp_path: Path) -> Non
         verdict = (await it.get("/api/runs/nightly"))["verdict"]
         assert (verdict["suite"], verdict["status"], verdict["passed"]) == ("live", "passed", True)
         assert (verdict["reason_count"], verdict["tolerated_count"], verdict["reasons"]) == (0, 0, [])
-
-
-async def test_a_case_named_in_the_message(it: Proxied) -> None:
-    await it.talks("whatever", metadata={"a2a-eval-proxy/case": "named"})
-    await it.flushed()
-    assert await it.texts(case="named") == ["whatever"]
 
 
 # ── cases ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -364,17 +290,6 @@ async def test_a_case_that_is_too_large(it: Proxied) -> None:
     assert response.status_code == 413
 
 
-async def test_a_client_that_leaves_within_its_body_is_no_error(it: Proxied, caplog: pytest.LogCaptureFixture) -> None:
-    host, _, port = it.proxy.admin_url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"PUT /api/cases/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n")
-    await reader.readuntil(b"\r\n\r\n")  # the proxy waits for the body
-    writer.close()
-    await writer.wait_closed()
-    assert (await it.admin.get("/api/cases")).status_code == 200
-    assert caplog.text == ""
-
-
 async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_book, "MAX_REGISTERED_BYTES", len(json.dumps(CASE)) + 10)
     assert (await it.admin.put("/api/cases/one", json=CASE)).status_code == 200
@@ -429,28 +344,7 @@ async def test_flush_says_how_many_turns_are_still_open(fresh: Proxied) -> None:
     assert response.json() == {"done": True, "pending": 0, "open": 1}
 
 
-@pytest.mark.parametrize("timeout", ["x", "-1", "601", "nan", "inf", ""])
-async def test_a_timeout_that_is_none(it: Proxied, timeout: str) -> None:
-    response = await it.admin.post(f"/api/flush?timeout={timeout}")
-    assert response.status_code == 400
-    assert "timeout" in response.json()["error"]
-
-
-async def test_flushing_is_a_post(it: Proxied) -> None:
-    assert (await it.admin.get("/api/flush")).status_code == 405
-
-
 # ── live events ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_live_events(it: Proxied) -> None:
-    async with live(it.admin, types="turn.closed,turn.done") as events:
-        await it.talks("hello")
-        heard = [await events.next(), await events.next()]
-    assert [event.name for event in heard] == ["turn.closed", "turn.done"]
-    closed, done = (event.data for event in heard)
-    assert (closed["user_text"], closed["status"], closed["evaluations"]) == ("hello", "pending", [])
-    assert await it.turns() == [done]
 
 
 async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None:
@@ -464,11 +358,6 @@ async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None
 
 
 # ── health, metrics ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_health(it: Proxied) -> None:
-    assert (await it.admin.get("/healthz")).text == "ok\n"
-    assert (await it.admin.get("/readyz")).text == "ready\n"
 
 
 async def test_nobody_is_sent_before_clients_can_connect(
@@ -544,19 +433,11 @@ async def test_without_the_token_nobody_gets_in(tmp_path: Path, authorization: s
             assert "s3cret" not in response.text
 
 
-async def test_with_the_token_one_does(guarded: Proxied) -> None:
+async def test_with_the_token_one_does_and_the_health_paths_need_none(guarded: Proxied) -> None:
     for method, path in PATHS:
         if path != "/api/events":  # it would not end
             response = await guarded.admin.request(method, path, headers=TOKEN)
             assert response.status_code != 401, path
-
-
-async def test_the_scheme_may_be_in_any_case(guarded: Proxied) -> None:
-    response = await guarded.admin.get("/api/runs", headers={"authorization": "bearer s3cret"})
-    assert response.status_code == 200
-
-
-async def test_the_health_paths_need_no_token(guarded: Proxied) -> None:
     assert (await guarded.admin.get("/healthz")).status_code == 200
     assert (await guarded.admin.get("/readyz")).status_code == 200
 

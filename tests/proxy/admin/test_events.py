@@ -14,12 +14,9 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.capture.turn_book import TurnBook
-from a2a_eval_proxy.features.pages import turn_list
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.telemetry.event_bus import TYPES
-from a2a_eval_proxy.turn import Turn
 from agents.scenario_agent import RPC_PATH, scenario_agent
 from agents.scenarios import CONVERT, SEARCH
 from support.live import LiveStream, live
@@ -147,15 +144,6 @@ async def test_reconnecting_loses_nothing_and_repeats_nothing(it: Proxied) -> No
         assert not {event.id for event in rest} & set(ids)
 
 
-async def test_a_client_that_lost_its_connection_before_any_event(it: Proxied) -> None:
-    async with live(it.admin) as first:
-        known = first.last_id
-    async with it.turn():
-        pass
-    async with live(it.admin, {"last-event-id": known}) as again:
-        assert (await again.next()).name == "turn.opened"
-
-
 @pytest.mark.parametrize("known", ["nonsense", "deadbeef-1", "-1", "1"])
 async def test_an_id_of_another_process_is_answered_with_reset(it: Proxied, known: str) -> None:
     async with live(it.admin, {"last-event-id": known}) as stream:
@@ -220,27 +208,6 @@ async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
     assert (later["response_text"], later["status"], later["evaluations"]) == ("before ", "open", [])
     assert later["state"] == "TASK_STATE_WORKING"
     assert await open_turns(it) == []
-
-
-async def test_pages_copy_only_the_open_turns_that_they_show(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[str] = []
-    latest_open = TurnBook.latest_open
-
-    def recorded(book: TurnBook, most: int, turn_id: str | None = None) -> list[Turn]:
-        found = latest_open(book, most, turn_id)
-        copied.extend(turn.turn_id for turn in found)
-        return found
-
-    monkeypatch.setattr(turn_list, "_PAGE", 1)
-    async with it.turn(), it.turn():
-        later, earlier = [turn["turn_id"] for turn in await open_turns(it)]
-        monkeypatch.setattr(TurnBook, "latest_open", recorded)
-        shown = {"/": [later], f"/turns/{earlier}": [earlier], f"/api/turns/{earlier}/wire": [earlier], "/turns/x": []}
-        for address, wanted in shown.items():
-            page = (await it.admin.get(address)).text
-            assert (copied, earlier in page) == (wanted, earlier in wanted)
-            copied.clear()
-        assert "<dt>open</dt><dd>2</dd>" in (await it.admin.get("/")).text
 
 
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -50,11 +48,6 @@ async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]
         await running.talks("unheard of", context="elsewhere")
         await running.flushed()
         yield running
-
-
-async def a_turn(it: Proxied, text: str) -> str:
-    (turn_id,) = [turn["turn_id"] for turn in await it.turns() if turn["user_text"] == text]
-    return str(turn_id)
 
 
 # ── the suite and its cases ─────────────────────────────────────────────────────────────────────────────────
@@ -131,23 +124,3 @@ async def test_the_suite_judges_its_own_runs(it: Proxied) -> None:
     await it.flushed()
     assert (await it.get("/api/runs/nightly"))["verdict"]["tolerated_count"] == 1
     assert (await it.get("/api/runs/foreign"))["verdict"] is None
-
-
-async def test_one_long_computation_at_a_time(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    running, most = 0, 0
-    judged = run_result.run_report
-
-    async def watched(*arguments: Any, **options: Any) -> Any:
-        nonlocal running, most
-        running, most = running + 1, max(most, running + 1)
-        await asyncio.sleep(0)
-        try:
-            return await judged(*arguments, **options)
-        finally:
-            running -= 1
-
-    monkeypatch.setattr(run_result, "run_report", watched)
-    paths = ["nightly", f"{quote(OLD, safe='')}/report", quote(OLD, safe=""), "nightly/report"]
-    answers = await asyncio.gather(*(it.admin.get(f"/api/runs/{path}") for path in paths))
-    assert [answer.status_code for answer in answers] == [200] * 4
-    assert most == 1

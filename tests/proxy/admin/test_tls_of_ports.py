@@ -16,7 +16,6 @@ from a2a_eval_proxy.settings.settings import Settings
 from cryptography import x509
 from support.certificates import Authority, MountedSecret
 from support.patience import PATIENCE_S
-from support.ports import held_ports
 
 TOKEN = "admin-0123456789abcdef"
 
@@ -101,24 +100,3 @@ async def test_a_file_that_cannot_be_used_is_one_sentence_at_the_start(tmp_path:
         with pytest.raises(ConfigError, match=rf"^{setting}: cannot use .*there is no PEM certificate in it"):
             async with run_proxy(settings(tmp_path, secret, tls_ports=ports)):
                 pass
-
-
-async def test_traces_over_grpc_with_tls(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "ca")
-    secret = MountedSecret(tmp_path / "secret")
-    secret.put_pair(authority.issue("own"))
-    with held_ports(1) as (port,):
-        await _exports_over_grpc(settings(tmp_path, secret, otlp=None, otlp_grpc=f"127.0.0.1:{port}"), authority)
-
-
-async def _exports_over_grpc(given: Settings, authority: Authority) -> None:
-    grpc, address = pytest.importorskip("grpc"), str(given.otlp_grpc)
-    async with run_proxy(given):
-        trusted = grpc.ssl_channel_credentials(authority.ca.read_bytes())
-        async with grpc.aio.secure_channel(address, trusted) as channel:
-            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
-            assert await export(b"", timeout=PATIENCE_S) == b""
-        async with grpc.aio.insecure_channel(address) as channel:
-            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
-            with pytest.raises(grpc.aio.AioRpcError):
-                await export(b"", timeout=PATIENCE_S)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.admin import turn_changes_api
 from a2a_eval_proxy.features.accept.changes import record_run
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from support.proxied import Proxied, proxied
@@ -68,16 +67,6 @@ async def test_the_case_of_a_turn_has_the_turns_before_it(proxy: Proxied) -> Non
     turns = [turn for turn in await proxy.proxy.turns() if turn["conversation_id"] == "long"]
     text = (await proxy.admin.get(f"/api/turns/{turns[1]['turn_id']}/case")).text
     assert [line.split(": ")[-1] for line in text.splitlines() if "user: " in line] == ["message 0", "message 1"]
-
-
-async def test_a_conversation_that_is_too_long_is_refused(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_changes_api, "_MOST_TURNS", 2)
-    turns = [turn for turn in await proxy.proxy.turns() if turn["conversation_id"] == "long"]
-    refused = await proxy.admin.get(f"/api/turns/{turns[2]['turn_id']}/case")
-    assert (refused.status_code, refused.json()["error"]) == (
-        409,
-        "the turn comes after 2 others of its conversation: too many for a case",
-    )
 
 
 async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:

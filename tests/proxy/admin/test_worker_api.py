@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
-from a2a_eval_proxy import cli
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.worker.options import WorkerOptions
-from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from support.kept import Kept, turn
@@ -95,32 +89,3 @@ async def test_every_proxy_of_a_shared_store_tells_what_waits_and_for_how_many_w
         await asyncio.to_thread(store.close)
     assert value(text, "a2a_eval_proxy_workers") == 1
     assert (value(text, "a2a_eval_proxy_pending_oldest_seconds") or 0) >= 3600
-
-
-async def test_a_store_of_its_own_has_no_queue_that_is_shared(tmp_path: Path) -> None:
-    settings = Settings(
-        upstream="http://127.0.0.1:9", listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(tmp_path / "t")
-    )
-    async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.admin_url) as client:
-        assert "a2a_eval_proxy_pending_turns" not in (await client.get("/metrics")).text
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [("0.0.0.0:1", "--admin: 0.0.0.0:1 is not on loopback, which requires --admin-token"), ("x", "expected HOST:PORT")],
-)
-def test_where_a_worker_may_not_listen(address: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        load(WorkerOptions, {"store": "postgresql://h/turns", "admin": address})
-    allowed = load(
-        WorkerOptions, {"store": "postgresql://h/turns", "admin": "0.0.0.0:1", "admin_token": "0123456789abcdef"}
-    )
-    assert allowed.admin_token == "0123456789abcdef"
-
-
-def test_a_wrong_address_is_one_sentence(url: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["a2a-eval-proxy", "worker", "--store", url, "--admin", "here"])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 2
-    assert "--admin: expected HOST:PORT" in capsys.readouterr().err

@@ -13,10 +13,6 @@ import pytest
 from a2a_eval_proxy import __version__
 from a2a_eval_proxy.otlp import forwarding as otlp_forward
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder, retry_delay
-from opentelemetry.exporter.otlp.proto.http import Compression
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from support.otlp import JSON, PROTOBUF, CollectingSink, export_request, receiver, serving
 
 BODY = export_request(["a"]).SerializeToString()
@@ -143,21 +139,6 @@ async def test_headers_are_bytes_as_they_came(collector):
         forward.offer("/v1/logs", "application/json; note=é", "", b"{}")
         ((_, headers, _),) = await collector.received(1)
     assert (headers["x-key"], headers["content-type"]) == ("clé", "application/json; note=é")
-
-
-async def test_the_sdk_to_us_to_the_collector():
-    near, far = CollectingSink(), CollectingSink()
-    async with receiver(far) as far_url, forwarding(far_url) as forward, receiver(near, forward=forward) as url:
-        provider = TracerProvider(shutdown_on_exit=False)
-        exporter = OTLPSpanExporter(f"{url}/v1/traces", compression=Compression.Gzip)
-        provider.add_span_processor(BatchSpanProcessor(exporter, max_export_batch_size=64))
-        tracer = provider.get_tracer("agent")
-        for number in range(500):
-            tracer.start_span(f"tool {number}").end()
-        await asyncio.to_thread(provider.shutdown)
-        await forward.close(5.0)
-    assert far.trace_requests == near.trace_requests
-    assert [span.name for span in far.spans] == [f"tool {number}" for number in range(500)]
 
 
 # ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.net.grpc_wire import GrpcStatus
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
 from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake
 from h2.events import ResponseReceived, StreamEnded, StreamReset
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from support.otlp import CollectingSink, export_request, receiver
+from support.otlp import CollectingSink, export_request
 from support.raw_http2 import RawClient, framed
 
 grpc = pytest.importorskip("grpc")
@@ -76,17 +72,6 @@ async def test_all_three_services_are_there(sink):
     assert (len(sink.trace_requests), len(sink.log_requests)) == (1, 1)
 
 
-async def test_partial_success_says_how_many_and_why(sink):
-    sink.rejects = 2
-    async with receiving(sink) as address:
-        _, response = await export(address, BODY)
-    partial = ExportTraceServiceResponse.FromString(response).partial_success
-    assert (partial.rejected_spans, partial.error_message) == (
-        2,
-        "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes",
-    )
-
-
 async def test_hostile_messages_are_refused(sink):
     async with receiving(sink) as address:
         code, details = await export(address, b"garbage")
@@ -97,32 +82,6 @@ async def test_hostile_messages_are_refused(sink):
         assert bomb[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await export(address, BODY))[0] == grpc.StatusCode.OK
     assert len(sink.trace_requests) == 1
-
-
-async def test_what_comes_is_counted(sink):
-    counts = Counter()
-    async with receiving(sink, counts=counts) as address:
-        await export(address, BODY)
-        await export(address, b"garbage")
-        await export(address, bytes(1024 * 1024 + 1))
-    assert counts == {("grpc", "accepted"): 1, ("grpc", "rejected"): 2}
-
-
-async def test_a_sink_that_raises_is_told_to_the_sender(sink):
-    sink.fail = lambda: {}["bug"]
-    async with receiving(sink) as address:
-        code, details = await export(address, BODY)
-        assert (code, "bug" in details) == (grpc.StatusCode.INTERNAL, False)
-
-
-async def test_what_came_by_grpc_goes_on_by_http(sink):
-    far = CollectingSink()
-    async with receiver(far) as url:
-        forward = OtlpForwarder(url)
-        async with receiving(sink, forward=forward) as address:
-            assert (await export(address, BODY, compression=grpc.Compression.Gzip))[0] == grpc.StatusCode.OK
-        await forward.close(5.0)
-    assert far.trace_requests == sink.trace_requests == [export_request(["a", "b"])]
 
 
 @pytest.mark.parametrize("coding", [grpc.Compression.Gzip, grpc.Compression.Deflate])
@@ -158,39 +117,3 @@ async def test_what_is_no_export_is_refused(sink):
             assert head[b"grpc-status"] == b"%d" % status, (path, messages, head)
         assert (await export(address, BODY))[0] == grpc.StatusCode.OK
     assert len(sink.trace_requests) == 1
-
-
-async def test_a_message_that_never_ends_is_timed_out(sink):
-    def stalled(address):
-        with RawClient(address) as client:
-            stream_id = client.begin(f"/{TRACES.service}/Export".encode())
-            client.h2.send_data(stream_id, framed(BODY)[:-1])
-            return dict(client.until(stream_id, StreamEnded)[0].headers)
-
-    async with receiving(sink, body_timeout_s=0.01) as address:
-        head = await asyncio.to_thread(stalled, address)
-    assert head[b"grpc-status"] == b"%d" % GrpcStatus.DEADLINE_EXCEEDED
-
-
-async def test_messages_held_at_once_are_bounded(sink):
-    """Those that arrive have memory for four of the largest size; a further sender is to come back."""
-
-    def held(address):
-        path, part = f"/{TRACES.service}/Export".encode(), framed(bytes(1000))[:-1]
-        with RawClient(address) as client:
-            streams = [client.begin(path) for _ in range(5)]
-            for stream_id in streams:
-                client.h2.send_data(stream_id, part)
-            (head, *_) = client.until(streams[-1], StreamEnded)
-            return dict(head.headers)
-
-    async with receiving(sink, max_bytes=1024) as address:
-        head = await asyncio.to_thread(held, address)
-        assert head[b"grpc-status"] == b"%d" % GrpcStatus.UNAVAILABLE
-        assert (await export(address, BODY))[0] == grpc.StatusCode.OK
-
-
-async def test_a_port_in_use_is_said(sink):
-    async with receiving(sink) as address:
-        with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
-            new_server(GrpcReceiver(Intake(sink, max_bytes=1024)), address)

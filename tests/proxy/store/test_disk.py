@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import SqliteStore, write_queue
-from agents.scenario_agent import scenario_agent
+from a2a_eval_proxy.store import SqliteStore
 from support.kept import turn
 from support.patience import PATIENCE_S
 
@@ -91,26 +90,3 @@ def test_a_store_that_can_only_be_read_is_to_be_copied(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "it is read-only; copy it, with its -wal file" in refused.stderr
     assert (folder / "turns.db").read_bytes() == before
-
-
-IMPATIENT = "from a2a_eval_proxy.store import write_queue; write_queue.PATIENCE_S = 0.5"
-SUITE = "suite: s\nevaluators: [tool_error]\ncases: [{id: a, repeat: 400, turns: [{user: chunks please}]}]"
-
-
-@needs_mounts
-def test_a_run_on_a_disk_that_fills_up_ends_with_a_sentence(tmp_path: Path) -> None:
-    """After the patience of a store that is not patient: half a second here."""
-    assert write_queue.PATIENCE_S <= 25, "a run ends within 30 s, with what it does at its end"
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    Path(tmp_path, "suite.yaml").write_text(SUITE)
-    with scenario_agent() as agent:
-        words = ["run", "suite.yaml", "--agent", agent.url, "--store", str(folder / "turns.db"), "--run", "r"]
-        main = f"{IMPATIENT}; import sys; sys.argv[1:] = {words}; from a2a_eval_proxy.cli import main; main()"
-        command = mounted(f"mount -t tmpfs -o size=1m tmpfs {folder}", sys.executable, "-c", main)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    said = done.stderr.splitlines()[-1]
-    assert re.match(r"a2a-eval-proxy: store \S+turns.db: database or disk is full, for 0.5 s; repeat the command", said)
-    assert said.endswith("--run r --resume)")
-    assert "Traceback" not in done.stderr

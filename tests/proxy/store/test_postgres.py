@@ -19,22 +19,19 @@ from a2a_eval_proxy.store import (
     StoreError,
     StoreUnreachableError,
     TurnQuery,
-    every_turn,
     open_store,
-    write_queue,
     writes,
 )
 from a2a_eval_proxy.store import (
     postgres as package,
 )
 from a2a_eval_proxy.store.base import Limits
-from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import database as postgres_database
 from a2a_eval_proxy.store.postgres.database import Database, named
 from a2a_eval_proxy.store.schema import VERSION
 from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
-from support.postgres_server import PASSWORD, PostgresServer
+from support.postgres_server import PostgresServer
 
 
 @pytest.fixture
@@ -134,51 +131,6 @@ async def test_a_large_history_goes_in_several_transactions(kept: Kept, monkeypa
 # ── a database that is away ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_turns_wait_in_memory_while_the_database_is_away(
-    kept: Kept, postgres: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write_queue, "_RETRY_S", 0.01)
-    await kept.add(turn(1))
-    postgres.stop()
-    try:
-        retried = threading.Event()
-        monkeypatch.setattr(write_queue.QueuedWrites, "_pause", lambda store: retried.set())
-        committed = threading.Event()
-        kept.store.add([turn(2)], committed.set)
-        assert await asyncio.to_thread(retried.wait, 30)
-        retried.clear()
-        assert await asyncio.to_thread(retried.wait, 30)
-        with pytest.raises(StoreUnreachableError, match="cannot be read"):
-            await kept.ids()
-        assert not committed.is_set()
-        monkeypatch.undo()
-    finally:
-        postgres.start()
-    assert await asyncio.to_thread(committed.wait, 30)
-    assert await kept.ids() == ["turn-0001", "turn-0002"]
-    told = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
-    assert len(told) == 1
-    assert PASSWORD not in caplog.text
-    assert "***" in told[0]
-
-
-async def test_trouble_of_the_database_is_one_line_without_sql(
-    kept: Kept, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write_queue, "_RETRY_S", 0.05)
-    with psycopg.connect(url, autocommit=True) as other:
-        other.execute("ALTER TABLE turns RENAME TO elsewhere")
-        kept.store.add([turn(1)], lambda: None)
-        while "retrying" not in caplog.text:
-            await asyncio.sleep(0.01)
-        other.execute("ALTER TABLE elsewhere RENAME TO turns")
-    await kept.store.drained()
-    (told,) = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
-    assert told.endswith(': relation "turns" does not exist; retrying, turns wait in memory')
-    assert "INSERT" not in caplog.text
-    assert await kept.ids() == ["turn-0001"]
-
-
 async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
     url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,18 +142,6 @@ async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
     finally:
         postgres.start()
     assert "2 turn(s) are lost" in caplog.text
-
-
-async def test_what_waits_has_a_limit(kept: Kept, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = 2 * encoded_turn(turn(1, user_text="x" * 400)).size + 1
-    monkeypatch.setattr("a2a_eval_proxy.store.write_queue.MAX_WAITING_BYTES", limit)
-    with psycopg.connect(url) as other:
-        other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
-        taken = [kept.store.add([turn(number, user_text="x" * 400)], lambda: None) for number in range(6)]
-    assert taken == [True, True, True, False, False, False]
-    await kept.store.drained()
-    assert len(await kept.ids()) == 3
-    assert kept.store.add([turn(9)], lambda: None)
 
 
 async def test_a_turn_that_the_database_will_not_take_stops_no_other(
@@ -252,19 +192,6 @@ async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(url: 
     assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(version,)]
 
 
-async def test_what_workers_share_is_added_to_a_store_from_before_it(url: str) -> None:
-    kept = Kept(open_store(url))
-    await kept.add(turn(1))
-    await asyncio.to_thread(kept.store.close)
-    with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE jobs, workers")
-    later = open_store(url, must_exist=True, for_workers=True)
-    await Kept(later).add(turn(2))
-    await asyncio.to_thread(later.close)
-    assert rows(url, "SELECT turn_ids FROM jobs") == [([turn(2).turn_id],)]
-    assert rows(url, "SELECT count(*) FROM turns") == [(2,)]
-
-
 def test_another_programs_tables_are_left_alone(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE turns (customer text)")
@@ -287,11 +214,6 @@ def test_a_wrong_password_is_told_without_it(postgres: PostgresServer, capsys: p
     told = capsys.readouterr().err
     assert re.fullmatch(r"a2a-eval-proxy: store postgresql://tester:\*\*\*@.*authentication failed.*\n", told)
     assert "wrong" not in told
-
-
-def test_nobody_there(port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line("export", "--store", f"postgresql://me@127.0.0.1:{port}/db") == 3
-    assert "cannot connect" in capsys.readouterr().err
 
 
 async def test_a_connection_that_the_server_has_closed_is_not_used_again(url: str) -> None:
@@ -318,14 +240,3 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert command_line("export", "--store", "postgresql://host/db") == 2
     told = capsys.readouterr().err
     assert told == "a2a-eval-proxy: a PostgreSQL store needs psycopg: pip install 'a2a-eval-proxy[postgres]'\n"
-
-
-async def test_everything_is_there_after_a_restart(url: str) -> None:
-    first = Kept(open_store(url))
-    await first.add(turn(1), turn(2))
-    await first.finish(Scored("turn-0001", [result()]))
-    await asyncio.to_thread(first.store.close)
-    second = open_store(url, must_exist=True)
-    found = [(item["turn_id"], item["status"]) async for item in every_turn(second, TurnQuery(), 1)]
-    assert found == [("turn-0001", "done"), ("turn-0002", "pending")]
-    await asyncio.to_thread(second.close)

@@ -75,17 +75,6 @@ async def test_turns_go_by_age_with_all_that_was_said_of_them(store: SqliteStore
     assert len(bytes_now) < before / 10
 
 
-async def test_the_oldest_go_where_the_store_is_too_large(store: SqliteStore, tmp_path: Path) -> None:
-    await fill(store, 1000)
-    store.prune(Limits(max_bytes=10_000_000))
-    await store.drained()
-    left = await ids(store)
-    assert left
-    assert left == [f"turn-{number:04}" for number in range(1000)][-len(left) :]
-    assert (tmp_path / "turns.db").stat().st_size <= 10_000_000
-    assert f"{MARK}-0000".encode() not in kept_bytes(tmp_path / "turns.db")
-
-
 async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteStore, tmp_path: Path) -> None:
     path = tmp_path / "turns.db"
     await fill(store, 3)
@@ -100,13 +89,6 @@ async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteSto
     store.prune(Limits(10))
     await store.drained()
     assert MARK.encode() not in kept_bytes(path)
-
-
-async def test_what_is_young_and_small_stays(store: SqliteStore) -> None:
-    await fill(store, 3)
-    store.prune(Limits(0, 10_000_000))
-    await store.drained()
-    assert len(await ids(store)) == 3
 
 
 async def test_answers_of_judges_go_with_the_turns(store: SqliteStore, tmp_path: Path) -> None:

@@ -108,15 +108,6 @@ def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(path: Path,
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_store_of_an_unreleased_version_of_this_number_is_refused(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA application_id = 0")
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"another version of a2a-eval-proxy wrote it .* move it aside"):
-        SqliteStore(str(path))
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize("number", [0, VERSION, 99])
 def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -> None:
     path = tmp_path / "other.db"

@@ -6,14 +6,11 @@ import asyncio
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, open_store, write_queue
@@ -85,15 +82,6 @@ async def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> No
     second.store.close()
 
 
-async def test_closing_commits_what_is_queued(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "turns.db"))
-    for number in range(500):
-        store.add([turn(number)], lambda: None)
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "turns.db")) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (500,)
-
-
 @pytest.fixture
 def open_umask() -> Iterator[None]:
     before = os.umask(0)
@@ -139,19 +127,6 @@ def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:
     server.close()
 
 
-def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("not a database, but dear to its owner" * 100)
-    with pytest.raises(StoreError, match=r"notes\.txt.*not a database"):
-        SqliteStore(str(path))
-    assert path.read_text().startswith("not a database")
-
-
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no directory"):
-        SqliteStore(str(tmp_path / "missing" / "turns.db"))
-
-
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"])
 async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
     path = tmp_path / "turns.db"
@@ -162,30 +137,7 @@ async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
     open_store(f"{prefix}{path}", must_exist=True).close()
 
 
-def test_a_store_that_is_not_supported() -> None:
-    with pytest.raises(StoreError, match="mysql"):
-        open_store("mysql://user:secret@host/db")
-
-
-def test_the_message_does_not_show_the_password() -> None:
-    with pytest.raises(StoreError) as raised:
-        open_store("mysql://user:secret@host/db")
-    assert "secret" not in str(raised.value)
-
-
 # ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_lock_is_waited_for(kept: Kept, path: Path) -> None:
-    committed = threading.Event()
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        kept.store.add([turn(1)], committed.set)
-        assert await kept.ids() == []  # reading goes on meanwhile
-        assert not committed.is_set()
-        other.execute("COMMIT")
-    await asyncio.to_thread(committed.wait, 30)
-    assert await kept.ids() == ["turn-0001"]
 
 
 async def test_a_failed_write_is_tried_again_until_it_works(
@@ -241,73 +193,3 @@ async def test_a_large_group_leaves_nothing_in_temporary_files(kept: Kept) -> No
     for start in range(0, 640, 64):
         await kept.add(*(turn(start + number, user_text="x" * 3_000) for number in range(64)))
     assert found == []
-
-
-LARGE = """
-import resource, sys
-from a2a_eval_proxy.store import Scored, SqliteStore
-from a2a_eval_proxy.store.base import Limits
-from support.kept import Kept, turn
-import asyncio
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-async def main():
-    store = SqliteStore(sys.argv[1])
-    for start in range(0, 60, 4):
-        await Kept(store).add(*(turn(number, user_text="x" * 1_000_000) for number in range(start, start + 4)))
-    before = peak()
-    store.finish([Scored(f"turn-{number:04}", []) for number in range(60)], lambda: None)
-    store.prune(Limits(2e9))
-    await store.drained()
-    print(peak() - before, await Kept(store).ids())
-    store.close()
-
-asyncio.run(main())
-"""
-
-
-def test_results_and_deletions_of_large_turns_take_no_memory_for_their_texts(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", LARGE, str(tmp_path / "turns.db")]
-    tests = str(Path(__file__).parents[2])
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": tests})
-    assert done.returncode == 0, done.stderr
-    more_kb, ids = done.stdout.split(maxsplit=1)
-    assert ids == "[]\n"
-    assert int(more_kb) < 30_000
-
-
-async def test_a_conversation_and_a_task_over_many_parts_of_the_table(kept: Kept) -> None:
-    ids = {"conversation_id": "conversation-1", "task_id": "task-1"}
-    others = {"conversation_id": "another one-1", "task_id": "another task-1"}  # the same last characters
-    for start in range(0, 6_000, 500):
-        await kept.add(*(turn(n, **(others if n % 200 else ids)) for n in range(start, start + 500)))
-    mine = [f"turn-{number:04}" for number in range(0, 6_000, 200)]
-    assert await kept.ids(conversation="conversation-1") == mine
-    assert await kept.ids(conversation="conversation-1", run="nightly", limit=3) == mine[:3]
-    assert await kept.ids(conversation="conversation-1", cursor="2201") == mine[12:]
-    assert await kept.ids(conversation="conversation-1", run="another") == []
-    earlier = await kept.store.earlier(turn(5_000, **ids), 2)
-    assert [item["turn_id"] for item in earlier] == ["turn-4600", "turn-4800"]
-    assert [item["turn_id"] for item in await kept.store.of_task("task-1", "http://agent", 2)] == [
-        "turn-5600",
-        "turn-5800",
-    ]
-
-
-async def test_lookups_do_not_read_the_whole_run(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    for start in range(0, 5_000, 1_000):
-        await kept.add(*(turn(n, conversation_id=f"c-{n}", task_id=f"t-{n}") for n in range(start, start + 1_000)))
-    connect, steps = sqlite3.connect, []
-
-    def watched(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
-        connection.set_progress_handler(lambda: steps.append(1), 100)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", watched)
-    assert len(await kept.ids(conversation="c-17", run="nightly")) == 1
-    assert len(await kept.store.of_task("t-4000", "http://agent", 5)) == 1
-    assert await kept.store.earlier(turn(4_000, conversation_id="c-4000"), 5) == []
-    assert len(steps) * 100 < 2_000

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import random
-import uuid
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -29,9 +28,6 @@ from a2a_eval_proxy.store.base import KeptVerdict, Limits, RunVerdict
 from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from support.junk import json_values
 from support.kept import Kept, result, turn
 from support.postgres_server import PostgresServer
 
@@ -66,13 +62,6 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 # ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_limit_of_size_counts_what_turns_take(kept: Kept) -> None:
-    noise = [random.Random(number).randbytes(100_000).hex() for number in range(10)]
-    await kept.add(*(turn(number, response_text=text) for number, text in enumerate(noise)))
-    await kept.store.pruned(Limits(max_bytes=1_000_000))
-    assert 3 <= len(await kept.ids()) <= 8
-
-
 async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
     await kept.add(*(turn(number, conversation_id=f"c{number}") for number in range(5)))
     await kept.finish_conversations(
@@ -97,44 +86,30 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
 
 
+AGENTS = ("orders", "refunds", "search", "gone")
+
+
 async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
     """By age and by size; turns of others, such as an agent that is no more, fall under the store's."""
     began = turn(0).started_at
-    for start in range(0, 6_000, 1_000):
-        named = ((n, ("orders", "refunds", "search", "gone")[n % 4]) for n in range(start, start + 1_000))
-        await kept.add(*(turn(n, agent_name=name, user_text="x" * 1_500) for n, name in named))
+    for n in range(80):
+        await kept.add(turn(n, agent_name=AGENTS[n % 4], user_text="x" * 100_000))
     own = [
-        Limits(began + 100, None, "orders"),
+        Limits(began + 10, None, "orders"),
         Limits(None, 1_000_000, "refunds"),
         Limits(None, 1_000_000_000, "search"),
         Limits(began, 1, "unknown"),
-        Limits(began + 5_000, None, None, ("orders", "refunds", "search", "unknown")),
+        Limits(began + 50, None, None, ("orders", "refunds", "search", "unknown")),
     ]
-
-    async def numbers(agent: str) -> list[int]:
-        statement = "SELECT turn_id FROM turns WHERE agent = :agent ORDER BY seq"
-        return [int(turn_id[5:]) for (turn_id,) in await kept.store._read(statement, {"agent": agent}, list)]
-
-    deleted = await kept.store.pruned(*own)
-    assert deleted == 6_000 - (await kept.store.figures()).turns
-    assert await numbers("orders") == list(range(100, 6_000, 4))
-    assert await numbers("search") == list(range(2, 6_000, 4))
-    assert await numbers("gone") == list(range(5_003, 6_000, 4))
-    left = await numbers("refunds")
-    assert left == list(range(1, 6_000, 4))[-len(left) :]
-
-    async def size_of(agent: str) -> int:
-        statement = "SELECT sum(size) FROM turns WHERE agent = :agent"
-        return int((await kept.store._read(statement, {"agent": agent}, list))[0][0])
-
-    each = await size_of("refunds") // len(left)
-    assert 1_000_000 - each < await size_of("refunds") <= 1_000_000
-
-    more = [turn(n, agent_name="refunds", user_text="x" * 1_500) for n in range(6_000, 6_100)]
-    await kept.add(*more)
-    assert await kept.store.pruned(*own) == 100
+    assert await kept.store.pruned(*own) == 3 + 11 + 12
     assert await kept.store.pruned(*own) == 0
-    assert await numbers("refunds") == [*left[100:], *range(6_000, 6_100)]
+    left = {agent: [int(turn_id[5:]) for turn_id in await kept.ids(agent=agent)] for agent in AGENTS}
+    assert left == {
+        "orders": [*range(12, 80, 4)],
+        "refunds": [*range(45, 80, 4)],
+        "search": [*range(2, 80, 4)],
+        "gone": [*range(51, 80, 4)],
+    }
 
 
 async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
@@ -201,16 +176,6 @@ async def test_a_turn_that_is_scored_again_keeps_its_annotations_and_a_deleted_o
         "turn-0001": 0,
         "turn-0002": 0,
     }
-
-
-@given(st.text(), st.text())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_any_note_comes_back(kept: Kept, note: str, who: str) -> None:
-    turn_id = uuid.uuid4().hex
-    await kept.add(turn(1, turn_id=turn_id))
-    await kept.store.annotate(Annotation(turn_id, turn_id, "right", note, who, "2026-11-22T19:00:00Z"))
-    (read,) = (await kept.store.turn(turn_id) or {})["annotations"]
-    assert (read["note"], read["who"]) == (note, who)
 
 
 async def test_a_run_keeps_its_verdict_until_its_last_turn_goes(kept: Kept) -> None:
@@ -300,10 +265,6 @@ async def test_a_turn_comes_back_as_it_was(kept: Kept) -> None:
     stored = await kept.store.turn("turn-0001")
     assert stored == {**original.to_dict(), "status": "pending", "evaluations": []}
     assert Turn.from_dict(stored) == original
-
-
-async def test_a_turn_that_is_not_there(kept: Kept) -> None:
-    assert await kept.store.turn("nobody") is None
 
 
 async def test_evaluations_mark_a_turn_done(kept: Kept) -> None:
@@ -444,13 +405,6 @@ async def test_a_page_ends_where_its_turns_are_large(kept: Kept) -> None:
     assert [item["turn_id"][-1] for item in await kept.store.of_task("t", "http://agent", 200)] == ["4", "5", "6"]
 
 
-async def test_turns_that_come_while_paging_are_on_later_pages(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2))
-    page = await kept.store.turns(TurnQuery(limit=1))
-    await kept.add(turn(3))
-    assert await kept.ids(cursor=page.next_cursor) == ["turn-0002", "turn-0003"]
-
-
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "²", "1; DROP TABLE turns", "1.5"])
 async def test_a_cursor_of_ones_own_making(kept: Kept, cursor: str) -> None:
     with pytest.raises(ValueError, match="next_cursor"):
@@ -461,12 +415,6 @@ async def test_a_cursor_of_ones_own_making(kept: Kept, cursor: str) -> None:
 async def test_a_limit_out_of_range_is_brought_into_it(kept: Kept, limit: int) -> None:
     await kept.add(turn(1), turn(2))
     assert 1 <= len((await kept.store.turns(TurnQuery(limit=limit))).items) <= 2
-
-
-async def test_values_are_never_part_of_the_statement(kept: Kept) -> None:
-    name = "'; DROP TABLE turns; --"
-    await kept.add(turn(1, run=name, conversation_id=name, case_id=name))
-    assert await kept.ids(run=name, conversation=name, case=name) == ["turn-0001"]
 
 
 async def test_runs_in_numbers(kept: Kept) -> None:
@@ -603,23 +551,7 @@ async def test_an_evaluator_with_odd_details_stops_nobody(kept: Kept, details: A
     assert len(await kept.store.runs()) == 1
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(json_values, min_size=1, max_size=3))
-async def test_any_arguments_can_be_kept(kept: Kept, values: list[Any]) -> None:
-    run = uuid.uuid4().hex
-    calls = [[ToolCall("x", {"v": value})] for value in values]
-    await kept.add(*(turn(n, turn_id=f"{run}-{n}", run=run, tool_calls=made) for n, made in enumerate(calls)))
-    assert len(await kept.ids(run=run)) == len(values)
-    items = (await kept.store.turns(TurnQuery(run=run))).items
-    assert json.dumps(items, ensure_ascii=False, allow_nan=False).encode()
-    assert len(await kept.store.runs(run)) == 1
-
-
 # ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-AGENT = "http://agent"
-"""Of `turn`."""
 
 
 def is_open(number: int, **fields: Any) -> Turn:
@@ -645,23 +577,6 @@ async def test_an_open_turn_and_its_end_written_together(kept: Kept) -> None:
     closed = await kept.store.turn("turn-0001")
     assert closed is not None
     assert (closed["status"], closed["response_text"], closed["evaluations"]) == ("done", "over", [result()])
-
-
-async def test_an_open_turn_is_not_pending(kept: Kept) -> None:
-    await kept.add(is_open(1), turn(2), results={"turn-0002": [result()]})
-    assert await kept.ids(status="open") == ["turn-0001"]
-    assert [summary.pending for summary in await kept.store.runs()] == [0]
-
-
-async def test_the_turns_of_a_task(kept: Kept) -> None:
-    await kept.add(*(turn(n, task_id="t" if n % 2 else f"t{n}") for n in range(6)), is_open(6), turn(7))
-    assert [item["turn_id"] for item in await kept.store.of_task("t", "http://agent", 3)] == [
-        "turn-0003",
-        "turn-0005",
-        "turn-0006",
-    ]
-    assert [item["status"] for item in await kept.store.of_task("t", "http://agent", 2)] == ["pending", "open"]
-    assert await kept.store.of_task("unknown", "http://agent", 3) == []
 
 
 async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -> None:
@@ -692,13 +607,6 @@ async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -
 
 
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_drained_means_on_disk(kept: Kept) -> None:
-    for number in range(50):
-        kept.store.add([turn(number)], lambda: None)
-    await kept.store.drained()
-    assert len(await kept.ids()) == 50
 
 
 async def test_many_at_once(kept: Kept) -> None:

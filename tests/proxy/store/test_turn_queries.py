@@ -180,16 +180,6 @@ def test_patterns_find_every_turn_that_matches(before: str, text: str, after: st
     assert TurnFilter(text=text).matches(body, "[]")
 
 
-async def test_many_that_the_database_finds_and_few_that_match(kept: Kept) -> None:
-    """PostgreSQL is asked for several portions."""
-    await kept.add(
-        *(turn(n, tool_calls=[ToolCall("x", {}, "needle")], user_text="needle" * (n % 2000 == 7)) for n in range(4300))
-    )
-    query = {"content": TurnFilter(text="needle"), "limit": 2}
-    assert await pages(kept, **query) == [["turn-0007", "turn-2007"], ["turn-4007"]]
-    assert await pages(kept, **query, newest_first=True) == [["turn-4007", "turn-2007"], ["turn-0007"]]
-
-
 async def test_searches_leave_threads_for_other_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(str(tmp_path / "turns.db"))
     kept = Kept(store)

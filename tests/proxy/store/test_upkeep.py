@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 from a2a_eval_proxy.store import open_store
 from support.kept import Kept, turn
-from support.postgres_server import PostgresServer
 
 PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
 
@@ -32,23 +30,3 @@ async def test_the_command_for_sqlite_of_the_page_copies_a_store_in_use(tmp_path
         assert await Kept(copy).ids() == ["turn-0001", "turn-0002"]
     finally:
         copy.close()
-
-
-def test_the_commands_for_postgresql_of_the_page_restore_a_store(postgres: PostgresServer, tmp_path: Path) -> None:
-    if missing := [name for name in ("pg_dump", "createdb", "pg_restore") if shutil.which(name) is None]:
-        pytest.skip(f"no {missing[0]} here: install the Debian package postgresql-client")
-    url = postgres.new_database()
-    store = open_store(url)
-    asyncio.run(Kept(store).add(turn(1), turn(2)))
-    store.close()
-    lines = re.findall(r"^(?:pg_dump|createdb|pg_restore) .*$", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert [line.split()[0] for line in lines] == ["pg_dump", "createdb", "pg_restore"]
-    before = url.rpartition("/")[0] + "/turns_before"
-    variables = {**os.environ, "STORE": url, "STORE_BEFORE": before}
-    for line in lines:
-        subprocess.run(["bash", "-ec", line], cwd=tmp_path, env=variables, check=True)
-    restored = open_store(before, must_exist=True)
-    try:
-        assert asyncio.run(Kept(restored).ids()) == ["turn-0001", "turn-0002"]
-    finally:
-        restored.close()

@@ -27,7 +27,6 @@ from .test_telemetry import (  # noqa: F401  # some are fixtures
     values,
 )
 
-NUMBER = re.compile(r"^a2a_eval_proxy_(\S+) (\S+)$", re.MULTILINE)
 """A metric with its labels, and its value."""
 
 VERSION = ("a2a-version", "1.0")

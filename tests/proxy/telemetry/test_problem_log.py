@@ -32,26 +32,6 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == logger.name]
 
 
-def test_it_is_told_at_its_start_and_every_minute(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger.name)
-    clock = Clock()
-    problem = ProblemLog(logger, "{count} turn(s) were dropped", later=clock.later)
-    problem.seen(3)
-    for _ in range(400):
-        problem.seen(10)
-    clock.tick()
-    problem.seen()
-    clock.tick()
-    clock.tick()
-    problem.seen(2)
-    assert lines(caplog) == [
-        "3 turn(s) were dropped",
-        "4000 turn(s) were dropped",
-        "1 turn(s) were dropped",
-        "2 turn(s) were dropped",
-    ]
-
-
 def test_what_is_counted_is_logged_when_the_process_stops(caplog: pytest.LogCaptureFixture) -> None:
     problem = ProblemLog(logger, "{count} lost", later=Clock().later)
     problem.seen()

@@ -17,14 +17,12 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
 from a2a_eval_proxy.privacy.redactor import parse_rules
-from a2a_eval_proxy.settings.parts import TrafficLimits
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.telemetry import provider
 from a2a_eval_proxy.telemetry.problem_log import SCOPE
 from a2a_eval_proxy.telemetry.provider import result_attributes
 from a2a_eval_proxy.telemetry.start import wanted_signals
 from agents.scenario_agent import scenario_agent
-from opentelemetry import _logs, trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import TraceFlags
@@ -233,14 +231,6 @@ async def test_spans_are_redacted_by_the_rules(collector, agent, tmp_path):
     assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
 
 
-async def test_the_card_is_traced(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent) as (_, client):
-        await client.get("/.well-known/agent-card.json", headers={"traceparent": TRACEPARENT})
-        sent = await traceparent_at(agent)
-    _, inner = collector.pair()
-    assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
-
-
 async def test_an_agent_that_is_not_there(collector, tmp_path, port):
     async with proxying(tmp_path, f"http://127.0.0.1:{port}") as (_, client):
         assert (await say(client, "artifact please")).status_code == 502
@@ -250,15 +240,6 @@ async def test_an_agent_that_is_not_there(collector, tmp_path, port):
     for span in (server, inner):
         assert values(span.attributes)["error.type"] == "upstream_unreachable"
         assert span.status.code == Status.STATUS_CODE_ERROR
-
-
-async def test_a_stream_that_breaks_off_is_an_error(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent) as (_, client):
-        with pytest.raises(httpx.RemoteProtocolError):
-            await say(client, "cut please", stream=True)
-    for span in collector.pair():
-        assert values(span.attributes)["http.response.status_code"] == 200
-        assert values(span.attributes)["error.type"] == "upstream_failed"
 
 
 async def test_a_client_that_leaves(collector, agent, tmp_path):
@@ -271,14 +252,6 @@ async def test_a_client_that_leaves(collector, agent, tmp_path):
         assert values(span.attributes)["error.type"] == "client_gone"
     async with httpx.AsyncClient(trust_env=False) as client:
         await client.post(f"{agent}/_control/open?gate=leaving")
-
-
-async def test_a_request_we_refuse_never_reaches_the_agent(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent, limits=TrafficLimits(header_bytes=300)) as (_, client):
-        assert (await say(client, "artifact please", **{"x-large": "x" * 300})).status_code == 431
-    (server,) = collector.spans
-    assert server.kind == Span.SPAN_KIND_SERVER
-    assert values(server.attributes)["http.response.status_code"] == 431
 
 
 @pytest.mark.parametrize(
@@ -323,31 +296,6 @@ async def test_each_evaluation_result_is_an_event_of_the_turns_span(collector, a
     }
 
 
-async def test_results_of_whole_conversations_are_events_without_a_turn(collector, agent, tmp_path):
-    suite = tmp_path / "suite.yaml"
-    suite.write_text(
-        "suite: x\nevaluators: [{tool_efficiency: {scope: conversation}}]\n"
-        "cases: [{id: one, turns: [{user: artifact please}]}]"
-    )
-    async with proxying(tmp_path, agent, run="night", suite=str(suite)) as (proxy, client):
-        await say(client, "artifact please", traceparent=TRACEPARENT)
-        await proxy.flush(PATIENCE_S)
-        (turn,) = await proxy.turns()
-    (event,) = collector.events
-    assert (event.trace_id, event.span_id) == (b"", b"")
-    attributes = values(event.attributes)
-    assert attributes.pop("gen_ai.evaluation.explanation")
-    assert attributes == {
-        "gen_ai.evaluation.name": "tool_efficiency",
-        "gen_ai.evaluation.score.value": 1.0,
-        "gen_ai.evaluation.score.label": "pass",
-        "gen_ai.conversation.id": turn["conversation_id"],
-        "a2a_eval_proxy.evaluation.status": "passed",
-        "a2a_eval_proxy.run": "night",
-        "a2a_eval_proxy.case_id": "one",
-    }
-
-
 def test_results_without_a_score_have_neither_value_nor_label():
     skipped = result_attributes(EvalResult.skipped("judge", "no rubric").to_dict())
     errored = result_attributes(EvalResult.errored("judge", "the judge is not there").to_dict())
@@ -362,15 +310,8 @@ def test_results_without_a_score_have_neither_value_nor_label():
         "a2a_eval_proxy.evaluation.status": "errored",
         "error.type": "evaluator_error",
     }
-
-
-async def test_an_evaluators_own_label_is_the_label():
-    assert result_attributes(EvalResult("kind", 4.0, label="helpful", scale=(1.0, 5.0)).to_dict()) == {
-        "gen_ai.evaluation.name": "kind",
-        "gen_ai.evaluation.score.value": 4.0,
-        "gen_ai.evaluation.score.label": "helpful",
-        "a2a_eval_proxy.evaluation.status": "scored",
-    }
+    own = result_attributes(EvalResult("kind", 4.0, label="helpful", scale=(1.0, 5.0)).to_dict())
+    assert own["gen_ai.evaluation.score.label"] == "helpful"
 
 
 # ── what it must not do ─────────────────────────────────────────────────────────────────────────────────────────
@@ -400,13 +341,6 @@ async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monke
     assert len(collector.events) == 2  # a result that counted as evidence would be scored again, and so on
 
 
-async def test_no_provider_of_the_process_is_touched(collector, agent, tmp_path):
-    before = (trace._TRACER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
-    async with proxying(tmp_path, agent) as (_, client):
-        await say(client, "artifact please")
-        assert before == (trace._TRACER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
-
-
 @pytest.mark.parametrize("interval", ["60000", "0"], ids=["no collector", "no valid setting"])
 async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatch, interval, port):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
@@ -433,12 +367,6 @@ async def test_a_collector_that_never_answers_does_not_hold_up_the_end(agent, tm
             await proxy.flush(PATIENCE_S)
         assert "within 0.2 s" in caplog.text
         released.set()
-
-
-async def test_without_an_endpoint_headers_pass_unchanged(agent, tmp_path):
-    async with proxying(tmp_path, agent) as (_, client):
-        await say(client, "artifact please", traceparent=TRACEPARENT)
-        assert await traceparent_at(agent) == TRACEPARENT
 
 
 @pytest.mark.parametrize("disabled", [False, True], ids=["no endpoint", "disabled"])

@@ -8,7 +8,6 @@ from typing import Any
 
 from a2a_eval_proxy.traces.trace_records import keys_named, root_ended
 from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
-from a2a_tool_capture.spans.observations import Lineage, group, read_span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
@@ -105,26 +104,6 @@ def test_delivery_does_not_matter(spans: list[Span], logs: list[LogEvent], rando
     random.shuffle(logs_again)
 
     assert _read(again, logs_again) == _read(spans, logs)
-
-
-@given(st.lists(_spans, max_size=12))
-def test_every_tool_span_is_in_exactly_one_call(spans: list[Span]) -> None:
-    distinct = list({span.key: span for span in spans}.values())
-    observations = [observation for span in distinct if (observation := read_span(span))]
-
-    found, _ = group(observations, Lineage(distinct))
-
-    grouped = [observation.span.key for one in found for observation in one.observations]
-    assert sorted(grouped) == sorted(observation.span.key for observation in observations)
-
-
-@given(st.lists(_spans, max_size=8))
-def test_there_are_at_most_as_many_calls_as_tool_spans_where_no_messages_are(spans: list[Span]) -> None:
-    kept = [span for span in spans if not any("messages" in key for key in span.attributes)]
-    tool_spans = {span.key for span in kept if read_span(span)}
-    calls = [call for call in tool_calls(kept).tool_calls if call.started_at]
-
-    assert len(calls) <= len(tool_spans)
 
 
 @given(st.lists(_spans, max_size=8))

@@ -78,13 +78,6 @@ def test_spans_may_come_before_the_turn(book: Book) -> None:
     assert book.told("t") == ["execute_tool get_weather"]
 
 
-def test_a_batch_that_comes_again_changes_nothing(book: Book) -> None:
-    book.open("t", trace=TRACE)
-    for _ in range(3):
-        book.take(a_tool_span(1), a_tool_span(2))
-    assert len(book.told("t")) == 2
-
-
 def test_turns_in_one_trace_share_it_by_parent(book: Book) -> None:
     for number in (1, 2):
         book.open(f"t{number}", trace=TRACE, parent=f"{number:016x}")
@@ -205,25 +198,11 @@ def test_a_turn_of_another_time_is_not_given_it(book: Book, offset: float) -> No
     assert book.told("t") == []
 
 
-def test_of_two_turns_neither_is_given_it(book: Book) -> None:
-    book.open("t1", at=-1.0)
-    book.open("t2", at=-1.0)
-    book.take(a_tool_span(1))
-    assert (book.told("t1"), book.told("t2")) == ([], [])
-    assert not book.heard
-
-
 def test_of_two_turns_that_follow_closely_the_one_within_which_it_began(book: Book) -> None:
     book.close(book.open("before", at=-1.0), at=-0.02)
     book.open("after", at=-0.01)
     book.take(a_tool_span(1))
     assert (book.told("before"), len(book.told("after"))) == ([], 1)
-
-
-def test_clocks_may_differ_a_little(book: Book) -> None:
-    book.open("t", at=0.02)
-    book.take(a_tool_span(1))
-    assert len(book.told("t")) == 1
 
 
 def test_http_around_the_agent_is_no_evidence(book: Book) -> None:
@@ -413,14 +392,6 @@ def test_agents_may_have_the_same_conversation(book: Book) -> None:
     book.take(named(1, "c", trace=OTHER_TRACE))
     assert [book.told(name) for name in ("a", "b")] == [[], []]
     assert book.changed == ["a", "b"]
-
-
-def test_a_trace_that_tells_of_no_work_is_contested_by_nobody(book: Book) -> None:
-    for name in ("one", "two"):
-        book.open(name)
-    book.take(a_span(1, trace=OTHER_TRACE, name="GET /card", kind=KIND_SERVER))
-    assert book.changed == []
-    assert book.evidence("one").contested == 0
 
 
 # ── hints that traces answer ────────────────────────────────────────────────────────────────────────────────────

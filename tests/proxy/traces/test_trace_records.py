@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.trace_records import HINTS, Key, keys_named, root_ended
+from a2a_eval_proxy.traces.trace_records import Key, keys_named, root_ended
 from a2a_tool_capture.spans.model import KIND_SERVER, Span
 from golden.spans.building import OTHER_TRACE, TRACE, a_span
 from golden.spans.fixtures import fixtures
@@ -32,11 +32,6 @@ def test_any_span_of_a_trace_speaks_for_it() -> None:
     ]
 
     assert keys_named(spans) == {("conversation_id", "ctx-1"), ("task_id", "task-1")}
-
-
-def test_every_hint_names_its_field() -> None:
-    named = {attribute: keys_named([a_span(1, {attribute: "id-1"})]) for attribute in HINTS}
-    assert named == {attribute: {(name, "id-1")} for attribute, name in HINTS.items()}
 
 
 def test_several_ids_are_kept_and_the_resource_is_heard() -> None:

@@ -12,9 +12,6 @@ from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture.spans.model import Span
 from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
-from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import build_report, html_report
-from tool_call_evaluators.suite import parse_suite
 
 
 def span(name: str, parent: str = "", **attributes: Any) -> Span:
@@ -100,20 +97,3 @@ def test_of_two_sources_of_tokens_one_is_used(spans: list[Span], expected: Any) 
     merged = TraceEvidence(spans=spans).added_to(Turn.from_dict(turn("a", usage=stated)))
     usage = merged.usage or {}
     assert (usage["input_tokens"], usage.get("cost"), usage["source"]) == expected
-
-
-def test_the_report_has_a_tile_only_if_traces_state_tokens() -> None:
-    suite = parse_suite("suite: s\nevaluators: [tool_error]")
-
-    def page(*turns: dict[str, Any]) -> str:
-        verdict = run_verdict(suite, follow(turns, suite)).to_dict()
-        return html_report(build_report("r", turns, verdict, suite=suite))
-
-    used = turn("a", usage={"input_tokens": 1200, "output_tokens": 340, "cost": 0.0031}, conversation="a")
-    shown = page(used, turn("b", conversation="b"))
-    assert "<dt>tokens of models, input + output</dt><dd><b>1,200 + 340</b>" in shown
-    assert "1 of 2 turns, cost 0.0031" in shown
-    assert "1,200 + 340 tokens, cost 0.0031" in shown
-    stated = turn("a", usage={**used["usage"], "source": "kagent_usage_total", "models": {"m": {"input_tokens": 1200}}})
-    assert "1,200 + 340 tokens (kagent_usage_total), cost 0.0031" in page(stated)
-    assert "tokens of models" not in page(turn("b"))

@@ -113,12 +113,11 @@ def prepare(url: str, *, must_exist: bool = False) -> None:
 
 
 def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> None:
-    found = connection.execute("SELECT to_regclass(%s), to_regclass('jobs')", (_VERSION_TABLE,)).fetchone()
-    versioned, has_jobs = found or (None, None)
-    if versioned is None:
+    found = connection.execute("SELECT to_regclass(%s)", (_VERSION_TABLE,)).fetchone()
+    if found is None or found[0] is None:
         if must_exist:
             raise StoreError(_NO_STORE)
-        for statement in statements(POSTGRES):
+        for statement in (*statements(POSTGRES), *JOBS):
             connection.execute(statement.encode())
         connection.execute(f"CREATE TABLE {_VERSION_TABLE} (version_num varchar(32) PRIMARY KEY)")
         connection.execute(f"INSERT INTO {_VERSION_TABLE} VALUES ('{VERSION}')")  # noqa: S608  # fixed texts
@@ -126,8 +125,6 @@ def _create_tables(connection: psycopg.Connection[Any], *, must_exist: bool) -> 
         (version,) = connection.execute(f"SELECT version_num FROM {_VERSION_TABLE}").fetchone() or ("none",)  # noqa: S608
         if version != str(VERSION):
             raise unknown_version(version)
-    for statement in () if has_jobs else JOBS:
-        connection.execute(statement.encode())
 
 
 _SHOWN = 100  # characters of an id in a message: agents make up some of them
