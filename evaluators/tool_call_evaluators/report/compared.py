@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -43,80 +42,51 @@ _NOTHING_SCORED = "No case has scored attempts in both: what was excluded shows 
 _HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCase:
-    """A case that changed: what fails or passes now, the differences of its calls, and its scores, as lines."""
-
-    change: CaseChange
-    name: str
-    word: str
-    tone: Tone | None
-    rate: str
-    outcome: list[_Line]
-    calls: list[_Line]
-    scores: list[_Line]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownComparison:
+def shown_comparison(comparison: Comparison) -> dict[str, Any]:
     """What every form shows of a comparison: the answer in a sentence and what qualifies it, the cases that changed,
-    the worst first, then the figures."""
-
-    sentence: str
-    answer: str
-    tone: Tone
-    notes: list[_Line]
-    cases: list[ShownCase]
-    more: list[str]
-    head: Sequence[str]
-    rows: list[tuple[Sequence[str], bool]]
-    """The cells of each mean, and whether it dropped significantly."""
-    figures: list[_Line]
-
-    @classmethod
-    def of(cls, comparison: Comparison) -> ShownComparison:
-        found, tone = answer(comparison)
-        changed = [case for case in comparison.cases if case.status != "same"]
-        changed.sort(key=lambda case: list(STATUSES).index(case.status))
-        more = len(changed) - MAX_CASES
-        scores = [comparison.pass_rate, *comparison.scores] if comparison.sensitivity.cases else comparison.scores
-        return cls(
-            f"{comparison.before} → {comparison.after}: {found} ({_count_texts(comparison)})",
-            found,
-            tone,
-            _notes(comparison),
-            list(map(_shown_case, changed[:MAX_CASES])),
-            [f"… and {counted(more, 'more case')}."] if more > 0 else [],
-            _HEAD,
-            [(_score_cells(score), score.dropped) for score in scores],
-            _figures(comparison),
-        )
+    the worst first, then the figures. Of `rows`: the cells of each mean, and whether it dropped significantly."""
+    found, tone = answer(comparison)
+    changed = [case for case in comparison.cases if case.status != "same"]
+    changed.sort(key=lambda case: list(STATUSES).index(case.status))
+    more = len(changed) - MAX_CASES
+    scores = [comparison.pass_rate, *comparison.scores] if comparison.sensitivity.cases else comparison.scores
+    return {
+        "sentence": f"{comparison.before} → {comparison.after}: {found} ({_count_texts(comparison)})",
+        "answer": found,
+        "tone": tone,
+        "notes": _notes(comparison),
+        "cases": list(map(_shown_case, changed[:MAX_CASES])),
+        "more": [f"… and {counted(more, 'more case')}."] if more > 0 else [],
+        "head": _HEAD,
+        "rows": [(_score_cells(score), score.dropped) for score in scores],
+        "figures": _figures(comparison),
+    }
 
 
 def comparison_json(comparison: Comparison) -> str:
     """The sentence, and `Comparison.to_dict`, as JSON text."""
-    return report_json({"sentence": ShownComparison.of(comparison).sentence, **comparison.to_dict()}) + "\n"
+    return report_json({"sentence": shown_comparison(comparison)["sentence"], **comparison.to_dict()}) + "\n"
 
 
 def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: text) -> str:
     """For a terminal. `paint(piece, tone)` returns a piece of a line with colour codes."""
-    shown = ShownComparison.of(comparison)
+    shown = shown_comparison(comparison)
 
     def painted(text: str, tone: Tone | None) -> str:
         return printable(text) if tone is None else paint(printable(text), tone)
 
-    lines = [painted(shown.sentence, shown.tone), *(painted(*line) for line in shown.notes), ""]
-    for case in shown.cases:
-        lines.append(f"{painted(f'{case.word}: {case.name}', case.tone)} ({case.rate})")
-        lines += [f"  {painted(*line)}" for line in (*case.outcome, *case.calls, *case.scores)]
-    lines += [*shown.more, *([""] if shown.cases else [])]
-    rows = [(shown.head, False), *shown.rows] if shown.rows else []
+    lines = [painted(shown["sentence"], shown["tone"]), *(painted(*line) for line in shown["notes"]), ""]
+    for case in shown["cases"]:
+        lines.append(f"{painted(case['title'], case['tone'])} ({case['rate']})")
+        lines += [f"  {painted(*line)}" for line in (*case["outcome"], *case["calls"], *case["scores"])]
+    lines += [*shown["more"], *([""] if shown["cases"] else [])]
+    rows = [(_HEAD, False), *shown["rows"]] if shown["rows"] else []
     widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
     for cells, dropped in rows:
         numbers = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
         row = "  ".join([cells[0].ljust(widths[0]), *numbers]).rstrip()
-        lines.append(painted(row, "worse" if dropped else "quiet" if cells is shown.head else None))
-    lines += ["", *(painted(*line) for line in shown.figures)]
+        lines.append(painted(row, "worse" if dropped else "quiet" if cells is _HEAD else None))
+    lines += ["", *(painted(*line) for line in shown["figures"])]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -211,7 +181,8 @@ def _asked_line(asked: float, sensitivity: Sensitivity) -> str:
     return f"To detect {drop} in 4 of 5 comparisons, attempt each case {needed} times in both runs (`repeat`)."
 
 
-def _shown_case(case: CaseChange) -> ShownCase:
+def _shown_case(case: CaseChange) -> dict[str, Any]:
+    """What fails or passes now, the differences of its calls, and its scores, as lines."""
     sides = [
         f"{passed} of {total} passed" if total else "not scored" if excluded else "missing"
         for (passed, total), excluded in zip(case.passed, case.excluded, strict=True)
@@ -226,8 +197,18 @@ def _shown_case(case: CaseChange) -> ShownCase:
     ]
     scores: list[_Line] = [(line, "quiet") for turn in case.turns for line in _shares(turn)]
     scores += [(_score_line(score), "worse" if score.dropped else None) for score in case.scores]
-    rate = f"{sides[0]}, now {sides[1]}"
-    return ShownCase(case, case.case, *STATUSES[case.status], rate, outcome, calls, scores)
+    word, tone = STATUSES[case.status]
+    return {
+        "change": case,
+        "name": case.case,
+        "word": word,
+        "title": f"{word}: {case.case}",
+        "tone": tone,
+        "rate": f"{sides[0]}, now {sides[1]}",
+        "outcome": outcome,
+        "calls": calls,
+        "scores": scores,
+    }
 
 
 def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:

@@ -33,7 +33,7 @@ from ..texts import (
     tokens_text,
 )
 from .causes import Cause, causes
-from .compared import ShownComparison, baseline_tile
+from .compared import baseline_tile, shown_comparison
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign, verdict_words
@@ -287,7 +287,7 @@ MAX_VALUE = 2_000
 
 def comparison_html(comparison: Comparison) -> str:
     """The whole page. Its policy allows its own style and nothing else; all texts are escaped."""
-    return standalone_page("page.html", ShownComparison.of(comparison).sentence, comparison_body(comparison))
+    return standalone_page("page.html", shown_comparison(comparison)["sentence"], comparison_body(comparison))
 
 
 def comparison_body(comparison: Comparison) -> str:
@@ -295,7 +295,7 @@ def comparison_body(comparison: Comparison) -> str:
     return rendered(
         "comparison_body.html",
         comparison=comparison,
-        shown=ShownComparison.of(comparison),
+        shown=shown_comparison(comparison),
         marks=MARKS,
         value_text=lambda value: json_excerpt(value, MAX_VALUE),
     ).rstrip("\n")

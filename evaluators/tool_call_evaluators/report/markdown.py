@@ -30,7 +30,7 @@ from ..texts import (
     state_text,
 )
 from .causes import causes
-from .compared import ShownComparison, change_line
+from .compared import change_line, shown_comparison
 from .model import Report, seconds_between, verdict_sign, verdict_words
 
 _SIGNS = {"passed": "✅", "failed": "❌", "worse": "❌", "better": "✅", "changed": "➖"}
@@ -56,7 +56,7 @@ def markdown_summary(report: Report) -> str:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """The answer, each case that changed, then the figures."""
-    return _rendered("comparison.md", shown=ShownComparison.of(comparison))
+    return _rendered("comparison.md", shown=shown_comparison(comparison))
 
 
 MAX_TEXT = 500
