@@ -65,14 +65,6 @@ def test_alpha_as_krippendorff(level, items):
     assert found.interval is None or found.interval[0] <= found.value <= found.interval[1]
 
 
-@given(VERDICTS)
-def test_a_confusion_counts_every_item_once(pairs):
-    found = Confusion.of(pairs)
-    assert found.m0 + found.m1 == len(pairs) == found.shares()["agreement"].n
-    assert found.shares()["agreement"].value == sum(one == other for one, other in pairs) / len(pairs)
-    assert found.shares()["base_rate"].value == sum(one for one, _ in pairs) / len(pairs)
-
-
 def test_a_corrected_rate_by_known_figures():
     """Of 200 turns the judge passes 60 %; it finds 90 % of 100 good and 80 % of 50 bad ones: (.6 + .8 - 1) / .7."""
     found = corrected_rate([1.0] * 120 + [0.0] * 80, Confusion(90, 100, 40, 50))

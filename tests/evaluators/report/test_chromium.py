@@ -159,21 +159,6 @@ def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     assert differs.split() == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29"]
 
 
-def test_the_address_keeps_filters_and_the_open_case(opened, demo):
-    session = opened(demo, "#status=all&search=trk-77120&sort=calls&case=follow-up")
-    settle(session, "document.querySelectorAll('.name').length === 3")
-    assert session.execute_script("return document.querySelector('#search').value") == "trk-77120"
-    session.execute_script("document.querySelector('[value=passed]').click()")
-    settle(session, "location.hash.includes('status=passed')")
-    assert session.execute_script("return location.hash") == "#status=passed&search=trk-77120&sort=calls"
-    session.execute_script("document.querySelector('.conversation summary').click()")
-    settle(session, "location.hash.includes('case=')")
-    session.execute_script("location.hash = '#status=nonsense&sort=__proto__&narrow=<img>&case=<img>'")
-    session.execute_script("location.hash = '#case=partial-refund'")
-    settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
-    assert complaints(session) == []
-
-
 def test_the_keyboard_is_enough(opened, demo):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
@@ -299,36 +284,6 @@ def test_ten_thousand_turns_open(opened, tmp_path):
         "with_search_s": round(time.monotonic() - before, 1),
     }
     (ARTIFACTS / "ten-thousand-turns.json").write_text(json.dumps(measured, indent=2) + "\n", "utf-8")
-
-
-def seen_report() -> Report:
-    """A turn with two spans with hostile texts; and one without any."""
-    spans = [
-        {"span_id": "1", "parent_span_id": "", "name": BREAKING_OUT, "failed": False},
-        {"span_id": "2", "parent_span_id": "1", "name": "tool\u202e\x1b", "failed": True, "input_tokens": 5},
-    ]
-    times = {"started_at": "2026-11-21T09:00:00.100000Z", "ended_at": "2026-11-21T09:00:00.200000Z"}
-    seen = turn("a", "x", [], [result("m", 0.0)], spans=[span | times for span in spans])
-    return report([seen, turn("b", "y", start=5)])
-
-
-def test_timelines_stand_in_their_turns_and_for_readers_without_script_at_the_end(opened):
-    made = seen_report()
-    session = opened(made)
-    settle(session, "document.querySelector('.turn')")
-    session.execute_script("document.querySelector('.conversation').open = true")
-    settle(session, "document.querySelector('.turn .seen')")
-    assert texts(session, ".seen > summary") == ["Timeline"]
-    assert texts(session, "#seen") == []
-    rows = texts(session, ".turn .waterfall .span .bar-name")
-    assert rows[0] == f"{BREAKING_OUT[:79]}…"
-    assert "\x1b" not in rows[1]
-    assert texts(session, ".turn .waterfall .depth-1 .quiet") == ["5 + – tokens"]
-    assert session.title != "owned"
-    assert complaints(session) == []
-    static = html_report(made)
-    assert static.count('<details class="seen"') == 1
-    assert 'Timeline<span class="seen-of"> of conversation-a, turn 1: failed</span>' in static
 
 
 def test_what_was_seen_is_bounded_and_failed_turns_come_first(monkeypatch):

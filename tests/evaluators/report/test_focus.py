@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from support.turn_samples import call, result, turn
 from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
-from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
+from tool_call_evaluators.report.focus import MAX_FILES, focus_suites
 from tool_call_evaluators.report.model import Report
-from tool_call_evaluators.suite.writing import EDITOR_LINE
-
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 
 def report(turns, suite=None, **more) -> Report:
     verdict = run_verdict(suite or parse_suite("suite: none"), follow(turns, suite))
     return build_report("nightly", turns, verdict.to_dict(), suite=suite, **more)
-
-
-def test_the_failures_of_the_demo():
-    lines = (Path(__file__).parents[1] / "fixtures" / "demo-turns.jsonl").read_text("utf-8").splitlines()
-    suite = load_suite(DEMO)
-    everything, *errors = focus_suites(report([json.loads(line) for line in lines], suite))
-    assert (everything.name, everything.case_ids) == (ALL, ("partial-refund", "cancellation", "double-question"))
-    again = parse_suite(everything.text)
-    assert again.cases == tuple(suite.case(case_id) for case_id in everything.case_ids)
-    assert (again.evaluators, again.gates, again.name) == (suite.evaluators, suite.gates, "demo")
-    assert everything.text.startswith(f"{EDITOR_LINE}\n# From run nightly.\n# All failures.\nsuite: demo\n")
-    assert [(focus.name, focus.case_ids) for focus in errors] == [
-        ("error-01-tool-trajectory", ("partial-refund",)),
-        ("error-02-tool-call-args", ("partial-refund",)),
-        ("error-03-tool-trajectory", ("cancellation",)),
-        ("error-04-tool-call-args", ("cancellation",)),
-        ("error-05-tool-error", ("cancellation",)),
-        ("error-06-tool-trajectory", ("double-question",)),
-    ]
 
 
 def test_a_run_without_failures_needs_none():

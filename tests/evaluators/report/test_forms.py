@@ -242,18 +242,6 @@ def test_markdown_is_short_whatever_the_run():
     assert len(text) < 200_000
 
 
-def test_json_of_the_demo(demo):
-    data = json.loads(json_report(demo))
-    assert (data["run"], data["suite"], data["turns"], data["tool_calls"]) == ("nightly", "demo", 15, 22)
-    assert data["counts"] == {"passed": 9, "failed": 3, "invalid": 0, "unscored": 0}
-    by_label = {item["label"]: item for item in data["conversations"]}
-    (changed,) = by_label["partial-refund"]["turns"][0]["call_changes"]
-    assert changed["kind"] == "changed"
-    assert changed["differences"] == [{"path": "amount_eur", "problem": "different", "expected": 14.5, "actual": 29.0}]
-    assert by_label["order-status"]["turns"][0]["call_changes"] == []
-    assert {error["label"] for error in data["unique_errors"]} == {"tool_trajectory", "tool_call_args", "tool_error"}
-
-
 def test_no_address_in_the_markdown_becomes_a_link():
     text = "see HTTPS://evil.example/a, www.evil.example and WWW.evil.example"
     said = markdown_summary(report([turn("a", case="status", evaluations=[result("tool_error", 0.0, reason=text)])]))

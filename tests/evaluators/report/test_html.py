@@ -201,22 +201,6 @@ def test_what_is_shown_of_a_turn():
     assert shown["time"] == [0.0, pytest.approx(1 / 3, abs=1e-5), 1.0]
 
 
-def test_what_is_expected_of_a_whole_conversation_stands_beside_all_its_calls():
-    suite = parse_suite(
-        "suite: x\nevaluators: [tool_error]\ncases:\n  - id: a\n    expect: {tool_calls: [{name: f}, {name: g}]}\n"
-        "    evaluators: [{tool_trajectory: {matcher: ignore, scope: conversation}}]\n"
-        "    turns: [{user: hi}, {user: ho}]\n"
-    )
-    turns = [
-        turn("1", "hi", [call("f", x=1)], case="a", conversation="c"),
-        turn("2", "ho", [call("h")], case="a", conversation="c", start=1),
-    ]
-    (conversation,) = data_of(report(turns, suite))
-    assert conversation["changes"] == [["same", 0, 0], ["removed", 1, None], ["added", None, 1]]
-    assert [item["name"] for item in conversation["expected_calls"]] == ["f", "g"]
-    assert "changes" not in conversation["turns"][0]
-
-
 @pytest.mark.parametrize("most", [0, 3_000, 30_000, 300_000])
 def test_the_data_stays_within_its_bound_down_to_the_headings(most):
     made = report(list(many_turns(100, 5_000)))

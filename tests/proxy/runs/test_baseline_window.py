@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,12 +10,9 @@ import pytest
 from a2a_eval_proxy.runs import stored_turns
 from a2a_eval_proxy.runs.compare import compare_runs
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
-from a2a_eval_proxy.runs.stored_turns import UnknownRunError, check_baseline, runs_before
+from a2a_eval_proxy.runs.stored_turns import UnknownRunError, check_baseline
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture import URI
-from agents.replay_agent import Answer
-from support.proxied import proxied
 from support.turn_samples import result, turn
 from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.report import comparison_text
@@ -33,7 +29,6 @@ evaluators: [contains]
 repeat: {times: 2}
 cases: [{id: a, turns: [{user: hi, expect: {response_contains: "yes"}}]}]
 """
-CARD = {"name": "shop", "supportedInterfaces": [], "capabilities": {"extensions": [{"uri": URI}]}}
 OF_SHOP = {"name": "shop", "version": "1.4"}
 GOOD, BAD = result("tool_error", 1.0), result("tool_error", 0.0)
 
@@ -102,26 +97,6 @@ async def test_a_run_names_the_version_of_its_agent_and_each_attempt_has_a_seed(
     await asyncio.to_thread(store.close)
 
 
-async def test_turns_of_serve_have_the_version_of_the_card_that_the_proxy_has_read(tmp_path: Path) -> None:
-    async with proxied(tmp_path) as it:
-        for version in ("1.4", "1.5", 7):
-            body = json.dumps(CARD | {"version": version}).encode()
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-            it.agent.card = Answer([head + body])
-            assert (await it.data.get("/.well-known/agent-card.json")).status_code == 200
-            await it.talks(str(version), context=str(version), a2a_eval_run=f"with {version}")
-        await it.flushed()
-        turns = (await it.get("/api/turns"))["items"]
-    assert {item["user_text"]: item.get("agent_card") for item in turns} == {
-        "1.4": {"name": "shop", "version": "1.4"},
-        "1.5": {"name": "shop", "version": "1.5"},
-        "7": None,
-    }
-    store = open_store(str(tmp_path / "turns.db"))
-    assert (await runs_before(store, "version:1.4", "with 1.5"))[0] == ["with 1.4"]
-    await asyncio.to_thread(store.close)
-
-
 async def test_of_a_run_in_which_the_agent_changed_the_conversations_of_the_version_count(runs: Runs) -> None:
     await runs.serve("live", "33??4455", per_conversation=2)
     await runs.serve("moved", "345", per_conversation=3)
@@ -154,21 +129,6 @@ async def test_the_runs_of_a_version_are_compared_together(runs: Runs) -> None:
     again = await compare_runs(runs.location, "version:1.4", "night-3")
     assert again.baseline is not None
     assert again.baseline.runs == ("night-2", "night-1", "night-0"), "a run is no evidence about itself"
-
-
-async def test_a_new_case_advises_until_it_has_three_attempts(runs: Runs) -> None:
-    await runs.add("night-0", old="+++", new="++")
-    await runs.add("now", old="+++", new="--")
-    comparison = await compare_runs(runs.location, "version:1.4", "now")
-    assert {case.case: case.status for case in comparison.cases} == {"old": "same", "new": "new"}
-    assert not comparison.fails_on(["newly-failing"])
-    text = comparison_text(comparison)
-    assert "1 case with fewer than 3 scored attempts in these runs: shown, and not decisive." in text
-    assert "new: new (2 of 2 passed, now 0 of 2 passed)\n  now failing: tool_error" in text
-    await runs.add("night-1", old="+++", new="!+")
-    comparison = await compare_runs(runs.location, "version:1.4", "now")
-    assert {case.case: case.status for case in comparison.cases} == {"old": "same", "new": "newly_failing"}
-    assert comparison.fails_on(["newly-failing"])
 
 
 async def test_a_version_without_runs_is_refused_with_those_there_are(runs: Runs) -> None:

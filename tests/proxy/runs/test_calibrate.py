@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ import pytest
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.features.calibrate.judging import NoVerdictError, calibrate
-from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
-from a2a_eval_proxy.store.reads import Annotation
 from agents.serving import ServerThread
 from click.testing import CliRunner
 from judges.fake_api import KEY, MODEL, FakeApi, fails, says
@@ -170,40 +167,6 @@ async def test_what_changes_makes_it_stale(judge: Scripted, tmp_path: Path) -> N
     assert await texts(judge.suite("relevance")) == {"not calibrated"}
 
 
-async def test_annotations_of_several_raters(judge: Scripted, tmp_path: Path) -> None:
-    store_path = tmp_path / "turns.db"
-    ids = await filled(store_path, GRADES[:60])
-    suite = parse_suite(judge.suite())
-    await evaluate_store(suite, str(store_path), "nightly")
-    store = open_store(str(store_path))
-
-    async def say(turn_id: str, label: str | float | None, who: str, **more: Any) -> None:
-        fields = {"assessment": None, "note": "", "at": "2026-11-28T09:00:00Z", "evaluator": "helpfulness", **more}
-        assert await store.annotate(Annotation(new_turn_id(), turn_id, label=label, who=who, **fields))
-
-    for number, turn_id in enumerate(ids):
-        grade = GRADES[number]
-        await say(turn_id, float(grade), "ann")
-        await say(turn_id, float(max(1, grade - 1)), "bo")
-        if number < 10:
-            await say(turn_id, "pass", "a model", by="model")
-    await say(ids[0], "fail", "cy")
-    await say(ids[0], "pass", "cy")  # contradicts it
-    await say(ids[1], None, "di", assessment="wrong", passed=True, score=4.0)
-    await asyncio.to_thread(store.close)
-    (made,) = await calibrate(suite, str(store_path))
-    assert made["raters"] == ["ann", "bo", "di"]
-    assert made["excluded"] == {
-        "contradictory labels of one rater": 1,
-        "labels that a model wrote": 10,
-        "turns on which the raters are divided": 12,  # grade 3 of one, 2 of the other
-    }
-    assert made["labelled_turns"] == 48
-    assert made["enough"] is False
-    assert made["sighted_labels"] == 1
-    assert made["raters_alpha"]["level"] == "nominal"  # one of the labels is no grade
-
-
 async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order(
     judge: Scripted, tmp_path: Path
 ) -> None:
@@ -224,21 +187,6 @@ async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order
     assert made["consistency"]["order_swapped"]["value"] == 0
     assert made["kappa"]["undefined"] == "all labels are of one class"
     assert made["tnr"]["undefined"]
-
-
-async def test_a_judge_that_wavers_is_seen_to(judge: Scripted, tmp_path: Path) -> None:
-    asked: Counter[int] = Counter()
-
-    def wavering(request: dict[str, Any]) -> Any:
-        number = int(re.findall(r"question (\d+)", request["messages"][-1]["content"])[-1])
-        asked[number] += 1
-        return says({"reason": "r", "score": 5 if asked[number] % 2 else 1})
-
-    judge.respond = wavering
-    ids = await filled(tmp_path / "turns.db", GRADES[:60])
-    file = labels_file(tmp_path / "labels.csv", people(ids, GRADES[:60]))
-    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
-    assert (made["consistency"]["twice"]["n"], made["consistency"]["twice"]["value"]) == (ASKED_TWICE, 0)
 
 
 async def test_a_judge_that_goes_away_in_the_middle_is_excluded_and_counted(judge: Scripted, tmp_path: Path) -> None:
@@ -384,25 +332,6 @@ async def test_a_judge_of_conversations_from_labels_to_every_score(judge: Script
     }
     assert "60 labels of 1 rater on 60 conversations" in calibration_lines(made)
     assert await standings(suite, store) == {"agrees with people in 95 %, 86 to 98, n = 60"}
-
-
-async def test_a_label_of_any_turn_is_one_of_its_conversation(judge: Scripted, tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    await filled_with_conversations(path, REACHED[:10])
-    store = open_store(str(path))
-
-    async def say(turn_id: str, label: str, who: str) -> None:
-        fields = {"assessment": None, "note": "", "at": "2026-11-28T09:00:00Z", "evaluator": "goal_completion"}
-        assert await store.annotate(Annotation(new_turn_id(), turn_id, label=label, who=who, **fields))
-
-    for number in range(10):
-        await say(f"nightly-{number}-{number % 2}", "pass", "ann")
-    await say("nightly-4-1", "pass", "bo")
-    await say("nightly-4-0", "fail", "bo")  # contradicts it: both are of one conversation
-    await asyncio.to_thread(store.close)
-    (made,) = await calibrate(parse_suite(judge.suite("goal_completion") + GOAL), str(path))
-    assert (made["labelled_turns"], made["raters"]) == (10, ["ann"])
-    assert made["excluded"] == {"contradictory labels of one rater": 1}
 
 
 # ── what is interrupted ─────────────────────────────────────────────────────────────────────────────────────

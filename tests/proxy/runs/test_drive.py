@@ -345,15 +345,6 @@ async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(
 # ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_evaluating_with_the_same_suite_says_the_same(agent: AgentOptions, location: str) -> None:
-    strict = suite(SUITE.replace("name: issue_refund", "name: other"))
-    first = await run_suite(strict, agent, location, "nightly")
-    assert not first.verdict.passed
-    again = await evaluate_store(strict, location, "nightly")
-    assert again.verdict == first.verdict
-    assert [item.label for item in again.report.conversations] == [item.label for item in first.report.conversations]
-
-
 async def test_evaluating_with_another_suite_judges_by_that_suite_alone(agent: AgentOptions, location: str) -> None:
     failing = suite(SUITE.replace("name: issue_refund", "name: other"))
     assert not (await run_suite(failing, agent, location, "nightly")).verdict.passed

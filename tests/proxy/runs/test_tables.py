@@ -9,7 +9,7 @@ from a2a_eval_proxy.cli.options import EvaluateOptions
 from a2a_eval_proxy.cli.run_display import show_result
 from a2a_eval_proxy.runs.run_plan import RunPlan
 from a2a_eval_proxy.runs.run_result import judge_turns
-from a2a_eval_proxy.runs.tables import failures_first, gate_table, score_table, turn_table
+from a2a_eval_proxy.runs.tables import failures_first, gate_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
@@ -97,17 +97,6 @@ def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
     assert r"\u001b[2J\n::error::" in row
     assert row.isprintable()
     assert len(row) < 160
-
-
-def test_scores_in_numbers_with_columns_for_what_there_is():
-    metric = {"metric": "tool_error", "mean": 0.75, "passed": 1, "failed": 1, "skipped": 0, "errored": 0}
-    assert printed(score_table([metric])) == ["score       mean  passed  failed", "tool_error  0.75       1       1"]
-    skipped = {"metric": "args", "mean": None, "passed": 0, "failed": 0, "skipped": 3, "errored": 0}
-    assert [row.split() for row in printed(score_table([metric, skipped]))] == [
-        ["score", "mean", "passed", "failed", "skipped"],
-        ["tool_error", "0.75", "1", "1", "0"],
-        ["args", "-", "0", "0", "3"],
-    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a_eval_proxy.features.init.first_suite import first_suite
 from a2a_eval_proxy.otlp.receivers import tracing_at
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from agents.scenario_agent import AgentOptions as CardOptions
@@ -134,14 +133,3 @@ async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(
         assert tool["parent_span_id"] == agent["span_id"]
     page = html_report(result.report)
     assert len(re.findall('<tr class="span depth-1">.*?execute_tool look_up', page, re.DOTALL)) == 3
-
-
-async def test_a_first_suite_has_the_calls_that_traces_show(traced: tuple[str, _Traced]) -> None:
-    url, executor = traced
-    async with tracing_at("127.0.0.1:0", PATIENCE_S) as (tracing, executor.receiver):
-        suite = await first_suite(AgentOptions(url, binding="JSONRPC"), "ORD-7", tracing)
-    assert suite.unseen == ""
-    (case,) = parse_suite(suite.text).cases
-    assert [(call.name, call.arguments) for call in case.turns[0].expect.tool_calls or ()] == [
-        ("look_up", {"order": "ORD-7"})
-    ]
