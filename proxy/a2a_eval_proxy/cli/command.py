@@ -95,7 +95,7 @@ class Command(click.Command):
         flags = dict(ctx.params)
         _warn_of_unknown_variables(_known_keys(ctx))
         del flags["config"]
-        path = config_path(ctx)
+        path = ctx.params["config"] or os.environ.get(environment_name("config"))
         file = read_config_file(path, _known_keys(ctx)) if path else None
         loaded = load(self.options, flags, os.environ, file)
         _warn_of_secrets(self.options, flags)
@@ -134,11 +134,6 @@ def _open_audit_log(name: str, loaded: Options) -> None:
         except OSError as error:
             raise ConfigError(f"audit_log: {loaded.audit_log} cannot be written: {error.strerror or error}") from None
         audit.enter_command(name)
-
-
-def config_path(ctx: click.Context) -> str | None:
-    """The file of `--config`, if there is one."""
-    return ctx.params["config"] or os.environ.get(environment_name("config"))
 
 
 def command(options: type[T]) -> Callable[[Callable[[T], bool | None]], Command]:

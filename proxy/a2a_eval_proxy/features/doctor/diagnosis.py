@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.dialect import known_dialects
@@ -11,14 +10,6 @@ from tool_call_evaluators.texts import call_text, counted, printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
 from .frameworks import A2A_SDK, CAN_BE_NAMED, FRAMEWORKS, PAGES, Framework, recognised
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """`lines` for the user; `all_seen`: calls were made, and all are known with arguments and results."""
-
-    lines: list[str]
-    all_seen: bool
 
 
 def diagnose(
@@ -30,11 +21,12 @@ def diagnose(
     traces: str,
     framework: Framework | None = None,
     again: str = "",
-) -> Diagnosis:
-    """What `message` showed: its `turn` as JSON, the scope of each of its spans, and the variables for its `traces`.
+) -> tuple[list[str], bool]:
+    """What to say to the user, as lines, and whether calls were made and all are known with arguments and results.
 
-    `framework` is what the user names; None: the one that is recognised.
-    `again` are the options of the command that the user repeats.
+    `message` led to `turn`, as JSON, with spans of these `scopes`; `traces` are the variables with which the agent
+    sends them. `framework` is what the user names; None: the one that is recognised. `again` are the options of the
+    command that the user repeats.
     """
     seen, calls = visibility_in(turn), turn["tool_calls"]
     bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
@@ -56,14 +48,14 @@ def diagnose(
     elif bare:
         lines += ["", f"arguments or results are not seen: {', '.join(bare)}; content is left out"]
     else:
-        return Diagnosis([printable(line) for line in [*lines, "", "all seen"]], all_seen=True)
+        return [printable(line) for line in [*lines, "", "all seen"]], True
     framework = found[0] if found else A2A_SDK
     if seen.calls is Calls.UNKNOWN:
         lines += _next(framework, traces)
     elif seen.calls is Calls.SEEN:
         lines += _content(framework, traces)
     lines += ["", f"then again: a2a-eval-proxy doctor {url}{again}"]
-    return Diagnosis([printable(line) for line in lines], all_seen=False)
+    return [printable(line) for line in lines], False
 
 
 def _ways(turn: dict[str, Any], scopes: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shlex
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
 from .frameworks import CAN_BE_NAMED
-
-if TYPE_CHECKING:
-    from .diagnosis import Diagnosis
 
 
 class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
@@ -40,13 +36,12 @@ def doctor(options: DoctorOptions) -> bool:
     Exit codes: 0 all calls are seen, 1 not all, 2 bad usage, 3 agent unreachable.
     Example: a2a-eval-proxy doctor localhost:9999
     """
-    diagnosis = run_async(_diagnose(options))
-    for line in diagnosis.lines:
-        click.echo(line)
-    return diagnosis.all_seen
+    lines, all_seen = run_async(_diagnose(options))
+    click.echo("\n".join(lines))
+    return all_seen
 
 
-async def _diagnose(options: DoctorOptions) -> Diagnosis:
+async def _diagnose(options: DoctorOptions) -> tuple[list[str], bool]:
     from ...runs.first_message import send_first
     from .diagnosis import diagnose
 

@@ -55,11 +55,12 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     from .suite_check import check_agents, check_suite, suite_line
 
     suite = imported.suite
-    found, unresolved = check_suite(suite), unresolved_headers(file, suite, options.agent_defaults().headers)
-    errors = [*found.errors, *unresolved]
+    errors, warnings = check_suite(suite)
+    unresolved = unresolved_headers(file, suite, options.agent_defaults().headers)
+    errors += unresolved
     lines = [suite_line(suite), *(f"not imported: {note}" for note in imported.notes)]
     lines += [f"error: {sentence}" for sentence in errors]
-    lines += [f"warning: {sentence}" for sentence in found.warnings]
+    lines += [f"warning: {sentence}" for sentence in warnings]
     click.echo(printable("\n".join(lines)))
     if (options.agent or suite.agent.url) and not unresolved:
         lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite))

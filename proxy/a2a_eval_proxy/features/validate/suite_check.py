@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
 from tool_call_evaluators.judge.question import JudgeNotConfiguredError
 from tool_call_evaluators.model import UNREAD_EXPECTATION
 from tool_call_evaluators.suite import Suite
@@ -21,28 +18,18 @@ from tool_call_evaluators.texts import counted
 from ...runs.drive import AgentOptions, agent_client
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Sentences: `errors`, with which the suite cannot pass, and `warnings`."""
-
-    errors: Sequence[str]
-    warnings: Sequence[str]
-
-
-def check_suite(suite: Suite) -> Findings:
-    """What is wrong with `suite` itself, and with the settings of its judge."""
+def check_suite(suite: Suite) -> tuple[list[str], list[str]]:
+    """What is wrong with `suite` itself, and with the settings of its judge: errors, with which it cannot pass, and
+    warnings, as sentences."""
     unread = unused_expectations(suite)
     tolerated = unread if UNREAD_EXPECTATION in suite.tolerate else []
     warnings = [*tolerated, *missing_inputs(suite), *unknown_placeholders(suite), *unscored_cases(suite)]
-    errors = [*unknown_gates(suite), *unmeasurable_gates(suite), *_judge_problems(suite)]
-    return Findings(errors if tolerated else [*errors, *unread], warnings)
-
-
-def _judge_problems(suite: Suite) -> Iterator[str]:
+    errors = [*unknown_gates(suite), *unmeasurable_gates(suite)]
     try:
         suite.check_judges()
     except JudgeNotConfiguredError as error:
-        yield str(error)
+        errors.append(str(error))
+    return errors if tolerated else [*errors, *unread], warnings
 
 
 def suite_line(suite: Suite) -> str:
