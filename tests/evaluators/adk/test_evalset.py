@@ -45,19 +45,6 @@ def test_what_the_criteria_do_not_name_is_not_evaluated() -> None:
     }
 
 
-def test_without_criteria_calls_must_be_equal() -> None:
-    flow = imported("elicitation_agent/elicitation_flow.test.json")
-    assert flow.suite.evaluators == (STRICT, ERROR)
-    assert [turn.expect.tool_calls[0].name for turn in flow.suite.cases[0].turns if turn.expect.tool_calls] == [
-        "trigger_elicitation",
-        "book_flight",
-    ]
-    assert [turn.expect.response for turn in flow.suite.cases[0].turns] == [
-        None,
-        "Successfully booked flight to London on 2026-05-15 for Alice.",
-    ]
-
-
 def test_a_conversation_scenario_is_a_simulated_user() -> None:
     live = imported("live_non_blocking_tool_agent/live_non_blocking_tool_agent.evalset.json")
     scenario, scripted = live.suite.cases

@@ -34,7 +34,6 @@ from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXAMPLE = FIXTURES / "arksim/customer-service"
-SCENARIOS = {"scenario_file_path": str(FIXTURES / "arksim-scenarios.json")}
 
 
 @pytest.fixture(autouse=True)
@@ -177,24 +176,6 @@ def test_an_a2a_agent_of_a_configuration() -> None:
     assert imported.suite.cases[0].simulate is not None
     assert imported.suite.cases[0].simulate.max_turns == 5
     assert imported.run_files.output(None) == EXAMPLE / "results/simulation/simulation_a2a.json"
-
-
-def test_the_agent_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
-    api = {"endpoint": "http://localhost:1", "headers": {"api-key": "${A2A_API_KEY}"}}
-    (tmp_path / "agent.json").write_text(json.dumps({"agent_type": "a2a", "agent_name": "x", "api_config": api}))
-    agent = configured(tmp_path, agent_config_file_path="./agent.json").suite.agent
-    assert (agent.url, agent.headers) == ("http://localhost:1", {"api-key": "${A2A_API_KEY}"})
-
-
-def test_unknown_keys_of_an_agent_are_named(tmp_path: Path) -> None:
-    api = {"endpoint": "http://localhost:1", "header": {}, "azure_config": {"deployment": "x"}}
-    agent = {"agent_type": "a2a", "agent_name": "x", "api_config": api, "timeout": 3}
-    assert configured(tmp_path, agent_config=agent, trace_receiver={"ports": 3}).notes == (
-        "key timeout of agent_config is unknown",
-        "key ports of trace_receiver is unknown (did you mean port?)",
-        "key azure_config of api_config is unknown",
-        "key header of api_config is unknown (did you mean headers?)",
-    )
 
 
 @pytest.mark.statement(317, 318)
@@ -496,12 +477,6 @@ def test_a_wrong_simulation_is_one_sentence(data: bytes, problem: str) -> None:
     with pytest.raises(SuiteError) as raised:
         read_simulation(data)
     assert problem in str(raised.value)
-
-
-def test_conversations_have_unique_ids() -> None:
-    twice = simulation_text("s", "", [CONVERSATIONS[0], CONVERSATIONS[0]]).encode()
-    with pytest.raises(SuiteError, match=r"conversations\[1\].*is that of an earlier"):
-        read_simulation(twice)
 
 
 def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:

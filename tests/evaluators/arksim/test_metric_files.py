@@ -16,12 +16,10 @@ from tool_call_evaluators import (
     OptionError,
     Status,
     evaluate,
-    evaluate_conversation,
     evaluator_class,
     get_evaluator,
-    load_suite,
 )
-from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge, Usage
+from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.plugins import load_plugin
 
 FILE = '''
@@ -227,13 +225,6 @@ class BySource(QualitativeMetric):
     assert (await score("by_source", replace(TURN, tool_calls=calls))).label == "['b'] a2a_protocol"
 
 
-async def test_a_turn_has_the_profile_of_its_conversation(file):
-    load_plugin(file)
-    whole = EvalCase(turns=[{"user_text": "a", "response_text": "b"}], profile="Hasty.", knowledge="k")
-    found = await evaluate_conversation(whole, [], turn_evaluators=[get_evaluator("Bare")])
-    assert found.turns[0][0].label == "Hasty.|k|[]"
-
-
 async def test_calls_that_are_unknown_are_not_shown_as_none(file):
     load_plugin(file)
     unseen = EvalCase(user_text="a", response_text="b", calls_unseen="the calls are unknown")
@@ -258,17 +249,6 @@ async def test_without_a_judge_only_what_asks_one_is_errored(file, monkeypatch):
     load_plugin(file)
     assert (await score("clarity")).reason.startswith("JudgeNotConfiguredError: no judge is configured")
     assert (await score("Bare")).status is Status.SCORED
-
-
-def test_what_asks_a_judge_is_known_before_anything_runs(file, monkeypatch):
-    for name in ("MODEL", "API_KEY"):
-        monkeypatch.delenv(f"A2A_EVAL_PROXY_JUDGE_{name}", raising=False)
-    load_plugin(file)
-    asking = [name for name in METRICS if evaluator_class(name).needs_judge]
-    assert asking == ["clarity", "prohibited_statements"]
-    (file.parent / "suite.yaml").write_text("suite: s\nplugins: [custom_metrics.py]\nevaluators: [Bare, clarity]\n")
-    with pytest.raises(JudgeNotConfiguredError, match="clarity"):
-        load_suite(file.parent / "suite.yaml").check_judges({})
 
 
 async def test_votes_repeat_a_metric_that_asks_the_judge(file):
@@ -300,14 +280,6 @@ async def test_requests_are_counted_where_the_metric_fails_after_them(file):
     assert result.details["judge"]["requests"] == 1
 
 
-async def test_requests_are_counted_where_the_judge_fails(file):
-    load_plugin(file)
-    error = JudgeUnreachableError("gone").costing(Usage(2, 10, 10, None))
-    result = await score("clarity", judge=PreparedJudge([error]))
-    assert result.reason == "JudgeUnreachableError: gone"
-    assert result.details["judge"]["requests"] == 2
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -325,30 +297,6 @@ def test_what_cannot_be_loaded_is_named(file, text, complaint):
     file.write_text(FILE.replace(text, other, 1))
     with pytest.raises(OptionError, match=rf"custom_metrics\.py: .*{complaint}"):
         load_plugin(file)
-
-
-def test_a_file_may_import_its_neighbours(tmp_path):
-    (tmp_path / "bank_words.py").write_text("from arksim.evaluator import QualResult\nWORD = 'kind'\n")
-    file = tmp_path / "tone.py"
-    file.write_text(
-        "from bank_words import WORD, QualResult\n"
-        "from arksim import QualitativeMetric\n"
-        "class Tone(QualitativeMetric):\n"
-        "    def evaluate(self, score_input):\n"
-        "        return QualResult(name='Tone', value=WORD)\n"
-    )
-    before = list(sys.path)
-    assert load_plugin(file) == ("Tone",)
-    assert sys.path == before
-
-
-def test_a_suite_lists_the_metrics_of_its_plugin(file):
-    (file.parent / "suite.yaml").write_text(
-        "suite: s\nplugins: [custom_metrics.py]\nevaluators: [clarity, {prohibited_statements: {votes: 3}}]\n"
-        "gates: {clarity: {conversation_mean: 3.5}, prohibited_statements: {forbid: [violated]}}\n"
-    )
-    suite = load_suite(file.parent / "suite.yaml")
-    assert suite.metrics == ("clarity", "prohibited_statements")
 
 
 def test_without_such_a_file_arksim_is_not_imported():
@@ -385,18 +333,3 @@ def test_the_llm_of_a_metric_over_http(file):
     assert (clarity.score, clarity.details["judge"]["prompt_tokens"]) == (3.75, 100)
     assert texts.label == "word S, word A"
     assert texts.details["judge"]["requests"] == 2
-
-
-async def test_many_metrics_at_once_share_one_judge_and_its_cache(file, tmp_path):
-    """The cache works in threads of the loop: were metrics to wait in those, all would stand still."""
-    from tool_call_evaluators.judge import SqliteJudgeCache
-    from tool_call_evaluators.judge.cache import CachingJudge
-
-    load_plugin(file)
-    judge = CachingJudge(PreparedJudge([CLEAR] * 40), SqliteJudgeCache(tmp_path / "cache.sqlite"), "prepared")
-    cases = [EvalCase(user_text=f"Question {number}", response_text="Yes.") for number in range(40)]
-    evaluators = [get_evaluator("clarity", judge=judge)]
-    found = await asyncio.gather(*(evaluate(case, evaluators) for case in cases))
-    assert {result.score for (result,) in found} == {3.75}
-    (again,) = await evaluate(cases[0], evaluators)
-    assert again.details["judge"]["cached"] == 1

@@ -76,14 +76,6 @@ def test_without_a_scenario_file_errors_lead_nowhere() -> None:
     assert (evaluation(found)["error_scenario_mappings"], found.focus()) == ([], {})
 
 
-def test_the_id_of_an_error_is_the_same_in_the_next_run() -> None:
-    first, again, other = (
-        evaluation(results(failing("1", "repetition", reason, "browse", "c1")))["unique_errors"][0]["unique_error_id"]
-        for reason in ("said it twice", "said it twice", "said it thrice")
-    )
-    assert first == again != other
-
-
 @pytest.mark.statement(123, 124, 125)
 def test_scores_and_labels_of_turns_and_conversations() -> None:
     label = result("tone", None, threshold=None, label="kind", status="scored")
@@ -162,11 +154,6 @@ def test_a_turn_that_the_agent_failed() -> None:
     found = evaluation(results(turn("1", case="browse", conversation="c1", state="TASK_STATE_FAILED")))
     (scored,) = found["conversations"][0]["turn_scores"]
     assert scored["turn_behavior_failure"] == "agent_api_error"
-
-
-def test_texts_no_file_can_hold() -> None:
-    found = results(failing("1", "repetition", "\ud800 \x00", "browse", "c1"))
-    assert evaluation(found)["unique_errors"][0]["unique_error_description"]
 
 
 def test_metadata_of_custom_metrics_is_kept() -> None:

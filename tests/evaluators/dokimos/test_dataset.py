@@ -23,10 +23,6 @@ CASES = {
 }
 
 
-def test_the_files_are_all_there():
-    assert {path.name for path in FOLDER.iterdir()} == {*CASES, "README.md"}
-
-
 @pytest.mark.statement(153)
 @pytest.mark.parametrize("name", CASES)
 def test_its_own_data_sets_are_read_whole(name):
@@ -37,15 +33,6 @@ def test_its_own_data_sets_are_read_whole(name):
     assert set(imported.notes) <= kept
     for case in imported.suite.cases:
         assert case.turns[-1].expect.response or case.user_goal
-
-
-def test_a_csv_file():
-    suite = import_suite(FOLDER / "faq.csv").suite
-    assert suite.name == "faq"
-    password = suite.cases[0]
-    assert password.turns[0].user == "How do I reset my password?"
-    assert password.turns[0].expect.response == "Click 'Forgot Password' on the login page"
-    assert password.tags == ("category:account", "priority:high")
 
 
 def test_a_csv_file_with_quotes_lines_and_blanks():

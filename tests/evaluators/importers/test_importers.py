@@ -13,7 +13,7 @@ from tool_call_evaluators.importers import FORMATS, import_suite, import_text
 from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.judged.tasks import TaskCompletion
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
-from tool_call_evaluators.suite import CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
+from tool_call_evaluators.suite import CaseTurn, EvaluatorSpec, Expectation, Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -37,11 +37,6 @@ def test_the_format_is_detected_and_may_be_named(form, name):
     assert detected.format == form
     assert import_suite(str(FIXTURES / name), form) == detected
     assert parse_suite(suite_text(detected.suite)) == detected.suite
-
-
-def test_our_own_suites_are_read_too():
-    imported = import_text("suite: x")
-    assert (imported.format, imported.suite, imported.notes) == ("suite", Suite(name="x"), ())
 
 
 # google-adk
@@ -217,29 +212,6 @@ def test_uipath_evaluators_of_a_case_may_expect_different_things(criterias, opti
     )
 
 
-def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
-    for name, config in (("Loose", {}), ("Tight", {"strict": True})):
-        folder = tmp_path / "evaluators"
-        folder.mkdir(exist_ok=True)
-        content = {"id": name, "evaluatorTypeId": "uipath-tool-call-order", "evaluatorConfig": config}
-        (folder / f"{name}.json").write_text(json.dumps(content))
-    criteria = {"toolCallsOrder": ["f"]}
-    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": {"Loose": criteria, "Tight": criteria}}
-    path = tmp_path / "eval-sets" / "set.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"evaluations": [evaluation]}))
-    assert import_suite(path).suite.evaluators == (
-        EvaluatorSpec("tool_call_order"),
-        EvaluatorSpec("tool_call_order", {"strict": True, "id": "Tight"}),
-    )
-    unused = {"id": "Unused", "evaluatorTypeId": "uipath-tool-call-order", "evaluatorConfig": {"strict": "yes"}}
-    (tmp_path / "evaluators" / "Unused.json").write_text(json.dumps(unused))
-    assert len(import_suite(path).suite.evaluators) == 2
-    (tmp_path / "evaluators" / "Tight.json").write_text('{"id": 7}')
-    with pytest.raises(SuiteError, match=r"Tight.json:1:2: id: expected a string, got 7"):
-        import_suite(path)
-
-
 @pytest.mark.parametrize(
     ("key", "scores"), [("content", [1.0, 1.0]), (["content", "meta.tags[1]"], [1.0, 0.0]), ("none", [0.0, 0.0])]
 )
@@ -291,12 +263,6 @@ def test_inputs_that_are_not_said_are_noted(inputs, said, noted):
         imported = import_text(json.dumps(data))
         assert imported.suite.cases[0].turns[0].user == said
         assert imported.notes == ((noted,) if noted else ())
-
-
-def test_inputs_besides_the_input_of_dokimos_are_noted():
-    imported = import_text(json.dumps({"examples": [{"inputs": {"input": "Hi", "language": "de"}}, {"input": "Ho"}]}))
-    assert [case.turns[0].user for case in imported.suite.cases] == ["Hi", "Ho"]
-    assert imported.notes == ("of several inputs, only input is sent; the others were not imported",)
 
 
 def test_what_of_a_uipath_set_is_not_imported_is_noted(tmp_path):
@@ -389,12 +355,6 @@ def test_a_text_that_only_looks_like_a_transcript_is_said_as_it_is():
     example = {"input": "USER: one\n\nUSER: two", "metadata": {"turnCount": 3}}
     (case,) = import_text(json.dumps({"examples": [example]})).suite.cases
     assert [turn.user for turn in case.turns] == ["USER: one\n\nUSER: two"]
-
-
-def test_json_lines():
-    one, two = cases("dokimos.jsonl").values()
-    assert one.turns == (CaseTurn("One?", Expectation(response="1")),)
-    assert two.turns == (CaseTurn("Two?", Expectation(tool_calls=())),)
 
 
 # what is wrong

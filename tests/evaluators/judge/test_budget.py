@@ -82,21 +82,6 @@ def test_a_run_shows_what_the_budget_left_out_and_is_judged_by_the_rest():
     assert [reason.code for reason in nothing.reasons] == ["unmeasured"]
 
 
-def test_a_conversation_that_the_budget_left_out_in_part_counts_neither_way():
-    passed = EvalResult("tool_error", 1.0, True, 1.0)
-    outcomes = [Outcome("a", "a", [passed, LEFT_OUT]), Outcome("b", "b", [passed, GOOD])]
-    verdict = gate(outcomes, run=RunGates(pass_rate=1.0))
-    assert next(check.actual for check in verdict.gates) == 1.0
-    alone = gate(outcomes[:1], run=RunGates(pass_rate=1.0))
-    assert [reason.message for reason in alone.reasons][:1] == ["pass rate: no conversation was scored"]
-
-
-async def test_a_budget_of_nothing_asks_nothing():
-    with served(fit) as (judge, api):
-        (result,) = await judged(judge, CASES[:1], JudgeBudget(0, 60.0, "0/min", "scoring"))
-    assert (api.attempts, result.label) == (0, OVER_BUDGET)
-
-
 async def test_a_judge_that_fails_is_not_hidden_by_the_budget():
     """Neither one that cannot be reached, to which nothing is sent, nor one whose retries the budget ends."""
     settings = JudgeSettings(base_url="http://127.0.0.1:9/v1", model="none", retries=1)

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, fit, refuses, says, served
-from tool_call_evaluators import EvalCase, EvalResult, Status
 from tool_call_evaluators.judge import (
     ChatJudge,
     JudgeAnswerError,
@@ -21,8 +20,7 @@ from tool_call_evaluators.judge import (
 )
 from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judge.settings import VOTE_TEMPERATURE
-from tool_call_evaluators.judged.base import grade_schema, judge_usage, rulings_schema
-from tool_call_evaluators.judged.quality import Helpfulness
+from tool_call_evaluators.judged.base import grade_schema
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "It greets.", "score": 4}
@@ -114,20 +112,6 @@ async def test_what_is_no_completion_is_not_repaired(reply, problem):
     with served(reply) as (judge, api), pytest.raises(JudgeAnswerError) as caught:
         await judge.ask(QUESTION)
     assert problem in str(caught.value)
-    assert len(api.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '```json\n{"reason": "r", "score": 4}\n```',
-        '```\n{"reason": "r", "score": 4}```',
-        ' {"reason": "r", "score": 4.0}\n',
-    ],
-)
-async def test_harmless_wrapping_is_read(text):
-    with served(says(text)) as (judge, api):
-        assert (await judge.ask(QUESTION)).value["score"] == 4
     assert len(api.requests) == 1
 
 
@@ -233,11 +217,6 @@ async def test_the_key_is_told_to_nobody(caplog):
     assert "4711" not in everything
 
 
-async def test_without_a_key_none_is_sent():
-    with served(key=None) as (judge, _), pytest.raises(JudgeUnreachableError, match="You didn't provide an API key"):
-        await judge.ask(QUESTION)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -282,13 +261,6 @@ async def test_json_of_the_judged_text_is_never_the_verdict(text, problem):
         await judge.ask(replace(QUESTION, data=judged))
 
 
-async def test_truth_values_and_inner_objects_are_understood_as_well():
-    question = replace(QUESTION, schema=rulings_schema(["task_1"]))
-    said = {"task_1": {"reason": "a", "verdict": "true", "sure": 1}, "note": ""}
-    with served(says(said)) as (judge, _):
-        assert (await judge.ask(question)).value == {"task_1": {"reason": "a", "verdict": True}}
-
-
 PRICES = {"input": 3.0, "output": 10.0}
 
 
@@ -307,14 +279,6 @@ async def test_answers_that_cannot_be_used_are_paid_for(replies, requests):
         await judge.ask(QUESTION)
     assert caught.value.usage.requests == requests
     assert caught.value.usage.cost == pytest.approx(requests * (100 * 3e-6 + 20 * 10e-6))
-
-
-async def test_votes_that_came_are_paid_for_though_one_failed():
-    with served(says(GOOD), fails(401, "no"), says(GOOD), prices=PRICES, concurrency=1) as (judge, _):
-        result = await Helpfulness(judge=judge, votes=3).evaluate(EvalCase(user_text="hi", response_text="hello"))
-    assert result.status is Status.ERRORED
-    assert judge_usage([result]).requests == 2
-    assert judge_usage([EvalResult.from_dict(result.to_dict())]).cost == pytest.approx(2 * (100 * 3e-6 + 20 * 10e-6))
 
 
 async def test_a_model_that_wants_another_limit_of_tokens_says_which_setting():

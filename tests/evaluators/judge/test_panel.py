@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 from tool_call_evaluators.judge import (
-    ChatJudge,
     JudgeAnswerError,
     JudgeNotConfiguredError,
-    JudgeSettings,
     PreparedJudge,
     Question,
 )
-from tool_call_evaluators.judge.panel import connect, judge_details, judge_of, poll, votes_of
+from tool_call_evaluators.judge.panel import judge_details, judge_of, poll
 from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 
@@ -56,20 +54,3 @@ def test_which_judge_is_meant():
     for option in (None, {}, {"timeout": 5}):
         with pytest.raises(JudgeNotConfiguredError, match="A2A_EVAL_PROXY_JUDGE_MODEL"):
             judge_of(option, {})
-
-
-@pytest.mark.parametrize(
-    ("option", "votes", "expected"),
-    [(None, None, 1), (None, 3, 3), ({"votes": 5}, None, 5), ({"votes": 5}, 2, 2), ({}, None, 1)],
-)
-def test_how_many_votes(option, votes, expected):
-    assert votes_of(option, votes) == expected
-
-
-def test_equal_settings_are_one_judge():
-    settings = JudgeSettings(model="m", extra_body={"seed": 1}, prices={"input": 1, "output": 2})
-    assert connect(settings, "k") is connect(replace(settings), "k")
-    assert connect(settings, "k") is not connect(settings, "l")
-    assert connect(settings, "k").settings == settings
-    with pytest.raises(JudgeNotConfiguredError):
-        ChatJudge(JudgeSettings())

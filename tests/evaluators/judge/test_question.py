@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.judge import Judge, PreparedJudge, Prompt, Question, Usage
+from tool_call_evaluators.judge import Prompt, Question, Usage
 from tool_call_evaluators.judge.question import total
 
 PROMPT = Prompt("p", "1", "Judge this.")
@@ -40,10 +40,6 @@ def test_another_question_has_another_key(change):
     assert replace(QUESTION, **change).key("j") != QUESTION.key("j")
 
 
-def test_another_judge_is_another_key():
-    assert QUESTION.key("j") != QUESTION.key("k")
-
-
 tokens = st.none() | st.integers(0, 99)
 usages = st.builds(Usage, st.integers(0, 9), tokens, tokens, st.none() | st.just(0.5))
 
@@ -55,13 +51,3 @@ def test_what_is_unknown_of_one_is_unknown_of_all(all_of_them):
     for field in ("prompt_tokens", "completion_tokens", "cost"):
         parts = [getattr(usage, field) for usage in all_of_them]
         assert getattr(whole, field) == (None if None in parts else sum(parts))
-
-
-def test_no_usage_is_nothing():
-    assert total([]).to_dict() == {"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0}
-
-
-def test_whatever_asks_is_a_judge():
-    assert isinstance(PreparedJudge([]), Judge)
-    assert not isinstance("gpt", Judge)
-    assert not isinstance({}, Judge)

@@ -48,11 +48,6 @@ def test_the_environment_comes_before_the_file_and_openai_s_after():
         JudgeSettings().with_environment({"OPENAI_BASE_URL": "nonsense"})
 
 
-def test_an_evaluator_s_own_settings_come_last():
-    settings = JudgeSettings(model="m", votes=3, timeout=5).overridden({"model": "n", "temperature": None})
-    assert (settings.model, settings.votes, settings.timeout, settings.temperature) == ("n", 3, 5, None)
-
-
 def test_which_key():
     environ = {"OPENAI_API_KEY": "a", "A2A_EVAL_PROXY_JUDGE_API_KEY": "b", "MINE": "c"}
     assert JudgeSettings().api_key({}) is None

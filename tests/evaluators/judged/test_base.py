@@ -7,12 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judges.fake_api import KEY, MODEL, fit, fitting, says, served
+from judges.fake_api import KEY, MODEL, fit, fitting, served
 from tool_call_evaluators import (
     EvalCase,
-    EvalResult,
     JudgedEvaluator,
-    OptionError,
     Status,
     evaluate,
     evaluator_class,
@@ -125,32 +123,6 @@ async def test_the_score_is_the_median_and_the_spread_is_told(grades):
     assert sorted(question.vote for question in judge.questions) == list(range(len(grades)))
 
 
-async def test_costs_add_up():
-    with served(fit, prices={"input": 1.0, "output": 1.0}) as (judge, _):
-        results = await evaluate(
-            TURN, [Helpfulness(judge=judge, votes=2), Helpfulness(judge=judge, id="h2"), ToolError()]
-        )
-    assert judge_usage(results) == Usage(3, 300, 60, pytest.approx(360e-6))
-    assert judge_usage([EvalResult("tool_error", 1.0)]) == Usage()
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"judge": {"modle": "m"}}, r"helpfulness: option judge: unknown option 'modle' \(did you mean model\?\)"),
-        ({"judge": {"api_key": "x"}}, "do not write the API key into a file"),
-        ({"judge": "gpt"}, "helpfulness: option judge must be Judge or a function or a mapping or null; got 'gpt'"),
-        ({"votes": 0}, "helpfulness: option votes must lie between 1 and 99; got 0"),
-        ({"votes": True}, "option votes must be a whole number or null"),
-        ({"votes": 10**400}, "option votes must be a whole number or null"),
-        ({"threshold": 0.5}, "threshold must lie between 1 and 5"),
-    ],
-)
-def test_options_that_cannot_be(options, complaint):
-    with pytest.raises(OptionError, match=complaint):
-        get_evaluator("helpfulness", **options)
-
-
 # ── how a judge gets there ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -216,23 +188,6 @@ evaluators:
     assert first[2].details["tools"][0]["checks"]["clarity"] is True
 
 
-def test_a_suite_says_where_its_judge_block_is_wrong():
-    with pytest.raises(
-        ValueError, match=r"suite:2:19: judge\.timeout: judge: option timeout must be a number; got 'soon'"
-    ):
-        parse_suite("suite: s\njudge: {model: m, timeout: soon}")
-
-
-async def test_settings_without_a_suite_are_enough():
-    with served(says(grade(3))) as (judge, _):
-        evaluator = get_evaluator(
-            "helpfulness", judge={"base_url": judge.settings.base_url, "model": MODEL, "api_key_env": "TEST_JUDGE_KEY"}
-        )
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("TEST_JUDGE_KEY", KEY)
-            assert (await evaluator.evaluate(TURN)).score == 3
-
-
 def test_the_key_of_a_judge_is_that_of_what_it_is_asked_and_how():
     def key(option=None, **options):
         return Helpfulness(
@@ -258,10 +213,3 @@ def test_the_key_is_the_same_with_and_without_a_cache_and_changes_with_the_promp
     monkeypatch.setattr(Helpfulness, "prompt", Prompt("helpfulness", "1", "another text"))
     (reworded,) = with_judge([Helpfulness()], settings, environ={})
     assert reworded.judge_key != bare.judge_key
-
-
-async def test_every_judged_result_has_the_key():
-    judge = PreparedJudge([{"reason": "r", "score": 4}])
-    evaluator = Helpfulness(judge=judge)
-    (result,) = await evaluate(EvalCase(user_text="u", response_text="a"), [evaluator])
-    assert result.details["judge"]["key"] == evaluator.judge_key

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from tool_call_evaluators import EvalCase, EvalResult, OptionError, Status, evaluate
+from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate
 from tool_call_evaluators.behavior_failures import (
     AGENT_BEHAVIOR_LABELS,
     SEVERITY,
@@ -133,11 +133,6 @@ async def test_whether_a_turn_underperforms_is_decided_after_the_other_evaluator
     assert not AgentBehaviorFailure().reads_results, "without the option, the two are asked at the same time"
 
 
-def test_the_share_below_which_is_asked_is_a_share():
-    with pytest.raises(OptionError, match="agent_behavior_failure: option ask_below must lie between 0 and 1; got 3"):
-        AgentBehaviorFailure(ask_below=3)
-
-
 async def test_without_calls_no_call_failed_and_nobody_is_asked():
     judge = said()
     result = await ToolCallBehaviorFailure(judge=judge).evaluate(EvalCase(user_text="hi", response_text="hello"))
@@ -166,25 +161,6 @@ async def test_goal_completion_of_one_turn_and_those_before_it():
     first, second = judge.questions[0].data["conversation"].splitlines()
     assert '"user": "Cancel order 7"' in first
     assert '"user": "Thanks"' in second
-
-
-async def test_goal_completion_median_of_votes():
-    judge = PreparedJudge([{"reason": "So.", "score": score} for score in (1, 4)])
-    result = await GoalCompletion(judge=judge, votes=2).evaluate(EvalCase(turns=[CASE], user_goal="g"))
-    assert (result.score, result.details["votes"], result.details["judge"]["spread"]) == (0.375, [0.0, 0.75], 0.75)
-
-
-@pytest.mark.parametrize(
-    ("case", "reason"),
-    [
-        (EvalCase(turns=[{}]), "not given: user_goal"),
-        (EvalCase(user_goal="g"), "the conversation has no turns"),
-        (EvalCase(user_goal="g", turns=[]), "the conversation has no turns"),
-    ],
-)
-async def test_goal_completion_needs_a_goal_and_turns(case, reason):
-    result = await GoalCompletion(judge=PreparedJudge([])).evaluate(case)
-    assert (result.status, result.reason) == (Status.SKIPPED, reason)
 
 
 @pytest.mark.statement(66)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tool_call_evaluators import EvalCase, Status
+from tool_call_evaluators import EvalCase
 from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.judged.behavior import ToolCallBehaviorFailure
 from tool_call_evaluators.judged.quality import LlmJudgeOutput, LlmJudgeTrajectory
@@ -83,38 +83,3 @@ async def test_the_agents_reasoning_is_no_evidence():
         await evaluator(judge=asked).evaluate(case)
     assert len(asked.questions) == 3
     assert not any("must be 7" in str(question.data) for question in asked.questions)
-
-
-async def test_a_whole_conversation():
-    asked = judge()
-    await LlmJudgeTrajectory(judge=asked, expected_behavior="Looks it up.").evaluate(EvalCase(turns=[TURN, TURN]))
-    assert list(asked.questions[0].data) == ["conversation", "expected behavior"]
-
-
-@pytest.mark.parametrize(
-    ("evaluator", "case", "reason"),
-    [
-        (
-            LlmJudgeOutput,
-            EvalCase(**TURN),
-            "not given: expected_response (in a suite: expect.response), or the option expected or criteria",
-        ),
-        (LlmJudgeOutput, EvalCase(expected_response="x"), "not given: response_text"),
-        (
-            LlmJudgeTrajectory,
-            EvalCase(**TURN),
-            "not given: expected_behavior (in a suite: expect.behavior), or the option",
-        ),
-        (
-            LlmJudgeTrajectory,
-            EvalCase(expected_behavior="x"),
-            "not given: user_text, response_text, tool_calls or turns",
-        ),
-    ],
-)
-async def test_what_they_need(evaluator, case, reason):
-    asked = judge()
-    result = await evaluator(judge=asked).evaluate(case)
-    assert result.status is Status.SKIPPED
-    assert result.reason.startswith(reason)
-    assert asked.questions == []

@@ -44,31 +44,11 @@ async def test_a_task_is_completed_where_most_votes_say_so(votes):
     assert result.details["votes"] == [sum(vote) / 3 for vote in votes]
 
 
-async def test_a_verdict_must_be_there_for_each_task():
-    result = await TaskCompletion(judge=PreparedJudge([tasks(True)])).evaluate(EvalCase(**SAID, tasks=["a", "b"]))
-    assert (result.status, result.score) == ("errored", None)
-    assert "'task_2' is a required property" in result.reason
-
-
 async def test_a_whole_conversation():
     judge = PreparedJudge([tasks(True)])
     case = EvalCase(turns=[SAID, SAID], tasks=["a"])
     assert (await TaskCompletion(judge=judge).evaluate(case)).score == 1
     assert list(judge.questions[0].data) == ["conversation", "tasks"]
-
-
-@pytest.mark.parametrize(
-    ("case", "status", "reason"),
-    [
-        (EvalCase(**SAID), Status.SKIPPED, "not given: tasks"),
-        (EvalCase(**SAID, tasks=[]), Status.PASSED, "There are no tasks."),
-        (EvalCase(tasks=["a"]), Status.SKIPPED, "not given: user_text, response_text, tool_calls or turns"),
-    ],
-)
-async def test_without_tasks_or_anything_said(case, status, reason):
-    judge = PreparedJudge([])
-    result = await TaskCompletion(judge=judge).evaluate(case)
-    assert (result.status, result.reason, judge.questions) == (status, reason, [])
 
 
 def call(name, arguments, result=None):
@@ -105,7 +85,3 @@ async def test_calls_about_which_nobody_is_asked(calls, status, reason):
     judge = PreparedJudge([])
     result = await ToolArgumentHallucination(judge=judge).evaluate(EvalCase(**SAID, tool_calls=calls))
     assert (result.status, result.reason, judge.questions) == (status, reason, [])
-
-
-async def test_thresholds():
-    assert (TaskCompletion().threshold, ToolArgumentHallucination().threshold) == (0.5, 0.8)

@@ -34,12 +34,6 @@ async def test_what_the_judge_takes_for_the_same_is_one_error():
     assert len(question.data["errors"].splitlines()) == 3, "one label, and what words already show is not asked"
 
 
-async def test_what_several_metrics_say_of_a_turn_in_their_own_words_happened_once():
-    said = [BehaviorFailure("c", 1, "repetition", "Said it twice."), BehaviorFailure("c", 1, "repetition", "Again.")]
-    (error,) = await judged_unique_errors(said, PreparedJudge([same_as(1, 1)]))
-    assert error.occurrences == (("c", 1),)
-
-
 async def test_without_a_judge_s_answer_there_is_no_grouping_of_it():
     with pytest.raises(JudgeUnreachableError):
         await judged_unique_errors(FAILURES, PreparedJudge([JudgeUnreachableError("gone")]))
@@ -71,13 +65,6 @@ async def test_only_so_many_errors_are_compared(monkeypatch):
     judge = PreparedJudge([same_as(1, 1)])
     errors = await judged_unique_errors(FAILURES, judge)
     assert [len(error.occurrences) for error in errors] == [3, 1, 1]
-
-
-async def test_nothing_to_ask():
-    judge = PreparedJudge([])
-    assert await judged_unique_errors([], judge) == []
-    assert await judged_unique_errors(FAILURES[:2], judge) == unique_errors(FAILURES[:2])
-    assert judge.questions == []
 
 
 @given(st.integers(2, 6).flatmap(lambda size: st.lists(st.integers(1, size), min_size=size, max_size=size)))

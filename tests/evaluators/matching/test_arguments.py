@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from a2a_tool_capture import ToolCall
-from a2a_tool_capture.canonical import canonical, value_key
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, ToolTrajectory, get_evaluator
-from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches, json_excerpt
+from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, get_evaluator
+from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
 from tool_call_evaluators.matching.placeholders import equal_values
@@ -112,12 +111,6 @@ def test_large_whole_numbers_match_the_doubles_that_protobuf_makes_of_them(whole
     assert not matcher({"id": whole}, {"id": whole + 1})
     assert match_table([ExpectedCall("f", {"id": whole})], [ToolCall("f", {"id": whole + 1})], matcher) == [0]
     assert not matcher({"id": whole}, {"id": float(whole) * 2})
-
-
-def test_a_number_that_no_double_holds_matches_only_itself():
-    assert equal_values(10**400, 10**400)
-    assert not equal_values(10**400, float("inf"))
-    assert not equal_values(float("inf"), 10**400)
 
 
 @pytest.mark.statement(186, 225)
@@ -231,11 +224,6 @@ def test_differences_are_the_smallest_places():
     assert str(ArgumentMatcher().differences({"a": 1}, None)[0]).startswith("arguments are unknown")
 
 
-def test_long_values_are_cut_in_sentences():
-    assert json_excerpt("x" * 100) == '"' + "x" * 58 + "…"
-    assert len(json_excerpt("x" * 100)) == 60
-
-
 @given(matchers, arguments)
 def test_every_value_matches_itself_and_what_protobuf_makes_of_it(matcher, value):
     assert matcher(value, value)
@@ -246,26 +234,6 @@ def test_every_value_matches_itself_and_what_protobuf_makes_of_it(matcher, value
 @given(matchers, arguments, arguments)
 def test_no_differences_exactly_where_it_matches(matcher, expected, actual):
     assert matcher(expected, actual) is (matcher.differences(expected, actual) == [])
-
-
-@given(st.booleans(), st.booleans(), arguments, arguments)
-def test_equal_keys_exactly_where_exact_matches(trim, case_insensitive, expected, actual):
-    matcher = ArgumentMatcher(trim=trim, case_insensitive=case_insensitive)
-    assert matcher(expected, actual) is (matcher.value_key(expected) == matcher.value_key(actual))
-
-
-@given(json_values, json_values)
-def test_values_are_equal_exactly_where_their_canonical_json_is(one, other):
-    same = canonical(one) == canonical(other)
-    assert equal_values(one, other) is same
-    assert (value_key(one) == value_key(other)) is same
-
-
-@given(st.booleans(), arguments, arguments)
-def test_exact_is_subset_and_superset_and_these_mirror_each_other(deep, expected, actual):
-    subset, superset = ArgumentMatcher(mode="subset", deep=deep), ArgumentMatcher(mode="superset", deep=deep)
-    assert ArgumentMatcher()(expected, actual) is (subset(expected, actual) and superset(expected, actual))
-    assert subset(expected, actual) is superset(actual, expected)
 
 
 @pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
@@ -404,19 +372,6 @@ def test_only_calls_that_succeeded_or_failed_are_as_expected(call, succeeded):
             assert get_evaluator(name).evaluate(case).passed is (succeeded is wanted)
 
 
-def test_the_reason_names_what_succeeded_or_failed():
-    case = EvalCase(
-        tool_calls=[ToolCall("f", error="no seat"), ToolCall("g", result="ok"), ToolCall("h")],
-        expected_tool_calls=[{"name": name, "succeeded": name != "g"} for name in "fgh"],
-    )
-    assert get_evaluator("tool_trajectory").evaluate(case).reason == (
-        "in_order: 0 of 3 expected calls matched, 3 calls made: "
-        'call 1 (f) differs from expected call 1: expected to succeed, error "no seat"; '
-        "call 2 (g) differs from expected call 2: expected to fail, it succeeded; call 3 (h) differs from expected "
-        "call 3: whether it succeeded is not known: no result was reported (expected to succeed)."
-    )
-
-
 def test_the_reason_names_the_result_that_differs():
     case = EvalCase(
         tool_calls=[ToolCall("f", result=ORDER), ToolCall("g"), ToolCall("h", error="no seat")],
@@ -455,14 +410,6 @@ def test_ignored_characters_and_typed_lists():
     assert typed({"list": [5, {"n": 1.0}]}, {"list": [5, {"n": 1}]})
     (difference,) = typed.differences({"list": [5.0, 3]}, {"list": [5, 3]})
     assert difference.path == "list[0]"
-
-
-def test_typed_lists_hold_in_long_trajectories_too():
-    expected = [{"name": "sort", "arguments": {"list": [5.0]}}]
-    case = EvalCase(tool_calls=[{"name": "sort", "arguments": {"list": [5]}}], expected_tool_calls=expected)
-    for matcher in ({"typed_lists": True}, {"per_tool": {"sort": {"typed_lists": True, "mode": "subset"}}}):
-        assert ToolTrajectory(matcher=matcher).evaluate(case).score == 0
-    assert ToolTrajectory().evaluate(case).score == 1
 
 
 BFCL = ArgumentMatcher(case_insensitive=True, ignored_characters=" ,./-_*^", typed_lists=True)

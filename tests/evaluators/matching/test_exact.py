@@ -10,9 +10,8 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tool_call_evaluators import ArgumentMatcher, EvalCase, ToolCallArgs, ToolTrajectory
+from tool_call_evaluators import EvalCase, ToolCallArgs, ToolTrajectory
 from tool_call_evaluators.matching import explain
-from tool_call_evaluators.matching.match_table import made_exactly
 from tool_call_evaluators.metrics import tool_call_args
 from tool_call_evaluators.metrics.tool_correctness import ToolCorrectness
 
@@ -119,11 +118,3 @@ def test_calls_as_expected_need_no_comparison(matcher, arguments):
     with mock.patch.object(explain, "match_table", side_effect=AssertionError("compared")):
         found = ToolTrajectory(mode="any_order", matcher=matcher).evaluate(case)
     assert (found.score, found.reason) == (1.0, "any_order: 3 of 3 expected calls matched, 3 calls made.")
-
-
-def test_what_is_known_of_expected_calls_serves_further_turns():
-    case = EvalCase(tool_calls=[{"name": "a"}], expected_tool_calls=[{"name": "a"}])
-    assert made_exactly(case.expected_tool_calls, case.tool_calls, ArgumentMatcher())
-    again = EvalCase(tool_calls=[{"name": "a"}], expected_tool_calls=case.expected_tool_calls)
-    assert again.expected_tool_calls is case.expected_tool_calls
-    assert again.expected_tool_calls.keys == [frozenset()]

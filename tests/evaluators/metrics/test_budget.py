@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, OptionError, SuiteError, evaluate_sync, parse_suite
 from tool_call_evaluators.metrics.budget import Budget
-from tool_call_evaluators.resources import PRICES, Price, cost_of, price_of, resources_of
+from tool_call_evaluators.resources import PRICES, Price, cost_of, price_of
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 200, "total_tokens": 1200, "source": "spans"}
 MODELS = {"gpt-4o": {"input_tokens": 1000, "output_tokens": 200}}
@@ -60,18 +60,6 @@ def test_limits(limits: dict[str, Any], resources: Any, score: float | None) -> 
 @pytest.mark.parametrize("name", ["seconds", "total_tokens", "cost"])
 def test_what_is_no_amount_meets_no_limit(name: str, wrong: Any) -> None:
     assert evaluate({name: wrong}, **{f"max_{name}": 5}).status == "skipped"
-
-
-@pytest.mark.parametrize("wrong", [7, {"models": 7}, {"models": {"m": 7}}])
-def test_resources_that_are_none_are_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="resources"):
-        EvalCase(resources=wrong)
-
-
-def test_calls_that_are_unknown_meet_no_limit() -> None:
-    case = EvalCase(tool_calls=[{"name": "a"}] * 2, calls_unseen="lost")
-    assert Budget(max_calls=1).evaluate(case).score == 0
-    assert Budget(max_calls=2).evaluate(case).label == "calls_unseen"
 
 
 def test_a_conversation_is_the_sum_of_its_turns() -> None:
@@ -126,13 +114,6 @@ def test_a_name_goes_before_a_pattern_and_a_free_model_has_a_price() -> None:
 
 
 AMOUNTS = st.integers(0, 10**9)
-
-
-@given(AMOUNTS, AMOUNTS, AMOUNTS)
-def test_a_limit_is_met_up_to_its_value(used: int, limit: int, other: int) -> None:
-    resources = resources_of(0.0, None, None, {"input_tokens": used, "output_tokens": other})
-    assert evaluate(resources, max_input_tokens=limit).passed == (used <= limit)
-    assert evaluate(resources, max_total_tokens=limit).passed == (used + other <= limit)
 
 
 @given(st.dictionaries(st.sampled_from(["gpt-4o", "gpt-5", "o3"]), st.tuples(AMOUNTS, AMOUNTS), min_size=1))

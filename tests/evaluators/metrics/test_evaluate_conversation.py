@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate_conversation
-from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge
+from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
 from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio
@@ -53,21 +53,6 @@ async def test_the_status_does_not_depend_on_being_asked_for():
     assert found.status == "Partial Failure"
     without_goal = EvalCase(turns=judged(FINE, MADE_UP).turns)
     assert (await evaluate_conversation(without_goal, [])).status == "Failed"
-
-
-async def test_what_was_not_judged_has_no_status():
-    assert (await evaluate_conversation(CONVERSATION, [ToolError()])).status is None
-    unreachable = GoalCompletion(judge=PreparedJudge([JudgeUnreachableError("gone")]))
-    found = await evaluate_conversation(judged(FINE, FINE), [unreachable])
-    assert (found.status, found.results[0].status) == ("Evaluation Failed", Status.ERRORED)
-
-
-async def test_errors_are_those_of_its_turns():
-    found = await evaluate_conversation(judged(MADE_UP, MADE_UP), [], name="c1")
-    assert [(error.label, error.occurrences) for error in found.errors] == [
-        ("false information", (("c1", 1), ("c1", 2)))
-    ]
-    assert json.loads(json.dumps(found.to_dict()))["errors"][0]["severity"] == "critical"
 
 
 async def test_turns_are_judged_in_context():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,9 +11,6 @@ from support.turn_samples import call, turn
 from tool_call_evaluators import EvalCase, OptionError, evaluate_sync, parse_suite
 from tool_call_evaluators.metrics.forbidden_calls import ForbiddenCalls
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
-from tool_call_evaluators.report import build_report, html_report, json_report, junit_xml, markdown_summary
-from tool_call_evaluators.suite import Expectation
-from tool_call_evaluators.texts import EXPECTATION_WORDS
 
 CLASSES = {"reads": ("get_*",), "writes": ("refund", "get_and_lock")}
 
@@ -74,10 +70,6 @@ def test_a_prohibition_needs_a_positive_control(forbidden: str, calls: Any, fiel
     assert (result.status, result.label) == (("passed", None) if proven else ("skipped", "unproven"))
 
 
-def test_a_call_with_other_arguments_is_a_control() -> None:
-    assert evaluate([{"name": "refund", "arguments": {"eur": 10}}], [REFUND]).passed
-
-
 def test_unknown_is_never_kept() -> None:
     unknown = {"name": "refund", "arguments": None}
     tools = [{"name": "refund"}]
@@ -88,22 +80,10 @@ def test_unknown_is_never_kept() -> None:
     assert evaluate([{"name": "refund"}], [REFUND], calls_unseen="lost").score == 0
 
 
-@pytest.mark.parametrize("own", [None, []])
-def test_no_prohibition_is_none_that_is_kept(own: Any) -> None:
-    case = EvalCase(tool_calls=[REFUND], forbidden_calls=own)
-    assert ForbiddenCalls().evaluate(case).status == "skipped"
-    assert ForbiddenCalls(forbidden_calls=[]).evaluate(case).status == "skipped"
-
-
 def test_prohibitions_of_the_suite_and_of_the_case_add_up() -> None:
     case = EvalCase(tool_calls=[REFUND, {"name": "log"}], forbidden_calls=[{"name": "log"}])
     result = ForbiddenCalls(forbidden_calls=[{"name": "refund"}]).evaluate(case)
     assert [item["position"] for item in result.details["made"]] == [1, 2]
-
-
-def test_a_class_needs_the_classes_of_the_suite() -> None:
-    result = ForbiddenCalls(forbidden_calls=[{"name": "writes"}]).evaluate(EvalCase(tool_calls=[REFUND]))
-    assert (result.status, "tool_classes" in result.reason) == ("skipped", True)
 
 
 @pytest.mark.parametrize(
@@ -175,19 +155,6 @@ def test_every_prohibition_needs_a_control() -> None:
     assert [result.label for result in results] == ["unproven", "unproven"]
     assert [[one["name"] for one in result.details["unproven"]] for result in results] == [["delete_*"], ["delete_*"]]
     assert "refund" not in verdict.reasons[0].message
-
-
-def test_the_report_shows_what_is_forbidden_and_what_is_unproven() -> None:
-    suite = parse_suite(SUITE)
-    results = evaluate_sync(suite.cases[1].eval_case(0, tool_calls=[]), suite.build_evaluators("turn"))
-    made = turn("1", "ho", [], case="b", evaluations=[result.to_dict() for result in results])
-    verdict = run_verdict(suite, follow([made], suite)).to_dict()
-    report = build_report("r", [made], verdict, suite=suite)
-    page, summary, junit, data = (form(report) for form in (html_report, markdown_summary, junit_xml, json_report))
-    assert '"forbidden calls":["refund(eur: 1)"]' in page.replace(": [", ":[")
-    for text in (page, summary, junit, data):
-        assert "unproven" in text
-    assert set(EXPECTATION_WORDS) == {item.name for item in fields(Expectation)}
 
 
 def test_a_suite_may_tolerate_it_but_a_run_that_measured_nothing_fails() -> None:

@@ -6,7 +6,7 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, Status, ToolCallArgs
+from tool_call_evaluators import EvalCase, ToolCallArgs
 
 
 def evaluate(actual, expected, **options):
@@ -66,16 +66,6 @@ def test_the_details_show_each_pair_tried():
         "1 of 2 expected calls made with the expected arguments: "
         "call 3 (log) differs from expected call 2: level is missing (expected 1)."
     )
-
-
-def test_extra_calls_are_no_problem_worth_telling():
-    assert evaluate([("a", {}), ("b", {})], [("a", {})]).reason == (
-        "1 of 1 expected call made with the expected arguments."
-    )
-
-
-def test_without_expectation_it_is_skipped():
-    assert ToolCallArgs().evaluate(EvalCase()).status is Status.SKIPPED
 
 
 calls = st.lists(st.builds(ToolCall, st.sampled_from("ab"), st.sampled_from([{}, {"n": 1}, {"n": 2}])), max_size=5)

@@ -61,11 +61,6 @@ def test_succeeded(call):
     assert evaluate(call).score == 1.0
 
 
-def test_no_calls_score_1():
-    result = evaluate()
-    assert (result.score, result.reason) == (1.0, "0 of 0 calls succeeded.")
-
-
 @pytest.mark.statement(189, 190)
 @pytest.mark.parametrize("detector", ["HTTP 5\\d\\d", lambda result: "HTTP 500" in result])
 def test_a_detector_of_the_result_counts_on_top_of_the_defaults(detector):

@@ -6,10 +6,9 @@ import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, OptionError, Status, ToolTrajectory, get_evaluator
+from tool_call_evaluators import EvalCase, OptionError, ToolTrajectory, get_evaluator
 
 MODES = ["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
-UNORDERED = ["any_order", "superset", "subset", "precision", "recall", "within"]
 
 
 def calls(names):
@@ -59,19 +58,6 @@ def test_in_order_is_the_default():
     assert ToolTrajectory().threshold == 1.0
 
 
-def test_without_expectation_it_is_skipped():
-    result = ToolTrajectory().evaluate(EvalCase(tool_calls=calls("a")))
-    assert (result.status, result.score, result.passed) == (Status.SKIPPED, None, None)
-    assert result.reason == "not given: expected_tool_calls (in a suite: expect.tool_calls)"
-
-
-def test_the_threshold_decides():
-    case = EvalCase(tool_calls=calls("ab"), expected_tool_calls=calls("ac"))
-    assert ToolTrajectory(threshold=0.5).evaluate(case).status is Status.PASSED
-    assert ToolTrajectory(threshold=0.51).evaluate(case).status is Status.FAILED
-    assert ToolTrajectory(threshold=None).evaluate(case).status is Status.SCORED
-
-
 @pytest.mark.statement(182)
 def test_matching_is_optimal_where_greedy_is_not():
     # the expectation that takes anything must leave the only call that fits the second one
@@ -80,10 +66,6 @@ def test_matching_is_optimal_where_greedy_is_not():
     case = EvalCase(tool_calls=actual, expected_tool_calls=expected)
     assert ToolTrajectory(mode="any_order").evaluate(case).score == 1.0
     assert ToolTrajectory(mode="in_order").evaluate(case).score == 0.5
-
-
-def test_names_are_compared_exactly():
-    assert score("any_order", "a", "A") == 0.0
 
 
 def test_the_matcher_is_an_option_in_every_form():
@@ -179,32 +161,9 @@ def scored(mode, actual, expected):
     return ToolTrajectory(mode=mode).evaluate(EvalCase(tool_calls=actual, expected_tool_calls=expected)).score
 
 
-@given(st.sampled_from(MODES), trajectories, trajectories)
-def test_every_score_lies_between_0_and_1(mode, actual, expected):
-    assert 0.0 <= scored(mode, actual, expected) <= 1.0
-
-
 @given(st.sampled_from(MODES), trajectories)
 def test_every_trajectory_is_as_itself_expects(mode, actual):
     assert scored(mode, actual, actual) == 1.0
-
-
-@given(st.sampled_from(UNORDERED), trajectories, trajectories, st.randoms())
-def test_order_does_not_matter_to_unordered_modes(mode, actual, expected, random):
-    shuffled_actual, shuffled_expected = actual[:], expected[:]
-    random.shuffle(shuffled_actual)
-    random.shuffle(shuffled_expected)
-    assert scored(mode, actual, expected) == scored(mode, shuffled_actual, shuffled_expected)
-
-
-@given(trajectories, trajectories.filter(bool), trajectories)
-def test_further_calls_never_lower_recall(actual, expected, more):
-    assert scored("recall", actual + more, expected) >= scored("recall", actual, expected)
-
-
-@given(trajectories, trajectories)
-def test_precision_and_recall_mirror_each_other(actual, expected):
-    assert scored("precision", actual, expected) == scored("recall", expected, actual)
 
 
 @given(trajectories, trajectories)

@@ -171,16 +171,3 @@ def test_labels_that_the_evaluator_does_not_have_are_excluded() -> None:
     made = calibration(Helpfulness(judge={"model": "m"}), labels, {"t": JudgeVerdict(True, 4.0)}, Consistency(), "2026")
     assert (made["raters"], made["labels"]) == (["b", "d"], 2)
     assert made["excluded"] == {"labels that the evaluator does not have": 2}
-
-
-def test_divided_and_contradictory_raters_do_not_count() -> None:
-    given = [("a", True), ("b", False), ("c", True), ("c", False), ("d", True), ("d", True)]
-    labels = Labels.of(Label("t", value, rater=rater) for rater, value in given)
-    assert labels.people == {"t": {"a": True, "b": False, "d": True}}
-    assert labels.excluded == {"contradictory labels of one rater": 1}
-    divided = Labels.of([Label("t", True, rater="a"), Label("t", False, rater="b")])
-    made = calibration(
-        Helpfulness(judge={"model": "m"}), divided, {"t": JudgeVerdict(True, 4.0)}, Consistency(), "2026"
-    )
-    assert (made["labelled_turns"], made["excluded"]) == (0, {"turns on which the raters are divided": 1})
-    assert calibration_lines(made)[0] == "no claim: no labels of people"

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from a2a_tool_capture import ToolCall
 from agents.expected_agent import expected_agent
 from agents.serving import ServerThread
 from support.prefork import run
 from support.provision import source_of
-from tool_call_evaluators import EvalCase, Status, evaluate_sync, parse_suite
+from tool_call_evaluators import parse_suite
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.writing import suite_text
 
@@ -48,47 +47,6 @@ def test_all_are_read_whole(sets):
             known = ("has no inputs", "prompt of", "model of", "line_by_line", "of several inputs", *NOTED)
             assert any(word in note for word in (*known, *CUSTOM)), (path, note)
         assert parse_suite(suite_text(imported.suite)) == imported.suite
-
-
-def test_an_agent_that_does_what_is_expected_passes_everything_that_needs_no_judge(sets):
-    for path in sets:
-        suite = import_suite(path).suite
-        for case in suite.cases:
-            evaluators = [item for item in suite.build_evaluators("turn", case) if not item.needs_judge]
-            for evaluator in evaluators:
-                (result,) = evaluate_sync(did_as_expected(case, evaluator), [evaluator])
-                assert result.status in (Status.PASSED, Status.SKIPPED), (path, case.id, result)
-
-
-def did_as_expected(case, evaluator) -> EvalCase:
-    """The turn of an agent that makes the expected calls and gives the answer that the evaluator expects."""
-    expect = case.turns[-1].expect
-    if evaluator.name == "contains":
-        answer = evaluator.search_text or expect.response_contains
-        answer = "" if evaluator.negated else answer
-        if evaluator.target_output_key != "*":
-            answer = {evaluator.target_output_key: answer}
-    else:
-        answer = getattr(evaluator, "expected", None) or expect.response
-    return case.eval_case(
-        len(case.turns) - 1,
-        tool_calls=[
-            {"name": call.name, "arguments": call.arguments, "result": output.output if output else None}
-            for call, output in paired(expect)
-        ],
-        response_text=answer if isinstance(answer, str) else json.dumps(answer),
-    )
-
-
-def paired(expect):
-    """The expected calls in the expected order, each with its expected output."""
-    outputs, calls = list(expect.tool_outputs or ()), list(expect.tool_calls or ())
-    for name in expect.tool_calls_order or [call.name for call in calls]:
-        call = next((item for item in calls if item.name == name), ToolCall(name, {}))
-        output = next((item for item in outputs if item.name == name), None)
-        calls = [item for item in calls if item is not call]
-        outputs = [item for item in outputs if item is not output]
-        yield call, output
 
 
 def test_a_set_runs_as_it_is(sets, tmp_path):

@@ -31,7 +31,7 @@ from tool_call_evaluators.importers.uipath import (
     ToolCallOutputEvaluator,
     WorkloadExecution,
 )
-from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED, MAX_PRINTED
+from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED
 
 UPDATE = {"user_id": 123, "fields": {"email": "user@example.com"}, "notify": True}
 REQUEST = {"endpoint": "/api/users", "method": "GET", "headers": {"Authorization": "Bearer token123"}}
@@ -243,14 +243,6 @@ async def test_its_types_are_accepted_and_returned(kind):
         assert result.to_dict()["details"] == dict(result.details)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_names_are_exact(kind):
-    criteria, _, _ = KINDS[kind]
-    execution = AgentExecution(agent_trace=[{"attributes": {"tool.name": "f ", "input.value": '{"x": 1}'}}])
-    evaluator = getattr(uipath, f"ToolCall{kind}Evaluator")(id="e")
-    assert (await evaluator.validate_and_evaluate_criteria(execution, criteria)).score == 0.0
-
-
 async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
     spans = [{"attributes": {"tool.name": "renamed", "tool.id": "t-1", "input.value": "{}"}}]
     for expected, fits in (
@@ -263,15 +255,6 @@ async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
             AgentExecution(agent_trace=spans), ToolCallArgsEvaluationCriteria(tool_calls=[expected])
         )
         assert result.score == float(fits), expected
-
-
-async def test_long_arguments_are_cut_in_the_justification():
-    args = {"text": "x" * MAX_PRINTED}
-    result = await ToolCallArgsEvaluator(id="a").validate_and_evaluate_criteria(
-        AgentExecution(agent_trace=[plain("f", str(args), 0)]), criteria([("f", args)])
-    )
-    assert len(result.details["explained_tool_calls_args"]["f_0"]) < 2 * MAX_PRINTED + 100
-    assert result.details["f_0"]["actual"] == args
 
 
 def score(made, expected, **options):

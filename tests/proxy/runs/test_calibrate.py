@@ -44,12 +44,6 @@ def as_asked(request: dict[str, Any]) -> Any:
     return says({"reason": "so it is", "score": grade_of(request)})
 
 
-def best_or_worst(request: dict[str, Any]) -> Any:
-    """The best grade that may be given for a grade of 3 and more, else the worst."""
-    schema = request["response_format"]["json_schema"]["schema"]["properties"]["score"]
-    return says({"reason": "r", "score": schema["enum"][-1] if grade_of(request) > 2 else schema["enum"][0]})
-
-
 ASKED_TWICE = 20
 """Most turns that tests ask about once more: a fifth of `MAX_ASKED_TWICE`, which commands in other processes have."""
 
@@ -246,25 +240,6 @@ async def test_the_judge_sees_turns_as_the_rules_of_privacy_redact_them(judge: S
     sent = json.dumps(judge.api.requests)
     assert "grade 4" in sent
     assert "ann@example.com" not in sent
-
-
-async def test_cases_with_judges_of_their_own_are_calibrated_apart(judge: Scripted, tmp_path: Path) -> None:
-    ids = await filled(tmp_path / "turns.db", [5, 4, 2, 1])
-    suite = parse_suite(
-        judge.suite()
-        + """\
-cases:
-  - id: kind
-    turns: [{user: question 0}]
-    evaluators: [{llm_judge_output: {id: helpfulness, criteria: kind}}]
-"""
-    )
-
-    judge.respond = best_or_worst
-    file = labels_file(tmp_path / "labels.csv", people(ids, [5, 4, 2, 1], 0))
-    made = await calibrate(suite, str(tmp_path / "turns.db"), labels=file)
-    assert {(one["evaluator"], one["labelled_turns"]) for one in made} == {("llm_judge_output", 1), ("helpfulness", 3)}
-    assert len({one["key"] for one in made}) == 2
 
 
 # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
