@@ -60,15 +60,6 @@ async def test_a_turn_and_a_result_are_annotated_and_exported(proxy: Proxied) ->
     assert [of_turn, of_result] in [turn.get("annotations") for turn in exported]
 
 
-async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
-    path = await a_turn(proxy)
-    one = await annotated(proxy, path)
-    assert (await proxy.admin.delete(f"{path}/{one['annotation_id']}")).status_code == 204
-    gone = await proxy.admin.delete(f"{path}/{one['annotation_id']}")
-    assert (gone.status_code, "has no annotation" in gone.json()["error"]) == (404, True)
-    assert await kept(proxy, path) == []
-
-
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
@@ -87,11 +78,6 @@ async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
 async def test_what_is_no_annotation_is_refused(proxy: Proxied, body: Any, status: int, message: str) -> None:
     response = await proxy.admin.post(await a_turn(proxy), json=body)
     assert (response.status_code, message in response.json()["error"]) == (status, True), response.text
-
-
-async def test_a_turn_that_is_not_there_has_none(proxy: Proxied) -> None:
-    response = await proxy.admin.post("/api/turns/absent/annotations", json={"assessment": "right"})
-    assert (response.status_code, response.json()["error"][:16]) == (404, "no turn 'absent'")
 
 
 async def test_notes_are_redacted_and_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:

@@ -230,14 +230,6 @@ async def test_a_registered_case_is_matched_by_its_text(it: Proxied) -> None:
     assert await it.texts(case="status") == ["Where is it?"]
 
 
-async def test_a_registered_case_may_be_for_one_conversation(it: Proxied) -> None:
-    await it.admin.put("/api/cases/mine", json={**CASE, "context_id": "c-7"})
-    await it.talks("whatever", context="c-7")
-    await it.talks("whatever", context="c-8")
-    await it.flushed()
-    assert [turn["conversation_id"] for turn in await it.turns(case="mine")] == ["c-7"]
-
-
 @pytest.mark.parametrize("case_id", ["a/b", "with space", "größe", "100%"])
 async def test_case_ids_of_any_form(it: Proxied, case_id: str) -> None:
     path = httpx.URL(it.proxy.admin_url).copy_with(path=f"/api/cases/{case_id}")
@@ -345,16 +337,6 @@ async def test_flush_says_how_many_turns_are_still_open(fresh: Proxied) -> None:
 
 
 # ── live events ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None:
-    async with httpx.AsyncClient() as listener:
-        async with proxied(tmp_path) as it:
-            request = listener.build_request("GET", f"{it.proxy.admin_url}/api/events")
-            response = await listener.send(request, stream=True)
-            lines = response.aiter_lines()
-            assert await anext(lines) == ": listening"
-        assert [line async for line in lines if line and not line.startswith(("retry:", "id:"))] == []
 
 
 # ── health, metrics ─────────────────────────────────────────────────────────────────────────────────────────

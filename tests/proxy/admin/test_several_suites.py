@@ -47,13 +47,3 @@ async def test_each_case_is_scored_and_judged_by_its_own_suite(folder: Path, tmp
         assert (refused.status_code, "is a folder" in refused.text) == (409, True)
         page = (await it.admin.get(f"/turns/{turn['turn_id']}/case")).text
         assert "Append to" not in page
-
-
-async def test_a_folder_with_one_suite_is_that_suite(folder: Path, tmp_path: Path) -> None:
-    (folder / "refunds.yaml").unlink()
-    async with proxied(tmp_path, suite=str(folder)) as it:
-        assert it.proxy.control.common.suite_file == str(folder / "orders.yaml")
-        await it.talks("unheard of", context="c")
-        await it.flushed()
-        (turn,) = await it.turns()
-        assert [one["evaluator"] for one in turn["evaluations"]] == ["contains"], "as with the file itself"

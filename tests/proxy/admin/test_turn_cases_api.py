@@ -121,21 +121,6 @@ async def test_a_turn_is_bound_to_a_case_and_scored_again(proxy: Proxied) -> Non
     assert {(one["case_id"], one["status"]) for one in conversation["evaluations"]} == {("refund", "failed")}
 
 
-async def test_a_turn_moves_from_case_to_case_with_the_results_of_its_conversation(proxy: Proxied) -> None:
-    turn_id = await a_turn(proxy, "Pay it back")
-    expect = {"tool_calls": [{"name": "search", "arguments": {"q": "Pay it back"}}]}
-    case = {"turns": [{"user": "?", "expect": expect}], "expect": expect}
-    assert (await proxy.admin.put("/api/cases/search", json=case)).status_code == 200
-    first = await proxy.get("/api/conversations/c of Pay it back")
-    assert {(one["case_id"], one["status"]) for one in first["evaluations"]} == {("refund", "failed")}
-    await proxy.admin.post(f"/api/turns/{turn_id}/case", json={"case_id": "search"})
-    await proxy.flushed()
-    turn = await proxy.get(f"/api/turns/{turn_id}")
-    assert (turn["case_id"], [one["status"] for one in turn["evaluations"]]) == ("search", ["passed"])
-    second = await proxy.get("/api/conversations/c of Pay it back")
-    assert {(one["case_id"], one["status"]) for one in second["evaluations"]} == {("search", "passed")}
-
-
 async def test_what_cannot_be_done_is_refused(proxy: Proxied) -> None:
     turn_id = await a_turn(proxy, "hello")
     failed = await a_turn(proxy, "this fails", state="FAILED")

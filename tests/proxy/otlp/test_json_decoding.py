@@ -188,9 +188,6 @@ def test_nesting_within_the_limit_is_read():
 # ── nothing but its own error ───────────────────────────────────────────────────────────────────────────────────
 
 
-_numbers = st.integers(-(2**70), 2**70) | st.floats()
-
-
 @given(st.integers(0, len(JAVASCRIPT)), st.binary(max_size=3), st.integers(0, 3))
 def test_damaged_json_is_a_request_or_refused(position, inserted, removed):
     with suppress(MalformedError):

@@ -20,7 +20,6 @@ from a2a_eval_proxy.store import (
     StoreUnreachableError,
     TurnQuery,
     open_store,
-    writes,
 )
 from a2a_eval_proxy.store import (
     postgres as package,
@@ -115,17 +114,6 @@ async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: 
     assert queued == [(["turn-0001", "turn-0003"],)]
     without = rows(url, "SELECT turn_id FROM turns WHERE job_id IS NULL")
     assert without == [("turn-0002",)]
-
-
-async def test_a_large_history_goes_in_several_transactions(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "_BATCH", 2)
-    await kept.add(*(turn(number) for number in range(7)))
-    kept.store.prune(Limits(turn(5).started_at))
-    await kept.store.drained()
-    assert await kept.ids() == ["turn-0005", "turn-0006"]
-    kept.store.prune(Limits(max_bytes=0))
-    await kept.store.drained()
-    assert await kept.ids() == []
 
 
 # ── a database that is away ─────────────────────────────────────────────────────────────────────────────────

@@ -91,18 +91,6 @@ async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteSto
     assert MARK.encode() not in kept_bytes(path)
 
 
-async def test_answers_of_judges_go_with_the_turns(store: SqliteStore, tmp_path: Path) -> None:
-    await store.judge_cache.put("old", {"value": f"it said {MARK}"})
-    with closing(sqlite3.connect(tmp_path / "turns.db")) as connection, connection:
-        connection.execute("UPDATE judge_answers SET kept_at = '2000-01-01T00:00:00.000Z'")
-    await store.judge_cache.put("new", {"value": "fine"})
-    store.prune(Limits(1_577_836_800))
-    await store.drained()
-    assert await store.judge_cache.get("old") is None
-    assert await store.judge_cache.get("new") == {"value": "fine"}
-    assert MARK.encode() not in kept_bytes(tmp_path / "turns.db")
-
-
 async def test_discarded_and_replaced_texts_are_gone_too(store: SqliteStore, tmp_path: Path) -> None:
     await fill(store, 20)
     store.discard([f"turn-{number:04}" for number in range(10)], lambda: None)

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -348,36 +348,6 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
         assert (await it.get("/api/runs")).status_code == 200
     assert list(tmp_path.glob("turns.db.damaged-*Z"))
     assert "Traceback" not in caplog.text
-
-
-async def test_reads_of_a_damaged_store_do_not_move_the_new_one(tmp_path: Path) -> None:
-    """They meet the damage until the new one is there, and some a moment later."""
-    path = tmp_path / "turns.db"
-    full_of_turns(path, 3_000)
-    async with traffic(path, evaluate=False) as it:
-        reads = 0
-        stop = False
-
-        async def read() -> None:
-            nonlocal reads
-            while not stop:
-                with suppress(StoreFileError):
-                    await it.proxy.control.store.runs()
-                reads += 1
-
-        readers = [asyncio.create_task(read()) for _ in range(6)]
-        await it.until(lambda: reads > 6)
-        overwrite_start(path)
-        for _ in range(3):
-            await it.send()
-            await it.proxy.flush(PATIENCE_S)
-        await it.until(lambda: it.proxy.control.store.health.replaced > 0)
-        stop = True
-        await asyncio.gather(*readers)
-        await it.send()
-        await it.proxy.flush(PATIENCE_S)
-        assert it.proxy.control.store.health.replaced == 1
-    assert len(list(tmp_path.glob("turns.db.damaged-*Z"))) == 1
 
 
 def test_the_file_that_another_process_made_in_place_of_the_damaged_one_stays(tmp_path: Path) -> None:

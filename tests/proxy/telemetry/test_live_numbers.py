@@ -186,36 +186,6 @@ async def test_no_capture_is_no_pass_and_is_said_once(tmp_path: Path, caplog: py
     assert not conclusion.verdict.passed
 
 
-@pytest.mark.parametrize(
-    ("agent", "settings"),
-    [(Agent(SAID), {}), (Agent(SAID, declares=False), {"dialects": ("adk",)})],
-    ids=["declared", "a dialect"],
-)
-async def test_where_calls_would_be_seen_none_are_none(agent: Agent, settings: dict[str, Any], tmp_path: Path) -> None:
-    async with before(agent, tmp_path / "turns.db", **settings) as proxy:
-        await say(proxy)
-        run = await the_run(proxy)
-        assert (run["passed"], run["skipped"]) == (N, 0)
-        assert await metric(proxy, "a2a_eval_proxy_findings_total") == {}
-
-
-async def test_declared_and_never_asked_for_is_no_capture(tmp_path: Path) -> None:
-    async with before(Agent(SAID), tmp_path / "turns.db", negotiate="never") as proxy:
-        await say(proxy)
-        (turn, *_) = await proxy.turns()
-    assert [finding["code"] for finding in turn["findings"]] == ["no_capture"]
-    assert "no request asks" in turn["findings"][0]["message"]
-
-
-async def test_an_agent_that_showed_one_call_shows_all(tmp_path: Path) -> None:
-    agent = Agent(WHOLE, declares=False)
-    async with before(agent, tmp_path / "turns.db", negotiate="always") as proxy:
-        await say(proxy, 1)
-        agent.answer = SAID
-        await say(proxy, 1)
-        assert [result["status"] for turn in await proxy.turns() for result in turn["evaluations"]] == ["passed"] * 2
-
-
 # ── answers, and the process ────────────────────────────────────────────────────────────────────────────────
 
 
