@@ -362,16 +362,12 @@ def _kappa(judged: Sequence[tuple[bool, bool]]) -> Estimate:
 
 def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: EvaluatorBase) -> dict[str, Any]:
     """Alpha of the raters: ordinal where all labels are grades, else nominal over pass and fail."""
-    ordinal = all(_is_grade(value) for given in people for value in given.values())
+    ordinal = all(isinstance(value, float) for given in people for value in given.values())
     level: Level = "ordinal" if ordinal else "nominal"
     ratings = [
         [float(value if ordinal else label_passes(value, evaluator)) for value in given.values()] for given in people
     ]
     return {"level": level, **krippendorff_alpha(ratings, level).to_dict()}
-
-
-def _is_grade(value: LabelValue) -> bool:
-    return isinstance(value, float)
 
 
 def _shares(confusion: Confusion) -> dict[str, dict[str, Any]]:

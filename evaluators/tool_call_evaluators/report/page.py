@@ -125,7 +125,9 @@ def turn_data(
             }
         )
     if planned.unseen and not turn["tool_calls"] and not conversation.counts_all_agents:
-        compared = _not_compared(planned.expect, short)
+        expected = _expected_calls(planned.expect, short) or []
+        changes = [["unknown", number, None] for number in range(len(expected))]
+        compared = {"expected_calls": expected, "changes": changes}
     else:
         compared = _compared(report.changes(conversation, planned), planned.expect, [turn], short)
     wire = f"{turn['binding']} {turn['protocol_version']}"
@@ -170,12 +172,6 @@ def _compared(
         "expected_calls": _expected_calls(expect, short),
         "changes": [_change(change, calls, short) for change in changes],
     }
-
-
-def _not_compared(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
-    """The expected calls of a turn whose actual ones are unknown."""
-    expected = _expected_calls(expect, short) or []
-    return {"expected_calls": expected, "changes": [["unknown", n, None] for n in range(len(expected))]}
 
 
 def _call(call: Mapping[str, Any], start: str | None, short: Shortener) -> dict[str, Any]:

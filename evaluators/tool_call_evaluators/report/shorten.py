@@ -50,7 +50,8 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
     and reasons. The data that identifies and compares turns (user text, arguments, scores) stays; of the details of a
     good result only those of its judge."""
     cut = Shortener(LONGEST_TEXT - _ROOM).text
-    spans = turn.get("spans", ())[: _SPANS_OF_A_BAD_TURN if _is_bad(turn) else _SPANS]
+    is_bad = any(result["status"] in (Status.FAILED, Status.ERRORED) for result in turn["evaluations"])
+    spans = turn.get("spans", ())[: _SPANS_OF_A_BAD_TURN if is_bad else _SPANS]
     return {
         **turn,
         **({"spans": spans} if spans else {}),
@@ -62,10 +63,6 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
             for result in turn["evaluations"]
         ],
     }
-
-
-def _is_bad(turn: TurnJson) -> bool:
-    return any(result["status"] in (Status.FAILED, Status.ERRORED) for result in turn["evaluations"])
 
 
 def _told_details(result: Mapping[str, Any]) -> Mapping[str, Any]:

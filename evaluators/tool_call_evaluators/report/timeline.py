@@ -24,6 +24,7 @@ def timeline(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]] = ()) -> dic
     """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `exchanges` are those that are known.
 
     An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
+    `first_byte_s` of an exchange is when the header of the response came.
     """
     began = epoch_seconds(turn["started_at"])
     items = [item for item in _items(turn, exchanges, began) if item["start_s"] is not None]
@@ -41,7 +42,8 @@ def _items(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], began: float)
 
     yield _item("request", "request", 0.0)
     for exchange in exchanges:
-        yield _exchange_item(exchange, since)
+        times, at = (since(exchange["started_at"]), since(exchange["ended_at"])), since(exchange["first_byte_at"])
+        yield _item("exchange", exchange["name"], *times, first_byte_s=at, failed=exchange["failed"])
     yield _item("first_event", "first event", since(turn["first_event_at"]))
     for number, (call, times) in enumerate(zip_longest(turn["tool_calls"], turn.get("call_times", ())), 1):
         yield _call(number, call, times or {}, since)
@@ -49,12 +51,6 @@ def _items(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], began: float)
         more = {name: value for name, value in span.items() if name not in ("name", "started_at", "ended_at")}
         yield _item("span", span["name"], since(span["started_at"]), since(span["ended_at"]), **more)
     yield _item("answer", "answer complete", since(turn["ended_at"]))
-
-
-def _exchange_item(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]:
-    """`first_byte_s` is when the header of the response came."""
-    item = _item("exchange", exchange["name"], since(exchange["started_at"]), since(exchange["ended_at"]))
-    return {**item, "first_byte_s": since(exchange["first_byte_at"]), "failed": exchange["failed"]}
 
 
 def _call(number: int, call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:
