@@ -405,3 +405,24 @@ def test_labels_without_scores_are_counted():
     shown = report(turns, parse_suite("suite: s\nevaluators: []"))
     assert "rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, …" in html_report(shown)
     assert "| tone | rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, … |" in markdown_summary(shown)
+
+
+def test_what_calibrations_say_of_a_judge_stands_with_its_scores():
+    agrees = {
+        "status": "calibrated",
+        "text": "agrees with people",
+        "confusion": {"k1": 45, "m1": 50, "k0": 45, "m0": 50},
+    }
+    stale = {"status": "stale", "text": "calibration is stale"}
+    for second, text in (
+        (agrees, "agrees with people; corrected pass rate"),
+        (stale, "agrees with people; calibration"),
+    ):
+        turns = [
+            turn(name, case=name, evaluations=[result("grade", score, details={"judge": {"calibration": said}})])
+            for name, score, said in (("a", 1.0, agrees), ("b", 0.0, second))
+        ]
+        made = report(turns)
+        assert (made.judges["grade"]["corrected"] is None) == (second is stale)
+        for form in (html_report, json_report, markdown_summary, junit_xml):
+            assert text in form(made).replace("\\", ""), form
