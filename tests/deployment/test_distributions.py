@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import email
-import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -124,29 +122,6 @@ def test_version_and_license_are_told(dist: Path, name: str) -> None:
         (text,) = (content.read(entry) for entry in content.namelist() if entry.endswith("licenses/LICENSE"))
     assert text == (REPOSITORY / "LICENSE").read_bytes()
     assert b"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
-
-
-@pytest.mark.parametrize(("name", "folder"), [("a2a_tool_capture", "extension"), ("a2a_eval_proxy", ".")])
-def test_the_links_of_a_description_lead_to_files_of_this_version(dist: Path, name: str, folder: str) -> None:
-    metadata = metadata_of(wheel_of(dist, name))
-    description = str(metadata.get_payload())
-    urls = dict(url.split(", ", 1) for url in metadata.get_all("Project-URL", []))
-    assert re.findall(r"\]\((?!https://|#)", description) == []
-    linked = re.findall(rf"\]\({re.escape(urls['Repository'])}/(blob|raw)/v{re.escape(VERSION)}/([^)#]+)", description)
-    assert [path for _, path in linked if not (REPOSITORY / path).is_file()] == []
-    written = re.findall(
-        r"(!?)\[[^\]]*\]\((?!https://|#)([^)#]+)", (REPOSITORY / folder / "README.md").read_text("utf-8")
-    )
-    assert [("raw" if picture else "blob", (REPOSITORY / folder / path).resolve()) for picture, path in written] == [
-        (kind, REPOSITORY / path) for kind, path in linked
-    ]
-    assert written
-
-
-def test_who_reads_the_sdist_learns_where_to_report_a_vulnerability(dist: Path) -> None:
-    (sdist,) = dist.glob("a2a_eval_proxy-*.tar.gz")
-    with tarfile.open(sdist) as content:
-        assert f"a2a_eval_proxy-{VERSION}/SECURITY.md" in content.getnames()
 
 
 def test_the_extension_requires_nothing(dist: Path) -> None:

@@ -7,8 +7,6 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,20 +16,7 @@ from deployment.containers import REPOSITORY
 FORGE = REPOSITORY / ".github"
 WORKFLOWS = sorted((FORGE / "workflows").glob("*.yml"))
 RELEASE = runpy.run_path(str(REPOSITORY / ".ci/release.py"))
-SCHEMAS = {
-    "vendor.github-workflows": WORKFLOWS,
-    "vendor.dependabot": [FORGE / "dependabot.yml"],
-    "vendor.github-issue-forms": [FORGE / "ISSUE_TEMPLATE/bug.yml", FORGE / "ISSUE_TEMPLATE/idea.yml"],
-    "vendor.github-issue-config": [FORGE / "ISSUE_TEMPLATE/config.yml"],
-}
 TODAY = dt.date(2026, 12, 1)
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_files_of_the_forge_have_its_form(schema: str) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *SCHEMAS[schema]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
 
 
 def test_steps_of_workflows_are_targets_and_scripts_that_exist() -> None:
@@ -49,17 +34,6 @@ def test_steps_of_workflows_are_targets_and_scripts_that_exist() -> None:
     assert seen == {
         path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / ".ci").iterdir() if path.is_file()
     }
-
-
-def test_the_hooks_before_a_commit_have_targets_that_exist() -> None:
-    hooks = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
-    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
-    entries = [hook["entry"] for repo in hooks for hook in repo["hooks"]]
-    for entry in entries:
-        for target in re.findall(r"make (\w+)", entry):
-            assert f"\n{target}: " in makefile
-        assert [path for path in re.findall(r"tests/\S+", entry) if not (REPOSITORY / path).is_file()] == []
-    assert entries
 
 
 # ── the check before a release ──────────────────────────────────────────────────────────────────────────────

@@ -58,6 +58,9 @@ async def test_a_turn_and_a_result_are_annotated_and_exported(proxy: Proxied) ->
     await write_turns(proxy.proxy.control.settings.store, None, out)
     exported = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [of_turn, of_result] in [turn.get("annotations") for turn in exported]
+    one = f"{path}/{of_turn['annotation_id']}"
+    assert [(await proxy.admin.delete(one)).status_code for _ in range(2)] == [204, 404]
+    assert await kept(proxy, path) == [of_result]
 
 
 @pytest.mark.parametrize(
