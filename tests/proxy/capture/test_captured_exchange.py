@@ -301,6 +301,10 @@ REQUESTS = {
     "send over REST": (send()["params"], "POST /message:send"),
     "stream": (rpc("SendStreamingMessage", send()["params"]), "POST /"),
     "stream over REST": (send()["params"], "POST /message:stream"),
+    "send to a generation": (
+        rpc("SendMessage", {**send(taskId="t")["params"], "configuration": {"ifGenerationMatch": "2"}}),
+        "POST /",
+    ),
     "get": (rpc("GetTask", {"id": "t"}), "POST /"),
     "get over REST": (None, "GET /tasks/t"),
     "subscribe": (rpc("SubscribeToTask", {"id": "t"}), "POST /"),
@@ -319,6 +323,7 @@ HELLO = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": 
 LISTED = {"tasks": [task("WORKING", id="other"), task("COMPLETED", artifact("search"))]}
 GONE = Finding("client_gone", "the client left before the answer was complete")
 CUT = Finding("upstream_cut", "the agent broke off")
+MISMATCH = {"error": {"code": -32010, "data": [{"reason": "TASK_GENERATION_MISMATCH", "domain": "a2a-protocol.org"}]}}
 DEEP = b'{"error":{"message":%b}}' % (b"[" * 1000 + b"]" * 1000)
 
 
@@ -411,6 +416,11 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "and a task after it": ([("send", [SEARCHING, LATER_WITH_CALLS, FOUND])], ["COMPLETED search unknown_event"]),
     "the agent breaks off": ([("send", [], CUT)], ["- ? upstream_cut"]),
+    "the agent breaks off, asked for one generation of a task": (
+        [("send to a generation", [], CUT)],
+        ["- ? upstream_cut"],
+    ),
+    "the task has another generation": ([("send to a generation", MISMATCH)], []),
     "the client leaves": ([("stream", [], GONE)], ["- ? client_gone"]),
     "SDK clients close the stream after a message, which is the whole answer": (
         [("stream", [HELLO], GONE)],
