@@ -292,29 +292,18 @@ async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
 # ── turns that take more than one request ───────────────────────────────────────────────────────────────────
 
 
-async def test_a_dropped_stream_goes_on_by_subscription() -> None:
-    async with on_line(scenarios, cut_before="before ") as line, CaptureClient(line.url) as client:
+@pytest.mark.parametrize("refused", [frozenset[str](), frozenset({"SubscribeToTask"})], ids=["subscription", "polling"])
+async def test_a_dropped_stream_goes_on(refused: frozenset[str]) -> None:
+    """By polling where the agent knows no subscription."""
+    async with on_line(scenarios, cut_before="before ", refused=refused) as line, CaptureClient(line.url) as client:
         turn = asyncio.create_task(client.send("slow gate"))
-        await line.answering["SubscribeToTask"].wait()
+        await line.answering["GetTask" if refused else "SubscribeToTask"].wait()
         await open_gate(line, "gate")
         done = await turn
-    assert line.operations[1:] == ["SendStreamingMessage", "GetTask", "SubscribeToTask"]
+    assert line.operations[1:3] == ["SendStreamingMessage", "GetTask"]
+    assert [line.operations.count(name) for name in ("SendStreamingMessage", "SubscribeToTask")] == [1, 1]
     assert all(request.headers["a2a-extensions"] == URI for request in line.requests[1:])
-    assert done.state == COMPLETED
-    assert done.text == "before after"
-    assert names(done) == [call["name"] for call in BOTH]
-
-
-async def test_a_dropped_stream_goes_on_by_polling_where_the_agent_knows_no_subscription() -> None:
-    faults = {"cut_before": "before ", "refused": frozenset({"SubscribeToTask"})}
-    async with on_line(scenarios, **faults) as line, CaptureClient(line.url) as client:
-        turn = asyncio.create_task(client.send("slow gate"))
-        await line.answering["GetTask"].wait()
-        await open_gate(line, "gate")
-        done = await turn
-    assert line.operations.count("SubscribeToTask") <= 1
-    assert line.operations.count("SendStreamingMessage") == 1
-    assert done.text == "before after"
+    assert (done.state, done.text) == (COMPLETED, "before after")
     assert names(done) == [call["name"] for call in BOTH]
 
 
@@ -426,60 +415,69 @@ async def test_a_stream_left_open_after_the_end_does_not_hold_the_turn(monkeypat
     assert turn.state == COMPLETED
 
 
-async def test_a_stream_that_ends_with_nothing_is_an_error() -> None:
-    async with on_line(sse_app([])) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match="without a Message or a Task"):
+@pytest.mark.parametrize(
+    ("events", "error"),
+    [
+        ([], "without a Message or a Task"),
+        ([{"task": {"id": 7}}], "http://127.0.0.1:"),
+        ([{"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}], "no task"),
+    ],
+    ids=["nothing", "junk", "junk in place of the task"],
+)
+async def test_a_stream_that_ends_without_an_answer_is_an_error(events: list[Any], error: str) -> None:
+    async with on_line(sse_app(events)) as line, CaptureClient(line.url) as client:
+        with pytest.raises(AgentError, match=error):
             await client.send("hello")
 
 
-async def test_junk_in_a_stream_is_an_error_of_the_agent() -> None:
-    async with on_line(sse_app([{"task": {"id": 7}}])) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match=line.url):
-            await client.send("hello")
+IDS = {"taskId": "t", "contextId": "c"}
 
 
-async def test_an_agent_that_answers_a_poll_with_junk_is_not_asked_again() -> None:
-    app = sse_app([{"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}])
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match="no task"):
-            await client.send("hello")
+def ended(*artifacts: dict[str, Any]) -> dict[str, Any]:
+    return {"task": {"id": "t", "status": {"state": COMPLETED}, "artifacts": list(artifacts)}}
 
 
-async def test_an_event_that_protobuf_refuses_is_read_as_the_proxy_reads_it() -> None:
-    """None of these ends the turn: the stream ends well."""
-    ids = {"taskId": "t", "contextId": "c"}
-    working = {"statusUpdate": {**ids, "status": {"state": "TASK_STATE_WORKING", "timestamp": "just now"}}}
-    paid = {"artifactUpdate": {**ids, "append": "no", "artifact": reported({"n": 10**400})}}
-    odd: list[Any] = [{"artifactUpdate": {**ids, "artifact": 7}}, {"other": 1}, [], None]
-    done = {"statusUpdate": {**ids, "status": {"state": COMPLETED}}}
-    async with on_line(sse_app([working, *odd, paid, done])) as line, CaptureClient(line.url) as client:
+def reported(arguments: dict[str, Any]) -> dict[str, Any]:
+    call = {"id": "1", "name": "pay", "arguments": arguments}
+    return {"artifactId": "a", "parts": [{"text": "paid"}], "extensions": [URI], "metadata": {METADATA_KEY: [call]}}
+
+
+@pytest.mark.parametrize(
+    ("events", "findings"),
+    [
+        (
+            [
+                {"statusUpdate": {**IDS, "status": {"state": "TASK_STATE_WORKING", "timestamp": "just now"}}},
+                {"artifactUpdate": {**IDS, "artifact": 7}},
+                {"other": 1},
+                [],
+                None,
+                {"artifactUpdate": {**IDS, "append": "no", "artifact": reported({"n": 10**400})}},
+                {"statusUpdate": {**IDS, "status": {"state": COMPLETED}}},
+            ],
+            [("malformed_event", "warning"), ("unknown_event", "info"), ("malformed_response", "warning")],
+        ),
+        # The Task at the end may have what was not read.
+        ([{"task": {"id": "t", "status": {}}}, [1], ended(reported({}))], [("malformed_response", "info")]),
+    ],
+    ids=["events that protobuf refuses", "a snapshot after what was not read"],
+)
+async def test_events_are_read_as_the_proxy_reads_them(events: list[Any], findings: list[tuple[str, str]]) -> None:
+    async with on_line(sse_app(events)) as line, CaptureClient(line.url) as client:
         turn = await client.send("hello")
     assert (turn.state, names(turn)) == (COMPLETED, ["pay"])
-    assert [(one.code, one.severity) for one in turn.findings] == [
-        ("malformed_event", "warning"),
-        ("unknown_event", "info"),
-        ("malformed_response", "warning"),
-    ]
+    assert [(one.code, one.severity) for one in turn.findings] == findings
 
 
 @pytest.mark.parametrize("dialects", [(), ("adk",), ("kagent",)])
 async def test_parts_of_a_dialect_that_is_not_read_are_named(dialects: tuple[str, ...]) -> None:
     part = {"data": {"id": "1", "name": "pay", "args": {}}, "metadata": {"adk_type": "function_call"}}
-    ended = {"id": "t", "status": {"state": COMPLETED}, "artifacts": [{"artifactId": "a", "parts": [part]}]}
-    async with on_line(sse_app([{"task": ended}])) as line, CaptureClient(line.url, dialects=dialects) as client:
+    answered = ended({"artifactId": "a", "parts": [part]})
+    async with on_line(sse_app([answered])) as line, CaptureClient(line.url, dialects=dialects) as client:
         turn = await client.send("hello")
     is_read = dialects == ("adk",)
     assert names(turn) == (["pay"] if is_read else [])
     assert [finding.code for finding in turn.findings] == ([] if is_read else ["dialect_not_read"])
-
-
-async def test_the_end_of_a_stream_may_have_what_was_not_read() -> None:
-    ended = {"task": {"id": "t", "status": {"state": COMPLETED}, "artifacts": [reported({})]}}
-    app = sse_app([{"task": {"id": "t", "status": {}}}, [1], ended])
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        turn = await client.send("hello")
-    assert names(turn) == ["pay"]
-    assert [(one.code, one.severity) for one in turn.findings] == [("malformed_response", "info")]
 
 
 # ── what the wire says ──────────────────────────────────────────────────────────────────────────────────────
@@ -493,11 +491,6 @@ ARGUMENTS = {
 }
 """Protobuf holds none of the integers, and gives the keys in another order; httpx ends a line at U+2028."""
 READ = {**ARGUMENTS, "at": 2}
-
-
-def reported(arguments: dict[str, Any]) -> dict[str, Any]:
-    call = {"id": "1", "name": "pay", "arguments": arguments}
-    return {"artifactId": "a", "parts": [{"text": "paid"}], "extensions": [URI], "metadata": {METADATA_KEY: [call]}}
 
 
 def answering(form: str, version: str, arguments: dict[str, Any]) -> Callable[[str], App]:
@@ -579,38 +572,22 @@ async def test_nobody_there_is_unreachable(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error"),
+    ("status", "body", "error", "says"),
     [
-        (401, AgentError),
-        (404, AgentError),
-        (500, AgentError),
-        (502, AgentUnreachableError),
-        (503, AgentUnreachableError),
+        *((status, b"go\n    away\n", AgentError, f"answered HTTP {status}: go away") for status in (401, 404, 500)),
+        *((status, b"", AgentUnreachableError, f"answered HTTP {status}") for status in (502, 503)),
+        *((200, body, AgentError, "agent card") for body in (b"<html>", b"[]", b'{"capabilities": 7}')),
     ],
 )
-async def test_a_card_that_is_refused(status: int, error: type[CaptureError]) -> None:
+async def test_without_a_card_there_is_an_error(status: int, body: bytes, error: type[CaptureError], says: str) -> None:
     def make_app(_: str) -> App:
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer(send, b"text/plain", b"go\n    away\n", status=status)
+            await answer(send, b"text/plain", body, status=status)
 
         return app
 
     async with on_line(make_app) as line:
-        with pytest.raises(error, match=rf"agent-card\.json answered HTTP {status}: go away"):
-            async with CaptureClient(line.url):
-                pass
-
-
-@pytest.mark.parametrize("card", ["<html>", "[]", '{"capabilities": 7}'])
-async def test_a_card_that_is_none(card: str) -> None:
-    def make_app(_: str) -> App:
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer(send, b"application/json", card.encode())
-
-        return app
-
-    async with on_line(make_app) as line:
-        with pytest.raises(AgentError, match="agent card"):
+        with pytest.raises(error, match=says):
             async with CaptureClient(line.url):
                 pass
 
@@ -639,15 +616,20 @@ async def test_headers_take_environment_variables_and_go_with_every_request(monk
     assert line.requests[-1].headers["a2a-extensions"] == f"{URI},https://example.com/other"
 
 
-def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (None, "'Authorization' needs the environment variable AGENT_TOKEN"),
+        ("s3cret\n", "header 'Authorization' holds a line break"),
+        ("s3crét", "header 'Authorization' holds a line break"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_named_and_not_shown(
+    token: str | None, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AGENT_TOKEN", raising=False)
-    with pytest.raises(ConfigurationError, match=r"'Authorization' needs the environment variable AGENT_TOKEN"):
-        CaptureClient("http://agent", headers={"Authorization": "Bearer ${AGENT_TOKEN}"})
-
-
-@pytest.mark.parametrize("token", ["s3cret\n", "s3crét"])
-def test_a_value_no_header_can_hold_is_refused_without_showing_it(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENT_TOKEN", token)
-    with pytest.raises(ConfigurationError, match="header 'Authorization' holds a line break") as caught:
+    if token is not None:
+        monkeypatch.setenv("AGENT_TOKEN", token)
+    with pytest.raises(ConfigurationError, match=says) as caught:
         CaptureClient("http://agent", headers={"Authorization": "Bearer ${AGENT_TOKEN}"})
     assert "s3cr" not in str(caught.value)
