@@ -47,13 +47,6 @@ async def test_a_turn(agent: GrpcAgent, scenario: str, options: dict[str, Any], 
     assert names(turn) == [call["name"] for call in expected.expected_calls(streamed=not options)]
 
 
-async def test_a_conversation_that_waits_for_the_user(agent: GrpcAgent) -> None:
-    async with CaptureClient(f"grpc://{agent.address}") as client:
-        conversation = client.conversation()
-        assert (await conversation.send("ask hi")).interrupted
-        assert names(await conversation.send("yes")) == [call["name"] for call in BOTH]
-
-
 async def test_headers_are_metadata(agent: GrpcAgent) -> None:
     del agent.seen[:]
     async with CaptureClient(f"grpc://{agent.address}", headers={"Authorization": "Bearer t", "X-B": "c"}) as client:
@@ -85,18 +78,6 @@ async def test_errors_name_their_cause(agent: GrpcAgent) -> None:
             pass
     with pytest.raises(ConfigurationError, match="has only GRPC"):
         CaptureClient("grpc://127.0.0.1:9", binding="JSONRPC")
-
-
-async def test_an_agent_behind_tls(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair = authority.issue("agent")
-    credentials = grpc.ssl_server_credentials([(pair.key.read_bytes(), pair.cert.read_bytes())])
-    async with grpc_agent(credentials=credentials) as agent:
-        async with CaptureClient(f"grpcs://{agent.address}", tls=authority.client()) as client:
-            assert (await client.send("message hi")).text == "echo: message hi"
-        with pytest.raises(AgentUnreachableError):
-            async with CaptureClient(f"grpcs://{agent.address}", tls=Authority(tmp_path / "other").client()):
-                pass
 
 
 async def test_an_agent_that_asks_for_a_certificate(tmp_path: Path) -> None:
@@ -139,16 +120,6 @@ async def test_the_first_interface_of_the_card_is_chosen(bindings: list[str], ch
             url="a:1" if binding == "GRPC" else "http://a:1", protocol_binding=binding, protocol_version="1.0"
         )
     assert agent_connection._choose(card, None, "http://agent").protocol_binding == chosen
-
-
-async def test_without_grpcio_another_interface_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_connection, "find_spec", lambda name: None)
-    card = AgentCard(name="a")
-    card.supported_interfaces.add(url="a:1", protocol_binding="GRPC", protocol_version="1.0")
-    with pytest.raises(ConfigurationError, match=r"a2a-tool-capture\[grpc\]"):
-        agent_connection._choose(card, None, "http://agent")
-    card.supported_interfaces.add(url="http://a:1", protocol_binding="JSONRPC", protocol_version="1.0")
-    assert agent_connection._choose(card, None, "http://agent").protocol_binding == "JSONRPC"
 
 
 @pytest.mark.parametrize("url", ["a", "http://a/b", "", "/a2a"])

@@ -119,14 +119,6 @@ def test_recorded_traffic_of_google_adk(subtests: pytest.Subtests) -> None:
             assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
 
 
-def test_nothing_is_read_unless_it_is_asked_for(subtests: pytest.Subtests) -> None:
-    for name, scenario, way in RECORDINGS:
-        with subtests.test(f"{name} {scenario} {way}"):
-            for events in events_of(name, way):
-                assert merged(*events, dialects=()).tool_calls == []
-                assert merged(*events, dialects=("kagent",)).tool_calls == []
-
-
 def test_a_snapshot_after_the_stream_adds_nothing(subtests: pytest.Subtests) -> None:
     for name in sorted({name for name, *_ in RECORDINGS}):
         with subtests.test(name):
@@ -283,12 +275,6 @@ def test_whole_numbers_of_arguments_are_integers() -> None:
 def test_what_a_response_gives(response: Any, result: str | None, error: str | None) -> None:
     (call,) = merged(said(call_part(q=1)), said(response_part(response), message_id="n")).tool_calls
     assert call == ToolCall("look", {"q": 1}, "1", result, error, ToolCallSource.ADK)
-
-
-def test_each_dialect_has_a_source_of_its_own() -> None:
-    event = said(call_part("1"), part("function_call", {"id": "2", "name": "look"}, "kagent_type"))
-    assert [call.source for call in merged(event).tool_calls] == [ToolCallSource.ADK, ToolCallSource.KAGENT]
-    assert [call.id for call in merged(event, dialects=("kagent",)).tool_calls] == ["2"]
 
 
 @pytest.mark.parametrize(

@@ -277,21 +277,6 @@ def test_a_task_that_is_not_final_and_has_no_artifacts_is_a_sign_of_life(state: 
     assert (merger.findings, merger.snapshot_seen) == ([], False)
 
 
-def test_a_sign_of_life_does_not_show_what_was_not_read() -> None:
-    merger = merged({"artifactUpdate": {"taskId": "t"}}, task())
-    assert unknown_by(merger) == "malformed_event"
-    merger.feed(task(artifact("a", text="x")))
-    assert unknown_by(merger) is None
-
-
-def test_a_task_that_is_not_final_and_has_other_artifacts_leaves_the_calls_unknown() -> None:
-    merger = merged(update(artifact("a", call("one"))), task(artifact("b", text="y")))
-    assert names(merger) == []
-    assert unknown_by(merger) == "dropped_by_snapshot"
-    merger.feed(task(artifact("a", call("one")), artifact("b", text="y")))
-    assert (names(merger), unknown_by(merger)) == (["one"], None)
-
-
 @pytest.mark.parametrize(
     ("fed", "seen"),
     [
@@ -359,15 +344,14 @@ HISTORY = [
 ]
 
 
-def test_an_answer_that_only_the_history_has() -> None:
-    answer = task(state="COMPLETED")
-    answer["task"]["history"] = HISTORY
-    assert merged(answer).response_text == "", "what came before the user's latest message is no answer to it"
-    answer["task"]["history"] = [*HISTORY, {"role": "ROLE_AGENT", "parts": [{"text": "Paid."}]}]
-    assert merged(answer).response_text == "Paid."
-    assert merged(status("WORKING", "Paying."), answer).response_text == "Paid."
-    answer["task"]["artifacts"] = [artifact("a", text="Receipt 7.")]
-    assert merged(answer).response_text == "Receipt 7."
+def recalling(*later: Event, **more: Any) -> Event:
+    """A final task with that history, and what follows it there."""
+    return {"task": {**task(state="COMPLETED")["task"], "history": [*HISTORY, *later], **more}}
+
+
+PAID_SAYS = {"role": "ROLE_AGENT", "parts": [{"text": "Paid."}]}
+ONE_ASKED = [update(artifact("a", call("one"), text="first")), status("INPUT_REQUIRED")]
+ONE_AGAIN = task(artifact("a", call("one"), text="first"))
 
 
 # ── recorded traffic ────────────────────────────────────────────────────────────────────────────────────────
@@ -377,25 +361,16 @@ def as_golden(calls: list[ToolCall]) -> list[dict[str, Any]]:
     return [{"id": c.id, "name": c.name, "arguments": c.arguments, "result": c.result} for c in calls]
 
 
-def test_recorded_streams_say_the_same_in_every_variant(subtests: pytest.Subtests) -> None:
-    for name, scenario in recordings("stream"):
+@pytest.mark.parametrize("kind", ["stream", "send"])
+def test_recorded_traffic_says_the_same_in_every_variant(kind: str, subtests: pytest.Subtests) -> None:
+    for name, scenario in recordings(kind):
         with subtests.test(f"{name} {scenario}"):
             merger = merged(*events(name))
             expected = expected_turn(scenario)
-            assert as_golden(merger.tool_calls) == expected["tool_calls"]
+            known = {"findings": [], **expected, **(expected.get("stored", {}) if kind == "send" else {})}
+            assert as_golden(merger.tool_calls) == known["tool_calls"]
             assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
-            assert codes(merger) == expected.get("findings", [])
-
-
-def test_recorded_answers_say_the_same_in_every_variant(subtests: pytest.Subtests) -> None:
-    for name, scenario in recordings("send"):
-        with subtests.test(f"{name} {scenario}"):
-            merger = merged(*events(name))
-            expected = expected_turn(scenario)
-            stored = {"findings": [], **expected, **expected.get("stored", {})}
-            assert as_golden(merger.tool_calls) == stored["tool_calls"]
-            assert (merger.response_text, merger.state) == (expected["response_text"], expected["state"])
-            assert codes(merger) == stored["findings"]
+            assert codes(merger) == known["findings"]
 
 
 def test_there_are_recordings_of_every_variant() -> None:
@@ -403,17 +378,6 @@ def test_there_are_recordings_of_every_variant() -> None:
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_call_belongs_to_the_turn_in_which_it_first_appeared() -> None:
-    merger = merged(update(artifact("a", call("one"), text="first")), status("INPUT_REQUIRED"))
-    merger.begin_turn()
-    merger.feed(task(artifact("a", call("one"), text="first")))  # a snapshot repeats earlier artifacts
-    assert merger.turn_tool_calls == []
-    merger.feed(update(artifact("b", call("two"), text="second")))
-    assert [item.name for item in merger.turn_tool_calls] == ["two"]
-    assert names(merger) == ["one", "two"]
-    assert merger.response_text == "second"
 
 
 @pytest.mark.parametrize("told", ["stream", "task", "task in reverse"])
@@ -844,19 +808,9 @@ def test_calls_of_a_dialect_have_times_too() -> None:
     assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(1.0, 2.0)]
 
 
-def test_a_turn_has_no_state_until_it_shows_one() -> None:
-    merger = ContinuedMerger()
-    merger.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}})
-    assert merger.turn_state == "TASK_STATE_INPUT_REQUIRED"
-    merger.begin_turn()
-    merger.feed({"message": {"messageId": "m", "taskId": "t", "parts": [{"text": "later"}]}})
-    assert (merger.state, merger.turn_state) == ("TASK_STATE_INPUT_REQUIRED", None)
-    merger.feed({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}})
-    assert (merger.state, merger.turn_state) == ("TASK_STATE_WORKING", "TASK_STATE_WORKING")
-
-
 KNOWN: dict[str, Callable[[Any], Any]] = {
     "names": names,
+    "turn_state": lambda merger: merger.turn_state,
     "codes": codes,
     "unknown_by": unknown_by,
     "text": lambda merger: merger.response_text,
@@ -1147,6 +1101,49 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             [update(artifact("a", call("one"))), status("INPUT_REQUIRED"), TURN, of_task("u", call("two"))[2]],
             {"turn_names": ["two"], "ids": ("u", "TASK_STATE_COMPLETED")},
             id="a turn may be answered by another task than the one before",
+        ),
+        pytest.param(
+            [{"artifactUpdate": {"taskId": "t"}}, task()], {"unknown_by": "malformed_event"}, id="a sign of life"
+        ),
+        pytest.param(
+            [{"artifactUpdate": {"taskId": "t"}}, task(), task(artifact("a", text="x"))],
+            {"unknown_by": None},
+            id="what was not read is in a later task",
+        ),
+        pytest.param(
+            [update(artifact("a", call("one"))), task(artifact("b", text="y"))],
+            {"names": [], "unknown_by": "dropped_by_snapshot"},
+            id="a task that is not final and has other artifacts",
+        ),
+        pytest.param(
+            [update(artifact("a", call("one"))), task(artifact("b")), task(artifact("a", call("one")), artifact("b"))],
+            {"names": ["one"], "unknown_by": None},
+            id="a call that a later task has again",
+        ),
+        # What came before the user's latest message is no answer to it.
+        pytest.param([recalling()], {"text": ""}, id="no answer in the history"),
+        pytest.param([recalling(PAID_SAYS)], {"text": "Paid."}, id="an answer that only the history has"),
+        pytest.param([status("WORKING", "Paying."), recalling(PAID_SAYS)], {"text": "Paid."}, id="history and status"),
+        pytest.param(
+            [recalling(PAID_SAYS, artifacts=[artifact("a", text="Receipt 7.")])],
+            {"text": "Receipt 7."},
+            id="an artifact goes before the history",
+        ),
+        pytest.param([*ONE_ASKED, TURN, ONE_AGAIN], {"turn_tool_calls": []}, id="a snapshot repeats earlier artifacts"),
+        pytest.param(
+            [*ONE_ASKED, TURN, ONE_AGAIN, update(artifact("b", call("two"), text="second"))],
+            {"turn_names": ["two"], "names": ["one", "two"], "text": "second"},
+            id="a call belongs to the turn in which it first appeared",
+        ),
+        pytest.param(
+            [*ONE_ASKED, TURN, {"message": {"messageId": "m", "taskId": "t", "parts": []}}],
+            {"state": "TASK_STATE_INPUT_REQUIRED", "turn_state": None},
+            id="a turn has no state until it shows one",
+        ),
+        pytest.param(
+            [*ONE_ASKED, TURN, status("WORKING")],
+            {"state": "TASK_STATE_WORKING", "turn_state": "TASK_STATE_WORKING"},
+            id="the state of a turn",
         ),
     ],
 )

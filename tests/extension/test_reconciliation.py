@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -216,32 +215,6 @@ def test_every_call_is_accounted_for_exactly_once(ours: list[ToolCall], theirs: 
     assert sources[ToolCallSource.OTEL_TRACE] == found.trace_only
 
 
-@given(protocol_calls, trace_calls, st.booleans())
-def test_names_are_conserved(ours: list[ToolCall], theirs: list[ToolCall], absorb_all: bool) -> None:
-    """No source loses a name, and none gets more calls than the source that saw more plus the other's rest."""
-    found = Counter(call.name for call in reconcile(ours, theirs, absorb_all=absorb_all).tool_calls)
-    by_protocol, by_trace = Counter(call.name for call in ours), Counter(call.name for call in theirs)
-    for name in {*by_protocol, *by_trace}:
-        assert by_protocol[name] <= found[name] <= by_protocol[name] + by_trace[name]
-        assert absorb_all or found[name] >= by_trace[name]
-        assert found[name] >= min(1, by_trace[name])
-
-
-@given(protocol_calls, trace_calls)
-def test_the_inputs_are_not_changed(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
-    before = copy.deepcopy((ours, theirs))
-    reconcile(ours, theirs)
-    assert (ours, theirs) == before
-
-
-@given(protocol_calls)
-def test_a_source_agrees_with_itself(calls: list[ToolCall]) -> None:
-    copies = [replace(call, source=ToolCallSource.OTEL_TRACE) for call in calls]
-    found = reconcile(calls, copies)
-    assert (found.protocol_only, found.trace_only, found.findings) == (0, 0, [])
-    assert Counter(map(repr, found.tool_calls)) == Counter(map(repr, calls))
-
-
 @given(protocol_calls, trace_calls)
 def test_counts_do_not_depend_on_which_side_is_which(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
     one, other = reconcile(ours, theirs), reconcile(theirs, ours)
@@ -268,19 +241,6 @@ def test_calls_with_ids_on_both_sides_are_never_joined_to_others(ours: list[Tool
         assert "paired_across_ids" not in codes(found)
         free = max(0, len(named) - found.matched_by_id - sum(not call.id for call in ours))
         assert found.trace_only >= free
-
-
-@given(protocol_calls, trace_calls)
-def test_absorbing_all_keeps_no_more(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
-    pairwise, coarse = reconcile(ours, theirs), reconcile(ours, theirs, absorb_all=True)
-    assert coarse.protocol_only == pairwise.protocol_only
-    assert coarse.trace_only <= pairwise.trace_only
-    signatures = [(call.name, call.arguments) for call in ours]
-    assert all(
-        (call.name, call.arguments) not in signatures
-        for call in coarse.tool_calls
-        if call.source is ToolCallSource.OTEL_TRACE and call.arguments is not None
-    )
 
 
 @given(protocol_calls, trace_calls)

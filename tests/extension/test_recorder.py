@@ -59,17 +59,6 @@ def wire(recording: CallRecording) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key not in ("started_at", "ended_at")} for entry in entries]
 
 
-def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: CallRecording) -> None:
-    recorder.record("search", {"q": "kettle"}, result="KET-01")
-    (call,) = recorder.tool_calls
-    assert call.source is ToolCallSource.CLIENT
-    assert call.started_at is not None
-    assert call.ended_at is not None
-    assert call.started_at <= call.ended_at
-    assert wire(recording) == [{"id": FIRST, "name": "search", "arguments": {"q": "kettle"}, "result": "KET-01"}]
-    assert recorder.metadata() == recording.metadata()
-
-
 def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     first = recorder.started("search", {"q": "kettle"})
     second = recorder.started("pay", id="theirs")

@@ -298,15 +298,6 @@ async def test_the_calls_go_out_when_one_has_ended(agent: str, verb: str, sent: 
     assert [artifact.get("extensions") for artifact in artifacts] == [names and [URI] for names in sent]
 
 
-@pytest.mark.parametrize("verb", ["late", "silent"])
-async def test_calls_that_no_artifact_followed_come_before_the_end(agent: str, verb: str) -> None:
-    *_, calls, last = await Raw(agent).events(verb)
-    artifact = calls["artifactUpdate"]["artifact"]
-    assert artifact["name"] == "Tool calls"
-    assert artifact["parts"] == [{"text": ""}]
-    assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
 @pytest.mark.statement(327)
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("stream", [True, False])

@@ -39,7 +39,6 @@ from a2a.types import (
     Message,
     Part,
     Role,
-    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -302,18 +301,6 @@ async def test_each_webhook_is_told_everything_once(webhooks: Webhooks) -> None:
             body = await webhooks.until_completed(name)
             assert body.count("the rest") == 1
             assert body.count("CUP") == (name == "asked")
-
-
-async def test_a_webhook_that_comes_with_the_message_counts_as_asked_too(webhooks: Webhooks) -> None:
-    async with connected("JSONRPC", "1.0", GatedPushConfigStore(InMemoryPushNotificationConfigStore())) as client:
-        request = message("hold")
-        webhook = TaskPushNotificationConfig(url=f"{webhooks.url}/asked")
-        request.configuration.CopyFrom(SendMessageConfiguration(task_push_notification_config=webhook))
-        async for event in client.send_message(request, context=asking(True)):
-            if event.HasField("artifact_update"):
-                break
-        await ended(client, event.artifact_update.task_id, asked=False)
-        assert "KETTLE" in await webhooks.until_completed("asked")
 
 
 async def test_a_webhook_set_again_without_asking_is_told_no_more() -> None:

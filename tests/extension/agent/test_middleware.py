@@ -112,14 +112,6 @@ async def test_the_card_declares_the_extension_for_every_fetch() -> None:
     assert [extension["uri"] for extension in first.json()["capabilities"]["extensions"]] == [URI]
 
 
-async def test_a_recorder_that_is_switched_off_declares_and_tells_nothing() -> None:
-    with ServerThread(lambda url: build(url, enabled=False)) as agent:
-        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
-            card = await http.get("/.well-known/agent-card.json")
-            answer = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=ASKING)
-    assert BASE_URI not in card.text + answer.text
-
-
 async def test_answers_that_would_be_compressed_are_looked_into_all_the_same() -> None:
     with ServerThread(lambda url: build(url, compress=True)) as agent:
         async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
