@@ -48,7 +48,6 @@ class StoreHealth:
     replaced: int = 0  # number of times that the store was damaged or deleted while in use and reopened
     waiting_turns: int = 0
     waiting_bytes: int = 0  # turns and bytes in memory that wait to be written
-    lost_turns: int = 0  # number of turns that could not be encoded, which is an error of this program
     ended: bool = False  # whether nothing more is ever written
     prune_problem: str | None = None  # why old turns could not be deleted last time
 
@@ -62,8 +61,6 @@ class StoreHealth:
         found = ["store: unavailable, turns wait in memory"] if self.problem else []
         if self.ended:
             found = ["store: nothing more is written, see the log; restart the proxy"]
-        if self.lost_turns:
-            found.append(f"store: {self.lost_turns} turn(s) are lost, see the log")
         return found + (["store: old turns could not be deleted, see the log"] if self.prune_problem else [])
 
 

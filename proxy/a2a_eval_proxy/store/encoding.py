@@ -101,9 +101,8 @@ def encoded_turn(turn: Turn, evaluations: Evaluations | None = None) -> EncodedT
     return EncodedTurn(columns, body, [] if turn.links is None else list(starmap(name_key, turn.links.names)))
 
 
-def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> EncodedTurn | None:
-    """As `encoded_turn`. Where that fails, the turn is pending without its content, and its calls are unknown; None
-    where that fails as well."""
+def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> EncodedTurn:
+    """As `encoded_turn`. Where that fails, the turn is pending without its content, and its calls are unknown."""
     try:
         return encoded_turn(turn, evaluations)
     except Exception as error:  # the turn is kept without what may have failed
@@ -111,11 +110,7 @@ def encoded_or_unknown(turn: Turn, evaluations: Evaluations | None = None) -> En
         problem = Finding("capture_error", f"the turn could not be stored whole: {error!r}", Severity.ERROR, "store")
     content: dict[str, Any] = {"user_text": "", "response_text": "", "tool_calls": [], "findings": [problem]}
     content |= dict.fromkeys(("usage", "spans", "simulated_user", "links"))
-    try:
-        return encoded_turn(replace(turn, **content))
-    except Exception:  # the caller counts it as lost
-        logger.exception("turn %s could not be encoded at all; it is lost", turn.turn_id)
-        return None
+    return encoded_turn(replace(turn, **content))
 
 
 def links_text(turn: Turn) -> str:

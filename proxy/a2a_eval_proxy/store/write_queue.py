@@ -169,9 +169,7 @@ class QueuedWrites(ABC):
         """
         if self._is_full:
             return False
-        encoded = [encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns]
-        rows = [one for one in encoded if one is not None]
-        self.health.lost_turns += len(turns) - len(rows)
+        rows = [encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns]
         self._put(Add(rows, committed, held, again))
         return True
 

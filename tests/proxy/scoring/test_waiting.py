@@ -90,15 +90,6 @@ async def test_a_turn_that_cannot_be_encoded_is_stored_as_unknown(
     ]
 
 
-async def test_a_turn_that_cannot_be_encoded_at_all_is_counted_as_lost(store: SqliteStore) -> None:
-    lost = turn(1)
-    lost.started_at = "today"  # type: ignore[assignment]
-    assert store.add([lost, turn(2)], lambda: None)
-    await store.drained()
-    assert [item["turn_id"] for item in (await store.turns(TurnQuery())).items] == ["turn-0002"]
-    assert store.health.remarks == ["store: 1 turn(s) are lost, see the log"]
-
-
 async def test_deleting_that_fails_by_an_error_of_the_program_is_said_and_tried_again(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
