@@ -78,13 +78,9 @@ def import_text(
         return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
     notes = Notes(allow_plugins=allow_plugins)
     suite = tool.read(Node(document, document.value), Path(filename), notes)
-    return Imported(_tolerant(suite), form, notes.sentences, notes.run_files)
-
-
-def _tolerant(suite: Suite) -> Suite:
-    """The suite of a data set, which may hold more than its own evaluators read: reports name that as tolerated."""
-    unread = {UNREAD_EXPECTATION} if unused_expectations(suite) else set()
-    return replace(suite, tolerate=suite.tolerate | unread)
+    if unused_expectations(suite):  # a data set may hold more than its evaluators read
+        suite = replace(suite, tolerate=suite.tolerate | {UNREAD_EXPECTATION})
+    return Imported(suite, form, notes.sentences, notes.run_files)
 
 
 def _detected(document: Document) -> str:

@@ -61,9 +61,6 @@ class CachingJudge:
         self._cache = cache
         self.identity = identity
 
-    def __repr__(self) -> str:
-        return f"CachingJudge({self._judge!r})"
-
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeError. A failure of the cache is logged, and the judge is asked."""
         key = question.key(self.identity + _sample.get())

@@ -26,9 +26,6 @@ class FunctionJudge:
         self.model = getattr(function, "__name__", type(function).__name__)
         self.identity = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', self.model)}"
 
-    def __repr__(self) -> str:
-        return f"FunctionJudge({self.model})"
-
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError if the function raises, JudgeAnswerError for an invalid answer."""
         usage = Usage(0, None, None, None)

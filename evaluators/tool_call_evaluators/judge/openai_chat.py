@@ -60,9 +60,6 @@ class ChatJudge:
         """Parameters that the server refused, and the note about each."""
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    def __repr__(self) -> str:
-        return f"ChatJudge({self.settings.model!r} at {self.settings.url})"
-
     @property
     def identity(self) -> str:
         """See `JudgeSettings.identity`."""

@@ -131,12 +131,12 @@ def _failures(turns: Sequence[EvalCase], metrics: Collection[str]) -> list[tuple
         judged = [item for item in turn.results if item.evaluator in metrics and item.measured]
         if not judged:
             raise SkipEvaluation(f"turn {number} has no result of {' or '.join(metrics)}")
-        failed += [(number, result) for result in judged if _is_failure(result)]
+        failed += [
+            (number, one)
+            for one in judged
+            if (one.status is Status.FAILED if one.label is None else one.label not in NO_FAILURES)
+        ]
     return failed
-
-
-def _is_failure(result: EvalResult) -> bool:
-    return result.status is Status.FAILED if result.label is None else result.label not in NO_FAILURES
 
 
 def _score_of(metric: str, case: EvalCase) -> float | None:

@@ -259,13 +259,10 @@ class _Work:
             calibration(judge.evaluator, labels, judge.verdicts, judge.consistency, at, self._scope) for judge in spoke
         ]
         if self._scope == "conversation":
-            for one in made:
-                one["disagreements"] = [await self._with_conversation(found) for found in one["disagreements"]]
+            for found in (found for one in made for found in one["disagreements"]):
+                turn = await self._store.turn(found["turn_id"]) or {}
+                found |= {"run": turn.get("run"), "conversation_id": turn.get("conversation_id")}
         return made
-
-    async def _with_conversation(self, disagreement: dict[str, Any]) -> dict[str, Any]:
-        turn = await self._store.turn(disagreement["turn_id"]) or {}
-        return disagreement | {"run": turn.get("run"), "conversation_id": turn.get("conversation_id")}
 
     async def _of_conversations(self, given: Sequence[Label]) -> Labels:
         """The labels by the first turn of their conversation, whichever turn they were given with."""

@@ -35,7 +35,7 @@ MAX_TO_LABEL = 1_000
 """Turns, or conversations, that are offered: the newest, of which a page of the store has turns."""
 MAX_OF_CONVERSATION = 200
 """Turns of a conversation that are shown."""
-_EARLIER = 5  # turns before the one to label
+_EARLIER = 5  # turns before the one to label, which the judge is given too
 _NEWEST = 100  # turns, and conversations, in which judges are looked for
 _MOST_KEYS = 9  # choices that have a key of their own
 
@@ -113,7 +113,9 @@ async def _label(view: View) -> Values:
         "is_cut": len(turns) > MAX_OF_CONVERSATION,
         "goal": case.user_goal if case is not None and kind == "conversation" else None,
         "expected_names": EXPECTATION_WORDS,
-        "earlier": await _earlier(view, turn) if kind == "turn" else [],
+        "earlier": await store.earlier(Turn.from_dict(dict(turn)), _EARLIER, agent_of_conversation(turn))
+        if kind == "turn"
+        else [],
         "choices": offers,
         "rubric": _rubric(evaluator),
         "threshold": getattr(evaluator, "threshold", None) if is_graded else None,
@@ -155,11 +157,6 @@ def _next(offered: Sequence[str], mine: Any, after: str | None) -> str | None:
     """The first turn that the rater has not labelled, from the one that follows `after`; None: all are labelled."""
     begin = offered.index(after) + 1 if after in offered else 0
     return next((one for one in [*offered[begin:], *offered[:begin]] if one not in mine), None)
-
-
-async def _earlier(view: View, turn: TurnJson) -> list[TurnJson]:
-    """The turns before it in its conversation, which the judge is given too."""
-    return await view.control.store.earlier(Turn.from_dict(dict(turn)), _EARLIER, agent_of_conversation(turn))
 
 
 def _evaluator(suite: Suite | None, metric: str) -> EvaluatorBase | type[EvaluatorBase] | None:
