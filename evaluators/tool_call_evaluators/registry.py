@@ -98,11 +98,6 @@ def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise OptionError(f"{name}: {error}", error.option) from None
 
 
-def option_names(name: str) -> list[str]:
-    """The options of the evaluator `name`. Raises OptionError as `evaluator_class` does."""
-    return [item.name for item in fields(evaluator_class(name)) if item.init]
-
-
 @cache
 def _installed() -> dict[str, EntryPoint]:
     """Plug-ins of installed distributions: the entry point's name is the evaluator's."""

@@ -45,7 +45,7 @@ from ..model import (
 )
 from ..options import did_you_mean
 from ..plugins import load_plugin
-from ..registry import evaluator_class, get_evaluator, named_options, option_names
+from ..registry import evaluator_class, get_evaluator, named_options
 from ..resources import Prices, read_prices
 from ..simulation.settings import SimulatedUserSettings, UserSettings
 from ..simulation.user import Simulation
@@ -276,7 +276,8 @@ def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> Evaluato
         raise FieldError(
             "may only be set in a suite file: it decides what is run, or who gets the judge's key", min(refused)
         )
-    if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
+    has_folder = any(item.name == "folder" for item in fields(evaluator_class(name)))
+    if context.folder is not None and has_folder and isinstance(options.get("folder", ""), str):
         # relative to the suite; absolute, as the spec may be written into a suite elsewhere
         options["folder"] = str((context.folder / options.get("folder", "")).resolve())
     own = get_evaluator(name, **options).scope
