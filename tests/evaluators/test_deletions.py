@@ -38,26 +38,19 @@ assert experiment(imported.suite, lambda case: {"output": "Hello", "toolCalls": 
 """
 
 
-def without(part: str, module: str, gone: list[str], folder: Path) -> None:
-    copy = folder / "tool_call_evaluators"
+PARTS = [*MODULES, *(f"importers/{tool}" for tool in TOOLS)]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_rest_works_without_an_evaluator_or_an_importer(part: str, tmp_path: Path) -> None:
+    copy = tmp_path / "tool_call_evaluators"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    unwanted = copy / part
-    shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink()
-    command = [sys.executable, "-c", SMOKE, str(folder), module, *gone]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("part", MODULES)
-def test_the_rest_works_without_an_evaluator(part: str, tmp_path: Path) -> None:
-    classes = {name: tool_call_evaluators.evaluator_class(name) for name in tool_call_evaluators.evaluator_names()}
+    shutil.rmtree(copy / part) if (copy / part).is_dir() else (copy / part).with_suffix(".py").unlink()
     module = f"tool_call_evaluators.{part.removesuffix('.py').replace('/', '.')}"
+    classes = {name: tool_call_evaluators.evaluator_class(name) for name in tool_call_evaluators.evaluator_names()}
     gone = [name for name, cls in classes.items() if cls.__module__ == module]
+    gone += [tool.replace("_", "-") for tool in TOOLS if part == f"importers/{tool}"]
     assert gone
-    without(part, module, gone, tmp_path)
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_rest_works_without_an_importer(tool: str, tmp_path: Path) -> None:
-    part = f"importers/{tool}" if (PACKAGE / "importers" / tool).is_dir() else f"importers/{tool}.py"
-    without(part, f"tool_call_evaluators.importers.{tool}", [tool.replace("_", "-")], tmp_path)
+    command = [sys.executable, "-c", SMOKE, str(tmp_path), module, *gone]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -7,12 +7,8 @@ import json
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.editing import with_values
-from tool_call_evaluators.suite.writing import block
 from tool_call_evaluators.suite.yaml_document import Path, read_document
 
 SUITE = """\
@@ -140,63 +136,3 @@ def test_json_stays_json() -> None:
 def test_what_cannot_be_changed_is_refused(path: Path, problem: str) -> None:
     with pytest.raises(SuiteError, match=problem):
         with_values(SUITE, {path: "ORD-2"})
-
-
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-9, 9),
-    st.text("ab: #-'\"\n\t{}[]é", max_size=6),
-    st.sampled_from(["no", "1"]),
-)
-KEYS = st.sampled_from(["name", "id", "a", "b c", "1", "null", "x: y", "- d"])
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
-)
-
-
-def paths(value: Any, path: Path = ()) -> list[Path]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for step, item in inner for found in paths(item, (*path, step)))]
-
-
-@st.composite
-def edits(draw: st.DrawFn) -> tuple[str, dict[Path, Any]]:
-    """A document, some of whose values are aliases, in one of many formats, and new values."""
-    shared = draw(VALUES)
-    value = {"shared": shared, **draw(st.dictionaries(KEYS, VALUES | st.just(shared), min_size=1, max_size=4))}
-    form = draw(st.sampled_from(["ours", "json", "block", "flow", "wide"]))
-    if form == "ours":
-        text = "\n".join(block(value)) + "\n"
-    elif form == "json":
-        text = json.dumps(value, indent=draw(st.sampled_from([None, 2])))
-    else:
-        flow = {"block": False, "flow": True, "wide": None}[form]
-        style = draw(st.sampled_from([None, "'", '"', "|", ">"]))
-        text = yaml.dump(value, default_flow_style=flow, default_style=style, allow_unicode=True, sort_keys=False)
-    document = read_document(text).value
-    chosen = draw(st.lists(st.sampled_from(paths(document)), min_size=1, max_size=3, unique=True))
-    outer = [path for path in chosen if not any(path[: len(other)] == other for other in chosen if other != path)]
-    return text, {path: draw(VALUES) for path in outer}
-
-
-@given(edits())
-def test_the_new_document_has_the_new_values_and_no_others(edit: tuple[str, dict[Path, Any]]) -> None:
-    text, values = edit
-    wanted = json.loads(json.dumps(read_document(text).value))  # nothing shared
-    for path, value in values.items():
-        if not path:
-            wanted = value
-            continue
-        inner = wanted
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = value
-    try:
-        after = read_document(with_values(text, values)).value
-    except SuiteError:
-        assert "&" in text, "a value that others share may have to be changed by hand"
-        return
-    assert json.dumps(after, sort_keys=True) == json.dumps(wanted, sort_keys=True)

@@ -105,20 +105,6 @@ def test_what_is_evaluated_of_a_turn():
     assert status.eval_case(3, user_text="one more") == EvalCase(**shared, user_text="one more"), "beyond the plan"
 
 
-def test_what_is_evaluated_of_a_conversation():
-    case = parse_suite(FULL).cases[0]
-    turns = [case.eval_case(index) for index in range(3)]
-    conversation = case.conversation_case(turns)
-    assert conversation == EvalCase(
-        turns=turns,
-        tools=case.tools,
-        user_goal=case.user_goal,
-        knowledge=case.knowledge,
-        tasks=case.tasks,
-        constraints=case.constraints,
-    )
-
-
 def turn(*lines):
     """A suite with one turn; `lines` continue it from line 5 on."""
     return "\n".join(["suite: x", "cases:", "  - id: a", "    turns:", *(f"      {line}" for line in lines)])
@@ -478,12 +464,6 @@ def test_the_cases_by_which_the_traffic_of_some_agents_is_judged():
     assert suite.of_agents(["orders", "refunds"]).cases == (of_one, of_any)
     assert suite.of_agents(["refunds"], ["b"]).cases == (of_any,)
     assert suite.of_agents(["orders", "refunds"], ["a"]).cases == suite.cases
-
-
-def test_a_constraint_may_be_one_text():
-    case = "{id: a, constraints: Budget under $500, turns: [{user: hi}]}"
-    assert parse_suite(f"{{suite: s, cases: [{case}]}}").cases[0].constraints == ("Budget under $500",)
-    assert EvalCase(constraints="Budget under $500").constraints == ("Budget under $500",)
 
 
 @pytest.mark.parametrize("named", ["../mine.py", "{0}/mine.py", "link.py"])
