@@ -90,6 +90,17 @@ def on(metric, **limits):
         (outcomes([KIND]), on("tone", pass_rate=0.5), ["unmeasured"]),
         ([turn([good()], failure="the task failed")], {}, ["failed_turn: case a: the task failed"]),
         ([turn([good()], failure="the task failed")], {"tolerate": {"failed_turn"}}, []),
+        (
+            [
+                *(turn([good()], unseen=why) for why in ("no card", "no card", "cut")),
+                turn([good()], unseen="no answer", failure="HTTP status 500"),
+            ],
+            {},
+            [
+                "calls_unseen: 3 of 4 turns and conversations were not scored for tool calls: no card (2 times); cut",
+                "failed_turn: case a: HTTP status 500",
+            ],
+        ),
         ([SILENT, SILENT], {}, ["nothing_captured"]),
         ([SILENT, SILENT], {"tolerate": {"nothing_captured"}}, []),
         ([SILENT, SEEN], {}, []),

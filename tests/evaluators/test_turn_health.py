@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators.gates import Outcome
 from tool_call_evaluators.model import EvalResult, Status
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.registry import evaluator_names
 from tool_call_evaluators.suite import parse_suite
-from tool_call_evaluators.verdict import gate
 from tool_call_evaluators.visibility import turn_failure_of, turn_result
 
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
@@ -118,14 +116,3 @@ def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [
         ("failed_turn", "c1: agent_error: HTTP status 500")
     ]
-
-
-def test_the_reason_counts_what_could_not_be_seen_and_leaves_failed_turns_to_theirs() -> None:
-    def outcome(unseen: str | None, failure: str | None = None) -> Outcome:
-        return Outcome("turn", "c", [], failure=failure, unseen=unseen)
-
-    outcomes = [outcome("no card"), outcome("no answer", failure="HTTP status 500"), outcome("no card"), outcome("cut")]
-    (reason,) = (one for one in gate(outcomes).reasons if one.code == "calls_unseen")
-    assert reason.message == (
-        "3 of 4 turns and conversations were not scored for tool calls: no card (2 times); cut (1 times)"
-    )

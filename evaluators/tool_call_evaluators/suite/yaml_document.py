@@ -167,8 +167,9 @@ class _YamlReader:
         self._filename = filename
         self._kept = kept
         """Whether parts keep those in them, of which there are many."""
-        if is_json(text):
-            # for positions: YAML knows neither tabs between tokens nor halves of surrogate pairs
+        self._is_json = is_json(text)
+        if self._is_json:
+            # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
             text = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
         # events of libyaml if installed, else of the same parser in Python; neither recurses
         self._events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -253,6 +254,8 @@ class _YamlReader:
 
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
+        if self._is_json and event.style == '"':
+            return json.loads(self._text[event.start_mark.index : _end(event)])
         if event.tag is None:
             if event.implicit[0] and _NO_JSON.fullmatch(text):
                 raise self._error(f"{text} is a number that JSON cannot hold; for the text, put it in quotes", event)
