@@ -17,11 +17,10 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..net.browser_guard import READS, Headers, HostNames, Refusal, cross_origin_write, refusal
-from ..runs import audit
 from ..telemetry.problem_log import ProblemLog
 
 logger = logging.getLogger(__name__)
-logger.setLevel(logging.WARNING)  # failed logins are logged whatever `log_level` is
+logger.setLevel(logging.INFO)  # logins and changes are logged whatever `log_level` is
 
 
 class AdminTokens:
@@ -92,7 +91,7 @@ class AdminGuard:
 
     Requests with the admin token pass, and those with the metrics token to the metrics. All others are refused if they
     name a foreign host or come from a page of another site, and changes if they come from a page of another origin.
-    Where there is a token, they need the session of a page. Changes and logins are written to the audit log.
+    Where there is a token, they need the session of a page. Changes and logins are logged.
     """
 
     def __init__(
@@ -114,10 +113,9 @@ class AdminGuard:
         peer = peer_of(scope)
         answer, by = self._admitted(scope, peer)
         if by:
-            audit.enter(entry := _entry(scope, by, peer))
             is_change = scope["method"] not in READS and scope["path"] != _WAITS
             if is_change or self._is_login(scope):
-                send = _audited(entry, send)
+                send = _logged(scope, by, peer, send)
         await answer(scope, receive, send)
 
     def _admitted(self, scope: Scope, peer: str) -> _Admitted:
@@ -162,17 +160,12 @@ def peer_of(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-def _entry(scope: Scope, by: str, peer: str) -> audit.Entry:
-    """Of the audit log, without the query, which may have a login code."""
-    return audit.Entry({"by": by, "from": peer, "did": f"{scope['method']} {scope['path']}"})
-
-
-def _audited(entry: audit.Entry, send: Send) -> Send:
-    """Writes the audit line when the response begins, unless the change is refused."""
+def _logged(scope: Scope, by: str, peer: str, send: Send) -> Send:
+    """Logs a change when the response begins, unless it is refused; without the query, which may have a login code."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 400:
-            entry.log(status=message["status"])
+            logger.info("%s %r by %s from %s", scope["method"], scope["path"], by, peer or "an unknown address")
         await send(message)
 
     return sending

@@ -22,7 +22,6 @@ from tool_call_evaluators.suite.editing import case_text
 from ..ids import new_turn_id
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy
-from ..runs import audit
 from ..runs.stored_turns import compact
 from ..runs.suite_file import SuiteFileError, add_to_suite
 from ..scoring.agent_scoring import Scoring
@@ -101,7 +100,6 @@ async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> A
     annotation = _annotation(control.scoring_of(turn).privacy, turn, given, result)
     if not await control.store.annotate(annotation):
         raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
-    audit.changed(turn=turn_id, annotation=annotation.annotation_id, assessment=annotation.assessment or "label")
     return annotation
 
 
@@ -109,7 +107,6 @@ async def remove_annotation(control: Control, turn_id: str, annotation_id: str) 
     """Raises HTTPException (404)."""
     if not await control.store.remove_annotation(turn_id, annotation_id):
         raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
-    audit.changed(turn=turn_id, deleted=annotation_id)
 
 
 def _annotation(privacy: Privacy, turn: TurnJson, given: NewAnnotation, result: Mapping[str, Any] | None) -> Annotation:
@@ -212,7 +209,6 @@ async def append_case(control: Control, data: Mapping[str, Any]) -> tuple[str, s
         await add_to_suite(scoring.suite_file, books, case, comments, allow_plugins=control.allow_plugins)
     except (SuiteError, SuiteFileError) as error:
         raise HTTPException(409, str(error)) from None
-    audit.changed(case=case.id, file=scoring.suite_file)
     return case.id, scoring.suite_file
 
 
@@ -255,7 +251,6 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     if lacks_content(turn["user_text"]):
         raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
     control.bind(turn, case_id)
-    audit.changed(turn=turn_id, case=case_id)
     return case_id
 
 

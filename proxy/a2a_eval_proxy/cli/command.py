@@ -12,13 +12,11 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..errors import GATE_FAILED, ConfigError
-from ..runs import audit
+from ..errors import GATE_FAILED
 from ..settings.options import (
     ENV_PREFIX,
     Option,
@@ -31,7 +29,6 @@ from ..settings.options import (
     read_config_file,
 )
 from ..settings.parsing import FLAG, SWITCH
-from ..settings.parts import AuditOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +96,6 @@ class Command(click.Command):
         file = read_config_file(path, _known_keys(ctx)) if path else None
         loaded = load(self.options, flags, os.environ, file)
         _warn_of_secrets(self.options, flags)
-        _open_audit_log(self.name or "", loaded)
         if self._function(loaded) is False:
             ctx.exit(GATE_FAILED)
 
@@ -124,16 +120,6 @@ class Command(click.Command):
         """Write where else options may stand."""
         formatter.write_paragraph()
         formatter.write_text(_EPILOG)
-
-
-def _open_audit_log(name: str, loaded: Options) -> None:
-    """Raises ConfigError for a log that cannot be written: then nothing is changed."""
-    if isinstance(loaded, AuditOption) and loaded.audit_log:
-        try:
-            audit.write_to(Path(loaded.audit_log))
-        except OSError as error:
-            raise ConfigError(f"audit_log: {loaded.audit_log} cannot be written: {error.strerror or error}") from None
-        audit.enter_command(name)
 
 
 def command(options: type[T]) -> Callable[[Callable[[T], bool | None]], Command]:

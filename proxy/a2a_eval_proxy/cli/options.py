@@ -17,7 +17,6 @@ from ..errors import ConfigError
 from ..settings import parsing as types
 from ..settings.options import OptionGroup, Options, option
 from ..settings.parts import (
-    AuditOption,
     PluginOption,
     PrivacyOptions,
     RedactionOptions,
@@ -205,7 +204,6 @@ class ReceivedTracesOptions(Options):
 
 
 class RunOptions(
-    AuditOption,
     ReceivedTracesOptions,
     DrivenAgentOptions,
     PluginOption,
@@ -248,7 +246,7 @@ class RunOptions(
         return replace(super().agent_defaults(), concurrency=self.concurrency)
 
 
-class EvaluateOptions(AuditOption, TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
+class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: tuple[str, ...] = run_option(
         replace(types.TEXTS, metavar="FILE"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",

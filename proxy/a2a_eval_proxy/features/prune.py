@@ -6,10 +6,10 @@ from ..cli.command import command, run_async
 from ..cli.options import StoredAgentOption
 from ..errors import ConfigError
 from ..feature import Feature
-from ..settings.parts import AuditOption, RetentionOptions, StoreOption
+from ..settings.parts import RetentionOptions, StoreOption
 
 
-class PruneOptions(StoredAgentOption, AuditOption, StoreOption, RetentionOptions):
+class PruneOptions(StoredAgentOption, StoreOption, RetentionOptions):
     def __post_init__(self) -> None:
         if self.retain_days is None and self.retain_mb is None:
             raise ConfigError("prune: which turns? Give --retain-days, --retain-mb or both")

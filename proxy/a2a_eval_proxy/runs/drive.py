@@ -41,7 +41,6 @@ from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..telemetry.counters import Metrics
 from ..turn import Turn
-from . import audit
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run
 from .served_agents import SEED, ServedAgent, connected
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
@@ -168,7 +167,6 @@ async def run_suite(
     try:
         watch.store = store.health
         await _check_name(run, store, location, resume=resume)
-        audit.changed(run=run, store=masked_url(location))
         await begin(store, expected, run, privacy, partial=partial)
         cases = CaseBook(whole, privacy=privacy)
         scorer = Scorer(cases, whole, privacy.judge_cache(store.judge_cache))

@@ -16,9 +16,7 @@ from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.rescoring import Rescoring
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
-from ..settings.store_url import masked_url
 from ..store import Store, StoreError
-from . import audit
 from .run_plan import ALL, Selection
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
 from .stored_turns import open_existing_store, turns_of
@@ -66,7 +64,6 @@ async def evaluate_store(
     async with open_existing_store(location) as store:
         watch = watch or RunWatch()
         watch.store = store.health
-        audit.changed(run=run or "", store=masked_url(location))
         watch.plan(sum(summary.turns for summary in await store.runs(run)))
         judged = [privacy.suite(part) for part in selected]
         only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None

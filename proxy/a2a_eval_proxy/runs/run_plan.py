@@ -30,7 +30,6 @@ from ..scoring.scorer import TurnJson
 from ..settings.store_url import masked_url
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..turn import Turn
-from . import audit
 from .compare import write_page
 from .files import refuse_link, write_file
 from .stored_turns import open_existing_store
@@ -196,7 +195,6 @@ async def store_held(held: HeldConversations, location: str, run: str, privacy: 
                 f"run {run!r} already exists in {masked_url(location)}; the conversations of a simulation are a new "
                 "run: give another --run name"
             )
-        audit.changed(run=run, store=masked_url(location))
         batch: list[Turn] = []
         for turn in _turns(held, run):
             batch.append(privacy.stored(privacy.redacted(turn)))

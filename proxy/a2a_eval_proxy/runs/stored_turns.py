@@ -16,10 +16,8 @@ from tool_call_evaluators.report.model import OUTCOMES
 from tool_call_evaluators.report.shorten import with_outcome
 from tool_call_evaluators.texts import counted
 
-from ..settings.store_url import masked_url
 from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Limits, TurnJson
-from . import audit
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -210,6 +208,5 @@ async def pruned(location: str, days: float | None, megabytes: int | None, *, ag
                 f"no turns of an agent {agent!r}{did_you_mean(agent, known)}; the store has turns of {has}"
             )
         deleted = await store.pruned(Limits.of(days, megabytes, time.time(), agent))
-        audit.changed(store=masked_url(location), deleted=deleted)
         left = (await store.figures()).turns
     return f"deleted {counted(deleted, 'turn')}; {left} are left"

@@ -14,7 +14,6 @@ from tool_call_evaluators.suite.model import CombinedSuite
 from tool_call_evaluators.suite.yaml_document import read_text
 
 from ..scoring.case_book import CaseBook
-from . import audit
 from .files import ChangedMeanwhileError, write_file
 
 _BOM = "\ufeff"
@@ -48,7 +47,6 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
     """Replace the suite file at `path` as a whole by what `change` makes of its text.
 
     Raises SuiteError where the file is no suite in this project's own format, or not after the change; SuiteFileError.
-    The change is in the audit log.
     """
     target = path.resolve()  # a link stays a link
     text = read_text(target)
@@ -63,4 +61,3 @@ def change_suite_file(path: Path, change: Callable[[str], str], *, allow_plugins
         raise SuiteFileError(f"{target} was changed by another program meanwhile; try again") from None
     except OSError as error:
         raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
-    audit.changed(file=str(target))

@@ -179,16 +179,6 @@ class StoreOption(Options):
     )
 
 
-class AuditOption(Options):
-    """Where changes are logged."""
-
-    audit_log: str | None = _admin(
-        types.FILE,
-        "File for a line about each change and login: who, what, from where; beyond 10 MB it becomes FILE.1. Default: "
-        "the log for what comes over --admin, none for commands.",
-    )
-
-
 class PluginOption(Options):
     """Which code a suite may load."""
 

@@ -19,7 +19,6 @@ from .parsing import ValueType, is_loopback, split_address
 from .parts import (
     AdminPortOptions,
     AgentsOptions,
-    AuditOption,
     PrivacyOptions,
     ScoringOptions,
     TlsFilesOptions,
@@ -41,7 +40,6 @@ _admin = partial(option, group=OptionGroup.ADMIN)
 class Settings(
     SettingsOfFeatures,
     AgentsOptions,
-    AuditOption,
     TraceUrlOption,
     PrivacyOptions,
     ScoringOptions,

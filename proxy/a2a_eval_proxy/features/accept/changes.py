@@ -19,7 +19,6 @@ from tool_call_evaluators.texts import counted
 from ...errors import ConfigError
 from ...ids import prefix_of
 from ...privacy.content_removal import lacks_content
-from ...runs import audit
 from ...runs.run_plan import Selection
 from ...runs.stored_turns import compact, conversation_results, open_existing_store, turns_of
 from ...runs.suite_file import change_suite_file
@@ -36,7 +35,6 @@ async def proposed(
     store or run, ConfigError for a run without content.
     """
     async with open_existing_store(store) as opened:
-        audit.note(run=run)
         suite = load_suite(file, allow_plugins=allow_plugins)
         document = read_document(read_text(file), str(file)).value
         turns = [turn async for turn in turns_of(opened, run)]
@@ -63,7 +61,6 @@ def difference(before: str, after: str) -> list[str]:
 
 def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> None:
     """Change the suite file. Raises SuiteError, SuiteFileError."""
-    audit.note(accepted=len(proposals))
     change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
 
 

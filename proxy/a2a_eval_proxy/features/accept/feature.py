@@ -11,16 +11,15 @@ from ...cli.command import command, run_async
 from ...cli.options import SelectionOptions, StoredRunOptions, new_file_option, run_option
 from ...cli.output import put_document, refuse_existing
 from ...feature import Feature
-from ...runs import audit
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.parts import AuditOption, PluginOption, StoreOption
+from ...settings.parts import PluginOption, StoreOption
 
 if TYPE_CHECKING:
     from tool_call_evaluators.outcomes.accepting import Acceptance, Proposal
 
 
-class AcceptOptions(AuditOption, SelectionOptions, PluginOption, StoreOption):
+class AcceptOptions(SelectionOptions, PluginOption, StoreOption):
     suite: str = option(types.FILE, "Suite file to change.", required=True, positional=True)
     run: str | None = run_option(types.NAME, "Run that shows the new behaviour. Default: the newest.")
     yes: bool = option(types.FLAG, "Accept every change without asking.")
@@ -93,7 +92,7 @@ def _changes(chosen: Sequence[Proposal]) -> str:
     return f"{len(chosen)} change{'s' * (len(chosen) != 1)}"
 
 
-class RecordOptions(AuditOption, StoredRunOptions):
+class RecordOptions(StoredRunOptions):
     suite: str | None = option(types.FILE, "Suite to keep, except for the calls that it expects.")
     out: Path | None = new_file_option()
 
@@ -122,8 +121,6 @@ def record(options: RecordOptions) -> None:
     known = None if options.suite is None else load_suite(options.suite)
     recording = run_async(record_run(options.store, options.run, known))
     put_document(recording.text, options.out)
-    if options.out is not None:
-        audit.changed(run=options.run or "", file=str(options.out.absolute()))
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, summary + (f" to {options.out}" if options.out else "")]), err=True)
 

@@ -13,7 +13,7 @@ from ...cli.output import echo_json
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.parts import AuditOption, PluginOption, RedactionOptions
+from ...settings.parts import PluginOption, RedactionOptions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..pages.screen import Screen
 
 
-class CalibrateOptions(AuditOption, PluginOption, RedactionOptions, StoredRunOptions):
+class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
     suite: str = option(types.FILE, "Suite file or folder with the judges.", required=True, positional=True)
     evaluator: str | None = run_option(types.NAME, "Only the judge of these results. Default: every one with labels.")
     labels: str | None = run_option(

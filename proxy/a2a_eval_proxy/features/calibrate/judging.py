@@ -35,12 +35,10 @@ from tool_call_evaluators.texts import counted
 from ...errors import UNREACHABLE, ConfigError
 from ...privacy.content_removal import lacks_content
 from ...privacy.policy import NO_PRIVACY, Privacy
-from ...runs import audit
 from ...runs.stored_turns import UnknownRunError, open_existing_store, unknown_run
 from ...scoring.case_book import CaseBook
 from ...scoring.evidence import trees_read_by
 from ...scoring.scorer import MAX_EARLIER, Scorer
-from ...settings.store_url import masked_url
 from ...store import Store, TurnQuery
 from ...store.base import TurnJson
 from ...store.store import every_turn
@@ -101,7 +99,6 @@ async def calibrate(
                 made.append(one)
                 if one["labelled_turns"]:
                     await store.put_calibration(one)
-                    audit.changed(calibrated=name, store=masked_url(location))
     return made
 
 

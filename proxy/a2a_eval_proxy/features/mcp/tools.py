@@ -170,8 +170,6 @@ class Tools:
         """
         plugins = ["--allow-plugins"] if self._options.allow_plugins and name != "evaluators" else []
         settings = {"A2A_EVAL_PROXY_STORE": self._options.store}  # others would see a password in the arguments
-        if self._options.audit_log:
-            settings["A2A_EVAL_PROXY_AUDIT_LOG"] = self._options.audit_log
         program = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "a2a_eval_proxy", name, *plugins, *given, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ | settings,

@@ -10,7 +10,7 @@ from ...cli.options import run_option
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
-from ...settings.parts import AuditOption, PluginOption, StoreOption, TraceUrlOption
+from ...settings.parts import PluginOption, StoreOption, TraceUrlOption
 from ...settings.store_url import masked_url
 from ...signals import stop_signal
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...admin.guard import AdminTokens, Pages
 
 
-class UiOptions(AuditOption, TraceUrlOption, PluginOption, StoreOption):
+class UiOptions(TraceUrlOption, PluginOption, StoreOption):
     suite: str | None = run_option(
         types.FILE, "Suite file or folder whose cases are shown, and whose gates judge runs."
     )
