@@ -1,14 +1,33 @@
-"""The dialects of A2A brought to one shape."""
+"""Constants, values of the model and forms of events."""
 
 from __future__ import annotations
 
 import copy
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from importlib.resources import files
 from typing import Any
 
+import a2a_tool_capture
 import pytest
+from a2a_tool_capture import (
+    METADATA_KEY,
+    URI,
+    Finding,
+    Severity,
+    ToolCall,
+    ToolCallSource,
+    agent_extension,
+    read_tool_calls,
+)
+from a2a_tool_capture.models import rfc3339
+from a2a_tool_capture.recorder import wire_entry
+from a2a_tool_capture.spec import requested_uris, strip_header, strip_headers
 from a2a_tool_capture.wire import EVENT_KEYS, normalize_event, normalize_state, parts_text
 from hypothesis import given
-from support.junk import almost_events
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from support.junk import almost_events, plain_json
 
 TEXT = [{"text": "hi"}]
 
@@ -136,3 +155,184 @@ def test_any_json_is_normalised_or_refused(payload: Any) -> None:
 def test_normalising_twice_changes_nothing(payload: Any) -> None:
     event = normalize_event(payload)
     assert event is None or normalize_event(event) == event
+
+
+OTHER = "https://example.com/other-extension/v1"
+LATER = URI.replace("/v1", "/v2")
+
+
+@pytest.fixture(scope="module")
+def schema() -> Draft202012Validator:
+    text = files(a2a_tool_capture).joinpath("schema", "tool-call-capture-v1.schema.json").read_text("utf-8")
+    content = json.loads(text)
+    Draft202012Validator.check_schema(content)
+    return Draft202012Validator(content)
+
+
+@pytest.mark.statement(322)
+def test_names_of_version_1_are_fixed() -> None:
+    assert URI == "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
+    assert METADATA_KEY == "https://arksim.arklex.ai/a2a/tool-call-capture/v1/tool_calls"
+
+
+@pytest.mark.statement(324, 331)
+def test_the_declaration_is_optional_for_clients_and_has_no_parameters() -> None:
+    declared = agent_extension()
+    assert declared.uri == URI
+    assert declared.required is False
+    assert declared.description
+    assert not declared.HasField("params")
+
+
+@pytest.mark.parametrize(
+    ("values", "uris"),
+    [
+        ([], []),
+        (["", " , ,"], []),
+        (["a, b", "b ,c"], ["a", "b", "c"]),
+        ([f" {URI} "], [URI]),
+    ],
+)
+def test_uris_of_an_extensions_header(values: list[str], uris: list[str]) -> None:
+    assert requested_uris(values) == uris
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [(URI, ""), (f"{OTHER}, {URI}", OTHER), (f"{LATER},{URI}", ""), (f"{OTHER} ,b", f"{OTHER} ,b"), ("", "")],
+)
+def test_the_uris_of_the_extension_are_removed_from_a_header(value: str, left: str) -> None:
+    assert strip_header(value) == left
+
+
+def test_the_activation_is_removed_from_headers() -> None:
+    headers = [
+        (b"Content-Type", b"application/json"),
+        (b"X-A2A-Extensions", URI.encode()),
+        (b"a2a-extensions", f"{OTHER},{URI}".encode()),
+        (b"X-Note", URI.encode()),
+    ]
+    assert strip_headers(headers) == [headers[0], (b"a2a-extensions", OTHER.encode()), headers[3]]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [{"name": "search"}],
+        [{"id": "1", "name": "search", "arguments": {"q": "x", "n": 1.0, "deep": {"list": [1, None]}}, "result": "42"}],
+        [{"id": "", "name": "pay", "arguments": {}, "result": None, "error": "declined", "source": "whatever"}],
+        [{"name": "search", "added_in_a_later_version": True}],
+    ],
+)
+def test_the_schema_accepts_what_is_documented(schema: Draft202012Validator, entries: Any) -> None:
+    schema.validate(entries)
+
+
+@pytest.mark.statement(335)
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {},
+        None,
+        ["search"],
+        [{}],
+        [{"name": ""}],
+        [{"name": 1}],
+        [{"name": "search", "arguments": "{}"}],
+        [{"name": "search", "arguments": None}],
+        [{"name": "search", "id": 7}],
+        [{"name": "search", "result": {"structured": True}}],
+        [{"name": "search", "error": False}],
+    ],
+)
+def test_the_schema_is_strict_where_readers_forgive(schema: Draft202012Validator, entries: Any) -> None:
+    assert not schema.is_valid(entries)
+
+
+times = st.datetimes(
+    min_value=datetime(1970, 1, 1),
+    max_value=datetime(2100, 1, 1),
+    timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]),
+)
+tool_calls = st.builds(
+    ToolCall,
+    name=st.text(min_size=1),
+    arguments=st.none() | st.dictionaries(st.text(), plain_json, max_size=3),
+    id=st.text(),
+    result=st.none() | st.text(),
+    error=st.none() | st.text(),
+    source=st.sampled_from(ToolCallSource),
+    started_at=st.none() | times,
+    ended_at=st.none() | times,
+    metadata=st.dictionaries(st.text(), plain_json, max_size=2),
+)
+
+
+@given(tool_calls)
+def test_a_call_survives_its_json_form(call: ToolCall) -> None:
+    assert ToolCall.from_dict(json.loads(json.dumps(call.to_dict()))) == call
+
+
+@pytest.mark.statement(228)
+def test_the_json_form_of_a_call() -> None:
+    call = ToolCall("pay", {"eur": 1}, id="1", started_at=datetime(2026, 11, 21, 9, 0, tzinfo=UTC))
+    assert call.to_dict() == {
+        "id": "1",
+        "name": "pay",
+        "arguments": {"eur": 1},
+        "result": None,
+        "error": None,
+        "source": "client",
+        "started_at": "2026-11-21T09:00:00.000000Z",
+    }
+
+
+@pytest.mark.statement(229)
+def test_metadata_is_kept_in_the_json_form_and_stays_off_the_wire() -> None:
+    call = ToolCall("pay", {"eur": 1}, metadata={"latency_ms": 12, "tokens": 3})
+    assert call.to_dict()["metadata"] == {"latency_ms": 12, "tokens": 3}
+    assert "metadata" not in ToolCall("pay").to_dict()
+    assert "metadata" not in wire_entry(call)
+    artifact = {"extensions": [URI], "metadata": {METADATA_KEY: [{"name": "pay", "metadata": {"latency_ms": 12}}]}}
+    assert read_tool_calls(artifact).tool_calls == [ToolCall("pay", source=ToolCallSource.A2A_PROTOCOL)]
+
+
+def test_unknown_arguments_stay_unknown_and_missing_ones_are_none_at_all() -> None:
+    assert ToolCall("pay", None).to_dict()["arguments"] is None
+    assert ToolCall.from_dict({"name": "pay", "arguments": None}).arguments is None
+    assert ToolCall.from_dict({"name": "pay"}).arguments == {}
+
+
+def test_reading_back_ignores_unknown_keys_and_names_what_is_wrong() -> None:
+    assert ToolCall.from_dict({"name": "pay", "extra": 1}) == ToolCall("pay")
+    with pytest.raises(KeyError):
+        ToolCall.from_dict({})
+    with pytest.raises(ValueError, match="elsewhere"):
+        ToolCall.from_dict({"name": "pay", "source": "elsewhere"})
+
+
+def test_sources_are_those_of_the_contract_and_dialects() -> None:
+    assert {source.value for source in ToolCallSource} == {
+        "a2a_protocol",
+        "otel_trace",
+        "openai_agents",
+        "a2e",
+        "client",
+        "adk",
+        "kagent",
+        "traceability",
+    }
+
+
+@given(times)
+def test_times_are_utc_with_microseconds(moment: datetime) -> None:
+    text = rfc3339(moment)
+    assert len(text) == len("2026-11-21T09:00:00.000000Z")
+    assert text.endswith("Z")
+    assert datetime.fromisoformat(text) == moment
+
+
+@given(st.builds(Finding, st.text(), st.text(), st.sampled_from(Severity), st.text()))
+def test_a_finding_survives_its_json_form(finding: Finding) -> None:
+    assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
