@@ -118,7 +118,9 @@ class CapturedExchange:
         turn.conversation_id = context_id if isinstance(context_id, str) else ""
         turn.task_id = task_id if isinstance(task_id, str) else ""
         turn.user_text = parts_text(message)
-        turn.links = _with_names(turn.links or STARTS_TRACE, message)
+        turn.links = turn.links or STARTS_TRACE
+        if "referenceTaskIds" in message or "metadata" in message:
+            turn.links = _with_names(turn.links, message)
         turn.capture.requested_by_client = self._sent.requested
         self._reported = self._book.open(
             turn, now, returns_at_once=request.returns_at_once, if_generation=request.if_generation
