@@ -131,6 +131,18 @@ async def test_the_runs_of_a_version_are_compared_together(runs: Runs) -> None:
     assert again.baseline.runs == ("night-2", "night-1", "night-0"), "a run is no evidence about itself"
 
 
+async def test_a_new_case_advises_until_it_has_three_attempts(runs: Runs) -> None:
+    await runs.add("night-0", old="+++", new="++")
+    await runs.add("now", old="+++", new="--")
+    comparison = await compare_runs(runs.location, "version:1.4", "now")
+    assert {case.case: case.status for case in comparison.cases} == {"old": "same", "new": "new"}
+    assert not comparison.fails_on(["newly-failing"])
+    await runs.add("night-1", old="+++", new="!+")
+    comparison = await compare_runs(runs.location, "version:1.4", "now")
+    assert {case.case: case.status for case in comparison.cases} == {"old": "same", "new": "newly_failing"}
+    assert comparison.fails_on(["newly-failing"])
+
+
 async def test_a_version_without_runs_is_refused_with_those_there_are(runs: Runs) -> None:
     await runs.add("plain", None, a="+")
     with pytest.raises(UnknownRunError, match=r"no run of a known version.*--agent-version"):
