@@ -12,8 +12,8 @@ from .focus import focus_suites
 from .html import comparison_html, html_report
 from .json_output import json_report
 from .junit import junit_xml
-from .markdown import comparison_markdown, markdown_summary
 from .model import build_report
+from .text_forms import comparison_markdown, markdown_summary
 
 __all__ = [
     "build_report",

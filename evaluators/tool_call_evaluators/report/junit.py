@@ -17,8 +17,8 @@ from ..outcomes.conversations import RunConversation
 from ..simulation.record import fault_counts
 from ..texts import excerpt, gate_name, gate_word
 from .html import rendered
-from .markdown import plain_text
 from .model import ReasonJson, Report, duration
+from .text_forms import plain_text
 
 MAX_OUTPUT = 10_000
 """Maximum length of the transcript in a testcase, in characters."""

@@ -30,7 +30,7 @@ def show(options: ShowOptions) -> None:
     \b
     Example: a2a-eval-proxy show monday
     """
-    from tool_call_evaluators.report.markdown import turn_text
+    from tool_call_evaluators.report.text_forms import turn_text
 
     from ..runs.tables import StoredRun, agents_asked, conversation_list, find, run_heading
 

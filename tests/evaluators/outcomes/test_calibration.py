@@ -25,7 +25,7 @@ from tool_call_evaluators.outcomes.calibration import (
     read_labels,
     standing,
 )
-from tool_call_evaluators.report.markdown import calibration_lines
+from tool_call_evaluators.report.text_forms import calibration_lines
 
 TEXT = "turn_id,label,evaluator,who,by\nt1,pass,helpfulness,Jörg,person\nt2,2.5,,bo,model\n"
 LABELS = [Label("t1", True, "helpfulness", "Jörg"), Label("t2", 2.5, None, "bo", by_model=True)]

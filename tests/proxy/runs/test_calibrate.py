@@ -26,7 +26,7 @@ from judges.fake_api import KEY, MODEL, FakeApi, fails, says
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.calibration import LabelError
-from tool_call_evaluators.report.markdown import calibration_lines
+from tool_call_evaluators.report.text_forms import calibration_lines
 
 GRADED = """\
 suite: answers

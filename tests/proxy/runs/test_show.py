@@ -8,7 +8,7 @@ from a2a_eval_proxy.runs.tables import runs_table
 from a2a_eval_proxy.store.base import RunSummary
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators.report.markdown import turn_text
+from tool_call_evaluators.report.text_forms import turn_text
 
 MONDAY = RunSummary("monday", 3, 0, 4, 1, 0, 0, "2026-11-22T16:13:36.000001Z", "2026-11-22T16:14:00.000001Z")
 

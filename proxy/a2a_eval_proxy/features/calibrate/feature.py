@@ -53,7 +53,7 @@ def calibrate(options: CalibrateOptions) -> None:
     Example: a2a-eval-proxy calibrate suite.yaml --labels labels.csv
     """
     from tool_call_evaluators.importers import import_suites
-    from tool_call_evaluators.report.markdown import calibration_lines
+    from tool_call_evaluators.report.text_forms import calibration_lines
     from tool_call_evaluators.texts import counted, printable
 
     from .judging import calibrate

@@ -16,7 +16,7 @@ from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.outcomes.calibration import MIN_LABELS
 from tool_call_evaluators.outcomes.conversations import agent_of_conversation
 from tool_call_evaluators.registry import evaluator_class
-from tool_call_evaluators.report.markdown import calibration_lines
+from tool_call_evaluators.report.text_forms import calibration_lines
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 

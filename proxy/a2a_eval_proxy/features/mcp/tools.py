@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture import __version__
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
-from tool_call_evaluators.report.markdown import turn_text
+from tool_call_evaluators.report.text_forms import turn_text
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.yaml_document import read_text
 from tool_call_evaluators.texts import counted
