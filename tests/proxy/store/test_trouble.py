@@ -9,22 +9,19 @@ import re
 import shutil
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
-from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch, Terms
 from a2a_eval_proxy.settings.parts import Timeouts
-from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import (
     ConversationKey,
     ScoredConversation,
@@ -40,59 +37,27 @@ from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
+from support.proxied import Proxied, proxied
 from tool_call_evaluators.suite import parse_suite
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """An agent that answers every message with one; it has no card."""
-    try:
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            length = re.search(rb"(?i)content-length: (\d+)", head)
-            body = b""
-            if length:
-                await reader.readexactly(int(length.group(1)))
-                body = b'{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[]}}}'
-            status = b"200 OK" if length else b"404 Not Found"
-            form = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
-            writer.write(form % (status, len(body), body))
-            await writer.drain()
-    except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-        pass
-    finally:
-        writer.close()
+async def metric(it: Proxied, name: str) -> float:
+    found = re.search(rf"^a2a_eval_proxy_store_{name} (\S+)$", (await it.admin.get("/metrics")).text, re.MULTILINE)
+    assert found
+    return float(found.group(1))
 
 
-class Traffic:
-    """A running proxy and who uses it."""
+async def runs(it: Proxied) -> list[tuple[int, int]]:
+    """Turns of each run, and how many are pending."""
+    return [(run["turns"], run["pending"]) for run in (await it.get("/api/runs"))["items"]]
 
-    def __init__(self, proxy: RunningProxy, client: httpx.AsyncClient) -> None:
-        self.proxy = proxy
-        self._client = client
 
-    async def send(self) -> None:
-        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-        answered = await self._client.post(self.proxy.url, json=body, headers={"a2a-version": "1.0"})
-        assert answered.status_code == 200
-
-    async def get(self, path: str) -> httpx.Response:
-        return await self._client.get(self.proxy.admin_url + path)
-
-    async def metric(self, name: str) -> float:
-        found = re.search(rf"^a2a_eval_proxy_store_{name} (\S+)$", (await self.get("/metrics")).text, re.MULTILINE)
-        assert found
-        return float(found.group(1))
-
-    async def runs(self) -> list[tuple[int, int]]:
-        """Turns of each run, and how many are pending."""
-        return [(run["turns"], run["pending"]) for run in (await self.get("/api/runs")).json()["items"]]
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not true():
-                await asyncio.sleep(0.01)
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -100,13 +65,8 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_queue, "_RETRY_S", 0.05)
 
 
-@asynccontextmanager
-async def traffic(store: str | Path, **settings: Any) -> AsyncIterator[Traffic]:
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as agent:
-        upstream = f"http://127.0.0.1:{agent.sockets[0].getsockname()[1]}"
-        settings = {"upstream": upstream, "listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None} | settings
-        async with run_proxy(Settings(store=str(store), **settings)) as proxy, httpx.AsyncClient() as client:
-            yield Traffic(proxy, client)
+def traffic(store: str | Path, **settings: Any) -> AbstractAsyncContextManager[Proxied]:
+    return proxied(Path(), store=str(store), **settings)
 
 
 def damage(path: Path, page: int = 2) -> None:
@@ -141,20 +101,20 @@ async def test_a_proxy_serves_while_the_database_is_away_and_stores_when_it_is_t
     postgres.stop()
     try:
         async with traffic(url, evaluate=False) as it:
-            ready = await it.get("/readyz")
+            ready = await it.admin.get("/readyz")
             assert (ready.status_code, ready.text) == (200, "ready\nstore: unavailable, turns wait in memory\n")
-            await it.send()
-            assert await it.metric("up") == 0
-            assert await it.metric("failures_total") >= 1
-            refused = await it.get("/api/runs")
+            await it.talks()
+            assert await metric(it, "up") == 0
+            assert await metric(it, "failures_total") >= 1
+            refused = await it.admin.get("/api/runs")
             assert refused.status_code == 503
             assert "cannot be read" in refused.json()["error"]
             postgres.start()
-            await it.until(lambda: it.proxy.control.store.health.problem is None)
+            await until(lambda: it.proxy.control.store.health.problem is None)
             await it.proxy.flush(PATIENCE_S)
-            assert await it.runs() == [(1, 1)]
-            assert (await it.get("/readyz")).text == "ready\n"
-            assert await it.metric("up") == 1
+            assert await runs(it) == [(1, 1)]
+            assert (await it.admin.get("/readyz")).text == "ready\n"
+            assert await metric(it, "up") == 1
     finally:
         if postgres._process is None:
             postgres.start()
@@ -168,14 +128,14 @@ async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: 
     path = tmp_path / "notes.txt"
     path.write_text("dear to its owner" * 1_000)
     async with traffic(path) as it:
-        await it.send()
-        assert (await it.get("/readyz")).status_code == 200
-        assert (await it.get("/api/runs")).status_code == 503
-        assert await it.metric("up") == 0
+        await it.talks()
+        assert (await it.admin.get("/readyz")).status_code == 200
+        assert (await it.admin.get("/api/runs")).status_code == 503
+        assert await metric(it, "up") == 0
         path.unlink()  # whoever is responsible sees to it
-        await it.until(lambda: it.proxy.control.store.health.problem is None)
+        await until(lambda: it.proxy.control.store.health.problem is None)
         await it.proxy.flush(PATIENCE_S)
-        assert await it.runs() == [(1, 0)]
+        assert await runs(it) == [(1, 0)]
     assert {entry.name for entry in tmp_path.iterdir()} == {"notes.txt"}
     (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "file is not a database" in told
@@ -192,13 +152,13 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
     spoil(path)
     damaged = path.read_bytes()
     async with traffic(path) as it:
-        await it.until(
+        await until(
             lambda: it.proxy.control.store.health.replaced == 1 and it.proxy.control.store.health.problem is None
         )
-        await it.send()
+        await it.talks()
         await it.proxy.flush(PATIENCE_S)
-        assert await it.runs() == [(1, 0)]
-        assert await it.metric("replaced_total") == 1
+        assert await runs(it) == [(1, 0)]
+        assert await metric(it, "replaced_total") == 1
     (aside,) = tmp_path.glob("turns.db.damaged-*Z")
     assert aside.read_bytes()[PAGE_BYTES:] == damaged[PAGE_BYTES:]  # the first page counts changes
     assert f"it was moved to {aside}" in caplog.text
@@ -297,8 +257,8 @@ async def test_what_an_earlier_process_left_is_scored_when_the_store_comes(
     async with traffic(path) as it:
         assert it.proxy.control.store.health.problem
         away.rename(path)
-        await it.until(lambda: it.proxy.control.serving.metrics.turns_scored == 3)
-        assert await it.runs() == [(3, 0)]
+        await until(lambda: it.proxy.control.serving.metrics.turns_scored == 3)
+        assert await runs(it) == [(3, 0)]
 
 
 # ── under traffic ───────────────────────────────────────────────────────────────────────────────────────────
@@ -307,17 +267,17 @@ async def test_what_an_earlier_process_left_is_scored_when_the_store_comes(
 async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "turns.db"
     async with traffic(path) as it:
-        await it.send()
+        await it.talks()
         await it.proxy.flush(PATIENCE_S)
         for file in tmp_path.iterdir():
             file.unlink()
-        refused = await it.get("/api/runs")
+        refused = await it.admin.get("/api/runs")
         assert refused.status_code == 503
         assert "unable to open" in refused.json()["error"]
-        await it.send()
+        await it.talks()
         await it.proxy.flush(PATIENCE_S)
-        assert await it.runs() == [(1, 0)]
-        assert await it.metric("replaced_total") == 1
+        assert await runs(it) == [(1, 0)]
+        assert await metric(it, "replaced_total") == 1
     assert "was deleted or replaced while in use" in caplog.text
     assert "Traceback" not in caplog.text
     with closing(open_store(str(path), must_exist=True)) as store:
@@ -336,16 +296,16 @@ async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
         overwrite_start(path)
         statuses = []
         for _ in range(5):
-            await it.send()
+            await it.talks()
             await it.proxy.flush(PATIENCE_S)
-            statuses.append((await it.get("/api/runs")).status_code)
-        await it.until(
+            statuses.append((await it.admin.get("/api/runs")).status_code)
+        await until(
             lambda: it.proxy.control.store.health.replaced >= 1 and it.proxy.control.store.health.problem is None
         )
-        await it.send()
+        await it.talks()
         await it.proxy.flush(PATIENCE_S)
         assert set(statuses) <= {200, 503}
-        assert (await it.get("/api/runs")).status_code == 200
+        assert (await it.admin.get("/api/runs")).status_code == 200
     assert list(tmp_path.glob("turns.db.damaged-*Z"))
     assert "Traceback" not in caplog.text
 
@@ -505,11 +465,11 @@ async def test_a_database_that_stops_answering_does_not_hold_up_the_end(
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as proxy:
         it = await proxy.enter_async_context(traffic(url, evaluate=False, timeouts=Timeouts(shutdown=0.1)))
-        await it.send()
+        await it.talks()
         await it.proxy.flush(PATIENCE_S)
         with psycopg.connect(url) as other:
             other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
-            await it.send()
+            await it.talks()
             begun = loop.time()
             await proxy.aclose()
             assert loop.time() - begun < 50  # the database is given up after 60 s
