@@ -7,57 +7,22 @@ import json
 import math
 import random
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from a2a_eval_proxy.store import (
     ConversationKey,
     Scored,
     ScoredConversation,
-    SqliteStore,
-    Store,
     TurnQuery,
-    open_store,
 )
 from a2a_eval_proxy.store.base import KeptVerdict, Limits, RunVerdict
 from a2a_eval_proxy.store.reads import MOST_OF_A_TURN, Annotation
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from support.kept import Kept, result, turn
-from support.postgres_server import PostgresServer
-
-EMPTIED = (
-    "TRUNCATE turns, annotations, calibrations, conversations, verdicts, judge_answers, jobs RESTART IDENTITY CASCADE"
-)
-
-
-@pytest.fixture(scope="module")
-def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
-    url = postgres.new_store()
-    store = open_store(url)
-    yield store, url
-    store.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
-    """An empty store."""
-    if request.param == "sqlite":
-        store: Store = SqliteStore(str(tmp_path / "turns.db"))
-        yield Kept(store)
-        await asyncio.to_thread(store.close)
-    else:
-        store, url = request.getfixturevalue("postgres_store")
-        with psycopg.connect(url) as connection:
-            connection.execute(EMPTIED)
-        yield Kept(store)
-        await store.drained()
-
 
 # ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
 

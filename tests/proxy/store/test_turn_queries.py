@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from a2a_eval_proxy.store import Scored, SqliteStore, Store, TurnQuery, open_store, reads
+from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, reads
 from a2a_eval_proxy.store.encoding import encoded_turn, stored_text
 from a2a_eval_proxy.store.reads import turn_summary
 from a2a_eval_proxy.store.turn_filter import VERDICTS, TurnFilter, turn_verdict
@@ -21,34 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
-from support.postgres_server import PostgresServer
-
-EMPTIED = "TRUNCATE turns, conversations RESTART IDENTITY CASCADE"
-
-
-@pytest.fixture(scope="module")
-def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
-    url = postgres.new_store()
-    with psycopg.connect(url, autocommit=True) as connection:  # small tables would be read without an index
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET enable_seqscan = off")
-    store = open_store(url)
-    yield store, url
-    store.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
-    """An empty store."""
-    if request.param == "sqlite":
-        store: Store = SqliteStore(str(tmp_path / "turns.db"))
-        yield Kept(store)
-        await asyncio.to_thread(store.close)
-    else:
-        store, url = request.getfixturevalue("postgres_store")
-        with psycopg.connect(url) as connection:
-            connection.execute(EMPTIED)
-        yield Kept(store)
-        await store.drained()
 
 
 async def pages(kept: Kept, **query: Any) -> list[list[str]]:
