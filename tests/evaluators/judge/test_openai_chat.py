@@ -72,47 +72,70 @@ async def test_an_unfit_answer_is_sent_back_once():
     assert "score: 7 is not one of [1, 2, 3, 4, 5]" in user["content"]
 
 
+UNFIT = [
+    (says("I would say 4."), "it is not JSON"),
+    (says(""), "it is empty"),
+    (says([GOOD]), "it is not a JSON object"),
+    (says({"reason": "It is good."}), "'score' is a required property"),
+    (says({**GOOD, "score": True}), "True is not"),
+    (says('{"reason": "a", "score": 1, "score": 5}'), "a key is repeated"),
+    (says({**GOOD, "score": "4.5"}), "4.5 is not"),
+    (says({**GOOD, "score": "four"}), "'four' is not"),
+    (says('{"reason": "a", "score": 1} or perhaps {"reason": "b", "score": 5}'), "it is not JSON"),
+    (says('It says {"reason": "a", "score": 5}, which I do not follow.'), "it is not JSON"),
+    (says('<think>{"reason": "a", "score": 5}</think> I cannot say.'), "it is not JSON"),
+    (says("{" * 5_000), "it is not JSON"),
+    (says('{"reason": "It gr', finish_reason="length"), "it was cut off before its end"),
+]
+"""Answers that are sent back for repair, and what the error says of them."""
+NO_COMPLETIONS = [
+    (refuses("I cannot judge this."), "the model refused: I cannot judge this."),
+    (says("", finish_reason="content_filter"), "the answer was filtered"),
+    (Reply(body=b'{"object": "list"}'), 'not a chat completion: {"object": "list"}'),
+    (Reply(body=b"[]"), "not a chat completion: []"),
+    (Reply(body=b"<html>It works!</html>"), "not JSON: <html>It works!</html>"),
+]
+REFUSALS = [
+    (fails(400, "Invalid 'messages'"), "HTTP 400: Invalid 'messages'"),
+    (fails(429, "You exceeded your current quota", "insufficient_quota"), "HTTP 429: You exceeded"),
+    (fails(429, "Rate limit reached", retry_after="3600"), "the server asks to wait 3600 s"),
+    (Reply(302, b"", {"location": "http://elsewhere.invalid/"}), "HTTP 302"),
+    (Reply(418, b"<h1>short and stout</h1>"), "HTTP 418: <h1>short and stout</h1>"),
+    (Reply(422, b'{"detail": "bad input"}'), "HTTP 422: bad input"),
+    (Reply(400, b'"no"'), "HTTP 400: no"),
+]
+"""Failures that will not pass: they are not tried again."""
+
+
 @pytest.mark.parametrize(
-    ("unfit", "problem"),
+    ("reply", "settings", "error", "problem", "requests"),
     [
-        (says("I would say 4."), "it is not JSON"),
-        (says(""), "it is empty"),
-        (says([GOOD]), "it is not a JSON object"),
-        (says({"reason": "It is good."}), "'score' is a required property"),
-        (says({**GOOD, "score": True}), "True is not"),
-        (says('{"reason": "a", "score": 1, "score": 5}'), "a key is repeated"),
-        (says({**GOOD, "score": "4.5"}), "4.5 is not"),
-        (says({**GOOD, "score": "four"}), "'four' is not"),
-        (says('{"reason": "a", "score": 1} or perhaps {"reason": "b", "score": 5}'), "it is not JSON"),
-        (says('It says {"reason": "a", "score": 5}, which I do not follow.'), "it is not JSON"),
-        (says('<think>{"reason": "a", "score": 5}</think> I cannot say.'), "it is not JSON"),
-        (says("{" * 5_000), "it is not JSON"),
-        (says('{"reason": "It gr', finish_reason="length"), "it was cut off before its end"),
+        *((reply, {}, JudgeAnswerError, problem, 2) for reply, problem in UNFIT),
+        *((reply, {}, JudgeAnswerError, problem, 1) for reply, problem in NO_COMPLETIONS),
+        *((reply, {}, JudgeUnreachableError, problem, 1) for reply, problem in REFUSALS),
+        (
+            fails(500, "The server had an error", retry_after="0"),
+            {"retries": 2},
+            JudgeUnreachableError,
+            "HTTP 500: The server had an error (after 3 attempts)",
+            3,
+        ),
+        (Reply(hang=True), {"timeout": 0.05, "retries": 0}, JudgeUnreachableError, "no answer within 0.05 s", None),
+        (
+            fails(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+            {"extra_body": {"max_tokens": 9}},
+            JudgeUnreachableError,
+            "replace `max_tokens` by `max_completion_tokens`",
+            1,
+        ),
     ],
 )
-async def test_an_answer_that_stays_unfit_is_no_answer(unfit, problem):
-    with served(unfit) as (judge, api), pytest.raises(JudgeAnswerError) as caught:
+async def test_what_is_no_answer_is_an_error_that_says_so(reply, settings, error, problem, requests):
+    with served(reply, **settings) as (judge, api), pytest.raises(error) as caught:
         await judge.ask(QUESTION)
     assert problem in str(caught.value)
     assert str(caught.value).startswith(f"judge {MODEL} at http://127.0.0.1:")
-    assert len(api.requests) == 2
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        (refuses("I cannot judge this."), "the model refused: I cannot judge this."),
-        (says("", finish_reason="content_filter"), "the answer was filtered"),
-        (Reply(body=b'{"object": "list"}'), 'not a chat completion: {"object": "list"}'),
-        (Reply(body=b"[]"), "not a chat completion: []"),
-        (Reply(body=b"<html>It works!</html>"), "not JSON: <html>It works!</html>"),
-    ],
-)
-async def test_what_is_no_completion_is_not_repaired(reply, problem):
-    with served(reply) as (judge, api), pytest.raises(JudgeAnswerError) as caught:
-        await judge.ask(QUESTION)
-    assert problem in str(caught.value)
-    assert len(api.requests) == 1
+    assert requests in (None, api.attempts)
 
 
 @pytest.mark.parametrize(
@@ -130,42 +153,6 @@ async def test_a_transient_failure_is_tried_again(failure):
     with served(failure, failure, says(GOOD)) as (judge, api):
         assert (await judge.ask(QUESTION)).value == GOOD
     assert api.attempts == 3
-
-
-async def test_retries_come_to_an_end():
-    told = r"HTTP 500: The server had an error \(after 3 attempts\)"
-    failure = fails(500, "The server had an error", retry_after="0")
-    with served(failure, retries=2) as (judge, api), pytest.raises(JudgeUnreachableError, match=told):
-        await judge.ask(QUESTION)
-    assert api.attempts == 3
-
-
-@pytest.mark.parametrize(
-    ("failure", "problem"),
-    [
-        (fails(400, "Invalid 'messages'"), "HTTP 400: Invalid 'messages'"),
-        (fails(429, "You exceeded your current quota", "insufficient_quota"), "HTTP 429: You exceeded"),
-        (fails(429, "Rate limit reached", retry_after="3600"), "the server asks to wait 3600 s"),
-        (Reply(302, b"", {"location": "http://elsewhere.invalid/"}), "HTTP 302"),
-        (Reply(418, b"<h1>short and stout</h1>"), "HTTP 418: <h1>short and stout</h1>"),
-        (Reply(422, b'{"detail": "bad input"}'), "HTTP 422: bad input"),
-        (Reply(400, b'"no"'), "HTTP 400: no"),
-    ],
-)
-async def test_a_failure_that_will_not_pass_is_not_tried_again(failure, problem):
-    with served(failure) as (judge, api), pytest.raises(JudgeUnreachableError) as caught:
-        await judge.ask(QUESTION)
-    assert problem in str(caught.value)
-    assert api.attempts == 1
-
-
-async def test_a_judge_that_does_not_answer_in_time():
-    told = r"no answer within 0\.05 s"
-    with (
-        served(Reply(hang=True), timeout=0.05, retries=0) as (judge, _),
-        pytest.raises(JudgeUnreachableError, match=told),
-    ):
-        await judge.ask(QUESTION)
 
 
 async def test_nobody_there():
@@ -279,15 +266,6 @@ async def test_answers_that_cannot_be_used_are_paid_for(replies, requests):
         await judge.ask(QUESTION)
     assert caught.value.usage.requests == requests
     assert caught.value.usage.cost == pytest.approx(requests * (100 * 3e-6 + 20 * 10e-6))
-
-
-async def test_a_model_that_wants_another_limit_of_tokens_says_which_setting():
-    message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-    with (
-        served(fails(400, message), extra_body={"max_tokens": 9}) as (judge, _),
-        pytest.raises(JudgeUnreachableError, match="replace `max_tokens` by `max_completion_tokens`"),
-    ):
-        await judge.ask(QUESTION)
 
 
 async def test_votes_at_temperature_0_are_not_the_same_request():

@@ -80,14 +80,6 @@ async def test_no_answer_is_an_error_with_its_reason_and_the_others_go_on(name, 
 
 
 @pytest.mark.parametrize("name", JUDGED)
-async def test_no_judge_is_an_error_that_says_what_to_do(name, monkeypatch):
-    monkeypatch.delenv("A2A_EVAL_PROXY_JUDGE_MODEL", raising=False)
-    (result,) = await evaluate(case_of(name), [get_evaluator(name)])
-    assert result.status is Status.ERRORED
-    assert result.reason.startswith("JudgeNotConfiguredError: no judge is configured: give the suite a `judge` block")
-
-
-@pytest.mark.parametrize("name", JUDGED)
 async def test_without_its_inputs_no_judge_is_asked(name):
     judge = PreparedJudge([])
     (result,) = await evaluate(EvalCase(), [get_evaluator(name, judge=judge)])

@@ -372,6 +372,16 @@ def test_only_calls_that_succeeded_or_failed_are_as_expected(call, succeeded):
             assert get_evaluator(name).evaluate(case).passed is (succeeded is wanted)
 
 
+def test_the_reason_names_what_succeeded_or_failed():
+    case = EvalCase(
+        tool_calls=[ToolCall("f", error="no seat"), ToolCall("g", result="ok"), ToolCall("h")],
+        expected_tool_calls=[{"name": name, "succeeded": name != "g"} for name in "fgh"],
+    )
+    reason = get_evaluator("tool_trajectory").evaluate(case).reason
+    for said in ('to succeed, error "no seat"', "to fail, it succeeded", "it succeeded is not known: no result"):
+        assert said in reason
+
+
 def test_the_reason_names_the_result_that_differs():
     case = EvalCase(
         tool_calls=[ToolCall("f", result=ORDER), ToolCall("g"), ToolCall("h", error="no seat")],

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import ToolCall
-from hypothesis import given
-from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, OptionError, Status, parse_suite
-from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence, calls_of_all, certain_part, walk
+from tool_call_evaluators.agent_tree import AgentTurn, AskedBy, EdgeEvidence, calls_of_all
 from tool_call_evaluators.metrics.agents_asked import AgentsAsked
 from tool_call_evaluators.metrics.delegation import DelegatedValues, Delegation
 from tool_call_evaluators.visibility import visibility_of
@@ -215,28 +213,6 @@ def test_with_depth_all_the_calls_of_asked_agents_count_in_order() -> None:
 )
 def test_with_depth_all_unknown_calls_of_one_are_unknown_calls_of_all(tree: AgentTurn) -> None:
     assert calls_of_all([], None, tree)[1]
-
-
-def trees(depth: int = 3) -> st.SearchStrategy[AgentTurn]:
-    below = st.just(()) if depth == 0 else st.lists(trees(depth - 1), max_size=3).map(tuple)
-    return st.builds(
-        lambda name, children, asked, at: agent(name, *children, asked=asked, at=at),
-        st.sampled_from("abc"),
-        below,
-        st.sampled_from([SURE, GUESS]),
-        st.floats(0, 9),
-    )
-
-
-@given(trees())
-def test_the_certain_part_has_no_guess_and_every_turn_that_only_certain_edges_lead_to(tree: AgentTurn) -> None:
-    part = list(walk(certain_part(tree)))
-    assert all(placed.turn.asked is SURE for placed in part[1:])
-    assert len(part) == 1 + sum(_certain(child) for child in tree.children)
-
-
-def _certain(turn: AgentTurn) -> int:
-    return 0 if turn.asked is GUESS else 1 + sum(map(_certain, turn.children))
 
 
 def whole(*trees: AgentTurn | None, **fields: Any) -> EvalCase:

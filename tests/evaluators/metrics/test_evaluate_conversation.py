@@ -48,13 +48,6 @@ async def test_scores_and_status_of_turns_that_were_judged(turns, score, overall
     assert found.turns == ((turns[0],), (turns[1],))
 
 
-async def test_the_status_does_not_depend_on_being_asked_for():
-    found = await evaluate_conversation(judged(FINE, MADE_UP), [goal(5)])
-    assert found.status == "Partial Failure"
-    without_goal = EvalCase(turns=judged(FINE, MADE_UP).turns)
-    assert (await evaluate_conversation(without_goal, [])).status == "Failed"
-
-
 async def test_turns_are_judged_in_context():
     judge = PreparedJudge([{"reason": "r", "label": "no failure"}] * 2)
     found = await evaluate_conversation(

@@ -65,21 +65,6 @@ async def test_it_reads_the_tree_of_each_turn(tmp_path):
     assert EvalCase.from_dict(of_turn.details) == EvalCase()
 
 
-@pytest.mark.parametrize(
-    ("printed", "score", "label"),
-    [
-        ("1", 1.0, None),
-        ("0.25\n", 0.25, None),
-        ("true", 1.0, None),
-        ('"fair"', 0.5, "fair"),
-        ('{"label": "good"}', 1.0, "good"),
-    ],
-)
-async def test_every_form_of_a_result(tmp_path, printed, score, label):
-    result = await run(script(tmp_path, f"print({printed!r})"), labels={"good": 1, "fair": 0.5})
-    assert (result.score, result.label) == (score, label)
-
-
 async def test_a_program_that_reads_nothing_and_one_that_skips(tmp_path):
     big = EvalCase(response_text="x" * 3_000_000)
     (result,) = await evaluate(big, [External(command=script(tmp_path, "sys.stdin.close(); print(1)"))])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.calibrate.judging import NoVerdictError, calibrate
+from a2a_eval_proxy.features.calibrate.judging import calibrate
 from a2a_eval_proxy.privacy.content_removal import without_content
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import detector_rule
@@ -22,7 +22,7 @@ from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.store import open_store
 from agents.serving import ServerThread
 from click.testing import CliRunner
-from judges.fake_api import KEY, MODEL, FakeApi, fails, says
+from judges.fake_api import KEY, MODEL, FakeApi, says
 from support.kept import Kept, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.calibration import LabelError
@@ -139,28 +139,6 @@ async def test_from_labels_to_every_score(judge: Scripted, tmp_path: Path) -> No
     assert len(judge.api.requests) - asked == 2 * ASKED_TWICE
 
 
-async def test_what_changes_makes_it_stale(judge: Scripted, tmp_path: Path) -> None:
-    store = tmp_path / "turns.db"
-    ids = await filled(store, GRADES[:60])
-    file = labels_file(tmp_path / "l.csv", people(ids, GRADES[:60], 3))
-    await calibrate(parse_suite(judge.suite()), str(store), labels=file)
-
-    async def texts(suite: str) -> set[str]:
-        result = await evaluate_store(parse_suite(suite), str(store), "nightly")
-        return {one.details["judge"]["calibration"]["text"] for one in result.report.results}
-
-    assert await texts(judge.suite()) == {"agrees with people in 95 %, 86 to 98, n = 60"}
-    assert await texts(judge.suite("{helpfulness: {threshold: 4}}")) == {
-        "calibration is stale: the threshold was 3, and is 4"
-    }
-    warm = judge.suite().replace("retries: 0", "retries: 0, temperature: 0.5")
-    assert await texts(warm) == {"calibration is stale: the prompt, criteria, parameters or place of the judge changed"}
-    assert await texts(judge.suite("{relevance: {id: helpfulness}}")) == {
-        "calibration is stale: the prompt was helpfulness@1, and is relevance@1"
-    }
-    assert await texts(judge.suite("relevance")) == {"not calibrated"}
-
-
 async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order(
     judge: Scripted, tmp_path: Path
 ) -> None:
@@ -181,24 +159,6 @@ async def test_a_judge_of_labels_is_asked_with_its_choices_in_the_opposite_order
     assert made["consistency"]["order_swapped"]["value"] == 0
     assert made["kappa"]["undefined"] == "all labels are of one class"
     assert made["tnr"]["undefined"]
-
-
-async def test_a_judge_that_goes_away_in_the_middle_is_excluded_and_counted(judge: Scripted, tmp_path: Path) -> None:
-    ids = await filled(tmp_path / "turns.db", GRADES)
-
-    def away(request: dict[str, Any]) -> Any:
-        number = int(re.findall(r"question (\d+)", request["messages"][-1]["content"])[-1])
-        return fails(503, "it is away") if number >= 80 else as_asked(request)
-
-    judge.respond = away
-    file = labels_file(tmp_path / "labels.csv", people(ids))
-    (made,) = await calibrate(parse_suite(judge.suite()), str(tmp_path / "turns.db"), labels=file)
-    assert made["excluded"] == {"turns without the judge's answer": 40}
-    assert made["labelled_turns"] == made["agreement"]["n"] == 80
-    judge.respond = lambda request: fails(503, "it is away")
-    await filled(tmp_path / "other.db", GRADES)
-    with pytest.raises(NoVerdictError, match=r"no verdict on any of 120 labelled turns.*503"):
-        await calibrate(parse_suite(judge.suite()), str(tmp_path / "other.db"), labels=file)
 
 
 async def test_labels_of_what_cannot_be_judged(judge: Scripted, tmp_path: Path) -> None:

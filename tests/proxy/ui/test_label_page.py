@@ -15,7 +15,6 @@ import pytest
 from a2a_eval_proxy.store.base import ConversationKey, ScoredConversation
 from support.turn_samples import result, turn
 from tool_call_evaluators.judged.quality import Helpfulness
-from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict, Label, Labels, calibration
 
 from .conftest import Shown
 
@@ -156,16 +155,3 @@ def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, 
     assert "ann: 3 of 3 conversations" in unescape(shown.admin.get("/label", params=asked).text)
     judges = shown.admin.get("/judges").text
     assert 'href="label?metric=goal_completion"' in judges
-
-
-def test_judges_lead_to_each_disagreement(shown: Shown, run: str) -> None:
-    evaluator = Helpfulness(judge={"model": "m"}, id=run)
-    labels = Labels.of([Label(f"{run}-0", False), Label(f"{run}-1", True)])
-    verdicts = {f"{run}-{number}": JudgeVerdict(True, 4.0, None, "m-1", "helpfulness@1") for number in range(2)}
-    made = calibration(evaluator, labels, verdicts, Consistency(), "2026-11-28T09:00:00Z")
-    shown.loop.run(shown.proxy.control.store.put_calibration(made))
-    text = unescape(shown.admin.get("/judges").text)
-    assert "No claim: 2 labelled turns, 50 are needed; what follows may be chance." in text
-    (link,) = re.findall(rf'href="([^"]+{run}-0)">', text)
-    assert shown.admin.get(f"/{link}").status_code == 200
-    assert 'href="label?metric=helpfulness"' in text
