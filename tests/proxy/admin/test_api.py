@@ -1,4 +1,4 @@
-"""The admin API of a running proxy: what was captured, cases, flush, live events, and who may ask."""
+"""The admin API of a running proxy: what was captured, cases, flush, and who may ask."""
 
 from __future__ import annotations
 
@@ -334,9 +334,6 @@ async def test_flush_says_how_many_turns_are_still_open(fresh: Proxied) -> None:
     await fresh.talks("one", state="WORKING")
     response = await fresh.admin.post("/api/flush")
     assert response.json() == {"done": True, "pending": 0, "open": 1}
-
-
-# ── live events ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 # ── health, metrics ─────────────────────────────────────────────────────────────────────────────────────────

@@ -107,26 +107,6 @@ def checkpoint(path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-async def test_serve_prunes_at_its_start(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    store = SqliteStore(str(path))
-    await fill(store, 3)
-    await asyncio.to_thread(store.close)
-    settings = Settings(
-        upstream="http://127.0.0.1:9",
-        listen="127.0.0.1:0",
-        admin="127.0.0.1:0",
-        otlp=None,
-        store=str(path),
-        retain_days=30,
-    )
-    async with run_proxy(settings) as proxy:
-        await asyncio.sleep(0)  # its first look
-        await proxy.control.store.drained()
-        assert await proxy.turns() == []
-    assert MARK.encode() not in kept_bytes(path)
-
-
 async def test_serve_prunes_by_the_limits_of_each_agent(tmp_path: Path) -> None:
     """Those of `gone`, which was removed, and of `search`, which has none of its own, by those of the proxy."""
     path = tmp_path / "turns.db"

@@ -41,14 +41,6 @@ def test_a_reader_misses_nothing_and_gets_nothing_twice(
             place, missed = log.last, False
 
 
-@given(st.integers(-10, 20))
-def test_numbers_that_no_event_has(number: int) -> None:
-    log = EventBus()
-    for _ in range(3):
-        publish(log, 1)
-    assert (log.after(number) is not None) == (0 <= number <= 3)
-
-
 def test_the_latest_event_is_kept_whatever_its_size() -> None:
     log = EventBus(max_bytes=60)
     publish(log, 5)

@@ -1,4 +1,4 @@
-"""Our own telemetry of calls over gRPC: spans exported to a real receiver, and metrics."""
+"""Our own telemetry of calls over gRPC: spans exported to a real receiver."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from .test_telemetry import (  # noqa: F401  # some are fixtures
     collector,
     values,
 )
-
-"""A metric with its labels, and its value."""
 
 VERSION = ("a2a-version", "1.0")
 SERVICE = "lf.a2a.v1.A2AService"
