@@ -58,7 +58,7 @@ class Folded:
             fold, _ = fold_task(in_order, history, self.rules, self.now, awaited=self.awaited, gone=self.gone)
             if self.stopped:
                 fold.stop(self.now)
-            for finding, _ in fold.late:
+            for finding, _ in fold.late_findings:
                 if turns and finding not in turns[-1].findings:
                     turns[-1].findings.append(finding)
             self._turns |= {turn.turn_id: turn for turn in fold.closed}

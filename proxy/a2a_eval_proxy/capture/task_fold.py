@@ -141,7 +141,7 @@ class Reporter:
 class TaskFold:
     """What is known of one task: the merged view, the open turn, and the exchanges that report on it.
 
-    `closed` has the turns that have ended, in that order; `late` what the last turn of the history gets as findings,
+    `closed` has the turns that have ended, in that order; `late_findings` what the last turn of the history gets, each
     with the calls that it may lack.
     """
 
@@ -155,7 +155,7 @@ class TaskFold:
         self._killed_at = killed_at
         self._history = history
         self.closed: list[Turn] = []
-        self.late: list[tuple[Finding, Sequence[ToolCall]]] = []
+        self.late_findings: list[tuple[Finding, Sequence[ToolCall]]] = []
         self._reporters: dict[str, Reporter] = {}
         self._unclaimed: list[Callable[[], object]] = []
         """What webhooks were notified of before the first turn of the task was known."""
@@ -265,7 +265,7 @@ class TaskFold:
     def found(self, finding: Finding) -> None:
         """Add a finding, once, to the open turn, or else to the last one."""
         if self.open is None:
-            self._add_late(finding)
+            self._add_late_finding(finding)
         elif finding not in self.open.turn.findings:
             self.open.turn.findings.append(finding)
 
@@ -482,8 +482,8 @@ class TaskFold:
         view = reporter.view if reporter in self._notified else self.merger
         if self.open is None and self._rested is not None:
             (shown := self._rules.new_merger()).feed(event, now)
-            if late := new_calls(shown.tool_calls, self.merger.tool_calls):
-                self._add_late(SHOWN_LATE, late)
+            if missed := new_calls(shown.tool_calls, self.merger.tool_calls):
+                self._add_late_finding(SHOWN_LATE, missed)
         if self.open is None or view.has_seen(event):
             return
         if self._is_past(event, mark):
@@ -587,16 +587,16 @@ class TaskFold:
         asks = state in INTERRUPTED_STATES
         settled = asks and mark is not None and mark.state in SETTLED_STATES and mark.state != state
         if settled and not self._is_past(event, mark):
-            self._add_late(CONTINUED_ALONE)
+            self._add_late_finding(CONTINUED_ALONE)
         elif len(self.merger.turn_tool_calls) > calls:
-            self._add_late(CONTINUED_ALONE if asks else SHOWN_LATE, () if asks else self.merger.turn_tool_calls)
+            self._add_late_finding(CONTINUED_ALONE if asks else SHOWN_LATE, () if asks else self.merger.turn_tool_calls)
         else:
             return
         self._rested = None
 
-    def _add_late(self, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
+    def _add_late_finding(self, finding: Finding, calls: Sequence[ToolCall] = ()) -> None:
         if not self.closed:
-            self.late.append((finding, calls))
+            self.late_findings.append((finding, calls))
         elif finding not in self.closed[-1].findings:
             self.closed[-1].findings.append(finding)
 

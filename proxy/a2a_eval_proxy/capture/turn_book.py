@@ -309,7 +309,7 @@ class TurnBook:
         task_id, now = exchange.task_id, observation["at"]
         if (own := self._ended.get(task_id)) is not None:
             fold_one(own.fold, observation)
-            is_news, own.fold.late = bool(own.fold.late), []
+            is_news, own.fold.late_findings = bool(own.fold.late_findings), []
             return not is_news
         if observation["live"]:
             return False

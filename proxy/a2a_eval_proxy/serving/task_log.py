@@ -369,12 +369,12 @@ class TaskLog:
             self._closed(turn, again)
             if before is not None and again and Turn.from_dict(before).visibility != turn.visibility:
                 await self._withdraw_verdict(turn.run)
-        late = await self._add_late(fold.late, stored, history) if fold.late else True
+        is_told = await self._add_findings(fold.late_findings, stored, history) if fold.late_findings else True
         if fold.open is None:
             self._open.pop(task_id, None)
             waits = fold.merger.state is not None and fold.merger.state not in TERMINAL_STATES
             seen_at = max((one["at"] for one in observations), default=now)
-            if late or now - seen_at > _PATIENCE_S:
+            if is_told or now - seen_at > _PATIENCE_S:
                 if not waits:
                     self._book.over(task_id)
                 if fold.closed or history or now - seen_at > _PATIENCE_S:
@@ -420,9 +420,9 @@ class TaskLog:
             turn = self._privacy.stored(self._privacy.redacted(turn))
         return not _shows(item, turn.to_dict())
 
-    async def _add_late(
+    async def _add_findings(
         self,
-        late: Sequence[tuple[Finding, Sequence[ToolCall]]],
+        late_findings: Sequence[tuple[Finding, Sequence[ToolCall]]],
         stored: Mapping[str, TurnJson],
         history: Sequence[Turn],
     ) -> bool:
@@ -431,7 +431,7 @@ class TaskLog:
             return False
         last = history[-1]
         known = [call for turn in history for call in turn.tool_calls]
-        news = dict.fromkeys(finding for finding, calls in late if not calls or new_calls(calls, known))
+        news = dict.fromkeys(finding for finding, calls in late_findings if not calls or new_calls(calls, known))
         findings = [finding for finding in news if finding not in last.findings]
         item = stored[last.turn_id]
         if findings and item["status"] == "pending" and self._pipeline.scores:
