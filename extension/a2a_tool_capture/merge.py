@@ -464,9 +464,7 @@ class TaskMerger:
     def _note_unread(self, content: Any) -> bool:
         """Remember the calls in what could not be read: a later report has to have them. Returns whether the extension
         is named there."""
-        calls, findings, is_named = calls_anywhere(content)
-        for finding in findings:
-            self._keep(finding)
+        calls, _, is_named = calls_anywhere(content)
         self._shown = [*self._shown, *new_calls(calls, self._shown)][:MAX_CALLS]
         return is_named
 
