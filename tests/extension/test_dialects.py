@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.dialect import known_dialects
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.function_parts import ASKS_THE_USER
-from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.wire import normalize_event
 from hypothesis import given
 from hypothesis import strategies as st
+from support import merging
 from support.junk import almost_events, json_values
+from support.merging import unknown_by
 
 RECORDED = Path(__file__).parents[1] / "golden" / "dialects"
 
@@ -69,22 +71,13 @@ def events_of(name: str, way: str) -> list[list[Event]]:
     return [[event for result in turn if (event := normalize_event(result))] for turn in turns]
 
 
-def merged(*events: Event, dialects: tuple[str, ...] = ("adk", "kagent")) -> TaskMerger:
-    merger = TaskMerger(dialects=dialects)
-    for event in events:
-        merger.feed(event)
-    return merger
+merged = partial(merging.merged, dialects=("adk", "kagent"))
 
 
 def spoken(kind: str, number: int, **data: Any) -> Event:
     part = {"data": {"id": "call_0", "name": "refund", **data}, "metadata": {"kagent_type": kind}}
     message = {"messageId": f"m{number}", "role": "ROLE_AGENT", "parts": [part]}
     return {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING", "message": message}}}
-
-
-def unknown_by(merger: TaskMerger) -> str | None:
-    finding = calls_unknown_by(merger.findings)
-    return finding.code if finding else None
 
 
 def test_an_id_that_is_used_again_is_of_another_call() -> None:

@@ -10,6 +10,7 @@ from a2a_tool_capture.generations import Generations
 from a2a_tool_capture.wire import generation_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.merging import merged
 
 NUMBERS = st.sets(st.integers(1, 40), min_size=1)
 
@@ -99,13 +100,6 @@ def task(generation: int, *names: str, state: str = "WORKING") -> dict[str, Any]
     artifacts = [chunk(1, "", *names)["artifactUpdate"]["artifact"]]
     inner = {"id": "t", "status": {"state": f"TASK_STATE_{state}"}, "artifacts": artifacts}
     return {"task": {**inner, "generation": generation}}
-
-
-def merged(*events: dict[str, Any]) -> TaskMerger:
-    merger = TaskMerger()
-    for event in events:
-        merger.feed(event)
-    return merger
 
 
 def found(merger: TaskMerger) -> list[tuple[str, Severity]]:

@@ -11,11 +11,11 @@ import pytest
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from a2a_tool_capture import merge as merge_module
 from a2a_tool_capture.merge import ContinuedMerger
-from a2a_tool_capture.models import calls_unknown_by
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import almost_events
+from support.merging import TURN, codes, merged, unknown_by
 
 Event = dict[str, Any]
 
@@ -51,31 +51,8 @@ def task(*artifacts: Event, state: str = "WORKING", text: str = "") -> Event:
     return {"task": {**inner, "artifacts": list(artifacts)} if artifacts else inner}
 
 
-TURN: Event = {}
-"""In place of an event: the user's next message."""
-
-
-def merged(*fed: Event) -> ContinuedMerger:
-    merger = ContinuedMerger()
-    for event in fed:
-        if event is TURN:
-            merger.begin_turn()
-        else:
-            merger.feed(event)
-    return merger
-
-
 def names(merger: ContinuedMerger) -> list[str]:
     return [item.name for item in merger.tool_calls]
-
-
-def codes(merger: ContinuedMerger) -> list[str]:
-    return [finding.code for finding in merger.findings]
-
-
-def unknown_by(merger: ContinuedMerger) -> str | None:
-    finding = calls_unknown_by(merger.findings)
-    return finding.code if finding else None
 
 
 # ── artifact updates ────────────────────────────────────────────────────────────────────────────────────────

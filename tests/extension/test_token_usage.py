@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.junk import almost_events
+from support.merging import TURN, merged
 
 STATES = {
     "working": TaskState.TASK_STATE_WORKING,
@@ -66,10 +67,7 @@ def adk(read: int, wrote: int, event: str = "", **more: Any) -> dict[str, Any]:
 
 
 def usage(*events: dict[str, Any]) -> Any:
-    merger = ContinuedMerger()
-    for event in events:
-        merger.feed(event)
-    return merger.usage
+    return merged(*events).usage
 
 
 def amounts(found: Any) -> tuple[int, int, int, str] | None:
@@ -158,39 +156,29 @@ def test_numbers_in_the_form_of_gemini(key: str, stated: Any, expected: Any) -> 
     assert not found or found["source"] == key
 
 
-def in_two_turns(*second: dict[str, Any]) -> Any:
-    merger = ContinuedMerger()
-    merger.begin_turn()
-    merger.feed(chunk("a", adk(10, 3, "e1")))
-    merger.feed(status("asks", total(100, 20)))
-    merger.begin_turn()
-    for event in second:
-        merger.feed(event)
-    return merger.usage
+FIRST_TURN = [chunk("a", adk(10, 3, "e1")), status("asks", total(100, 20)), TURN]
+BOTH = task({}, ("a", adk(10, 3, "e1")), ("b", adk(15, 4, "e2")))
 
 
-def test_each_turn_of_a_task_has_its_own() -> None:
-    assert amounts(in_two_turns(status("completed", total(300, 50)))) == (200, 30, 230, "kagent_usage_total")
-    assert in_two_turns() is None
-    assert in_two_turns(task(total(100, 20))) is None, "the Task is as it was"
-    assert amounts(in_two_turns(status("completed", total(60, 10)))) == (60, 10, 70, "kagent_usage_total")
-    again = in_two_turns(chunk("b", adk(15, 4, "e2")), task({}, ("a", adk(10, 3, "e1")), ("b", adk(15, 4, "e2"))))
-    assert amounts(again) == (15, 4, 19, "adk_usage_metadata")
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], None),
+        ([status("completed", total(300, 50))], (200, 30, 230, "kagent_usage_total")),
+        ([task(total(100, 20))], None),  # the Task is as it was
+        ([status("completed", total(60, 10))], (60, 10, 70, "kagent_usage_total")),
+        ([chunk("b", adk(15, 4, "e2")), BOTH], (15, 4, 19, "adk_usage_metadata")),
+        ([chunk("a", adk(15, 4, "e2"))], (15, 4, 19, "adk_usage_metadata")),
+    ],
+)
+def test_each_turn_of_a_task_has_its_own(events: list[dict[str, Any]], expected: Any) -> None:
+    assert amounts(usage(*FIRST_TURN, *events)) == expected
 
 
 def test_a_call_of_a_model_that_only_the_task_shows_was_missed() -> None:
     found = usage(status(metadata=adk(10, 3, "e1")), task(adk(15, 4, "e3")))
-    assert amounts(found) == (25, 7, 32, "adk_usage_metadata")
-    assert found["at_least"] is True, "there may have been others"
+    assert (amounts(found), found["at_least"]) == ((25, 7, 32, "adk_usage_metadata"), True), "there may be others"
     assert "at_least" not in usage(status(metadata=adk(10, 3, "e1")), task(adk(10, 3, "e1")))
-
-
-def test_an_artifact_that_a_later_turn_changes_is_of_both() -> None:
-    merger = ContinuedMerger()
-    merger.feed(chunk("a", adk(10, 3, "e1")))
-    merger.begin_turn()
-    merger.feed(chunk("a", adk(15, 4, "e2")))
-    assert amounts(merger.usage) == (15, 4, 19, "adk_usage_metadata")
 
 
 def test_what_earlier_turns_stated_elsewhere_is_not_taken_for_this_turn() -> None:
