@@ -30,6 +30,7 @@ from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
     EXPECT_KEYS,
+    TIMES,
     CountCriterion,
     EvalCase,
     EvalResult,
@@ -43,7 +44,6 @@ from ..model import (
     expected_output,
     forbidden_call,
 )
-from ..options import did_you_mean
 from ..plugins import load_plugin
 from ..registry import evaluator_class, get_evaluator, named_options
 from ..resources import Prices, read_prices
@@ -403,7 +403,6 @@ _OUTPUT = Value(
 )
 
 
-_TIMES = {"type": "integer", "minimum": 0}
 _EXPECTED_AGENT = Value(
     expected_agent,
     {
@@ -413,8 +412,11 @@ _EXPECTED_AGENT = Value(
                 "type": "object",
                 "properties": {
                     "name": {**TEXT, "description": "As in the settings of the proxy, else its URL."},
-                    "at_least": {**_TIMES, "description": "How many times at least. Default: 1; 0 if at_most is 0."},
-                    "at_most": {**_TIMES, "description": "How many times at most; 0: never."},
+                    "at_least": {
+                        **TIMES.schema,
+                        "description": "Default: 1; 0 if at_most is 0.",
+                    },
+                    "at_most": {**TIMES.schema, "description": "How many times at most; 0: never."},
                     "given": {"anyOf": [TEXT, TEXTS], "description": "Texts that the messages to it must contain."},
                 },
                 "required": ["name"],
@@ -426,17 +428,12 @@ _EXPECTED_AGENT = Value(
 )
 
 
-_STATES = {name: state for state in sorted(SETTLED_STATES) for name in (state_name(state), state)}
-"""The accepted names of the states in which a turn can end."""
+_STATES = {state_name(state): state for state in sorted(SETTLED_STATES)}
+"""The states in which a turn can end, by their names in A2A 0.3; those of 1.0 are accepted, too."""
 
 
 def _state(value: Any) -> str:
-    name = text(value)
-    if name not in _STATES:
-        accepted = [*map(state_name, sorted(SETTLED_STATES))]
-        hint = did_you_mean(name, accepted)
-        raise FieldError(f"unknown state {name!r}{hint}; a turn can end as {', '.join(accepted)}")
-    return _STATES[name]
+    return value if value in _STATES.values() else _STATES[choice(value, _STATES)]
 
 
 def _states(value: Any) -> tuple[str, ...]:
@@ -452,7 +449,7 @@ def _written(states: tuple[str, ...]) -> Any:
     return names if len(names) > 1 else names[0]
 
 
-_STATE: dict[str, Any] = {"enum": list(_STATES)}
+_STATE: dict[str, Any] = {"enum": [*_STATES, *_STATES.values()]}
 _States = Annotated[
     tuple[str, ...],
     Value(_states, {"anyOf": [_STATE, {"type": "array", "items": _STATE, "minItems": 1}]}, write=_written),

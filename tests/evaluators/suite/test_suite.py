@@ -160,10 +160,10 @@ WRONG_CASES = [
     ),
     (
         "turns: [{user: u, expect: {state: reject}}]",
-        "turns[0].expect.state: unknown state 'reject' (did you mean rejected?); "
-        "a turn can end as auth-required, canceled, completed, failed, input-required, rejected",
+        "turns[0].expect.state: unknown 'reject' (did you mean rejected?); "
+        "accepted are auth-required, canceled, completed, failed, input-required, rejected",
     ),
-    ("turns: [{user: u, expect: {state: working}}]", "unknown state 'working'"),
+    ("turns: [{user: u, expect: {state: working}}]", "unknown 'working'"),
     ("turns: [{user: u, expect: {state: []}}]", "needs at least one state"),
     (
         "turns: [{user: u}], expect: {state: failed}",
