@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from tool_call_evaluators.judge import (
     JudgeAnswerError,
-    JudgeNotConfiguredError,
     PreparedJudge,
     Question,
 )
-from tool_call_evaluators.judge.panel import judge_details, judge_of, poll
+from tool_call_evaluators.judge.panel import judge_details, poll
 from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 
@@ -43,14 +42,3 @@ async def test_all_are_asked_before_the_first_failure_is_told():
     with pytest.raises(JudgeAnswerError, match="first"):
         await poll(judge, [QUESTION], 3)
     assert len(judge.questions) == 3
-
-
-def test_which_judge_is_meant():
-    judge = PreparedJudge([])
-    assert judge_of(judge, {}) is judge
-    environ = {"A2A_EVAL_PROXY_JUDGE_MODEL": "m"}
-    assert judge_of(None, environ).settings.model == "m"
-    assert judge_of({"model": "n", "votes": 3}, environ).settings.model == "n"
-    for option in (None, {}, {"timeout": 5}):
-        with pytest.raises(JudgeNotConfiguredError, match="A2A_EVAL_PROXY_JUDGE_MODEL"):
-            judge_of(option, {})
