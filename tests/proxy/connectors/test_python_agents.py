@@ -333,6 +333,20 @@ async def test_what_is_no_agent_is_said_before_the_run(
     assert str(raised.value).startswith(f"--agent python:{reference}")
 
 
+async def test_modules_are_found_in_the_current_directory(
+    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = agent_file("class Plain:\n    def execute(self, q): return shown(q)\n").parent
+    folder.joinpath("sample_agent_parts.py").write_text("def shown(q): return q.upper()", "utf-8")
+    folder.joinpath("sample_agent.py").write_text(
+        "from sample_agent_parts import shown\nclass Plain:\n    def execute(self, q): return shown(q)\n", "utf-8"
+    )
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (turn,) = await said("sample_agent:Plain", "go")
+    assert turn.text == "GO"
+
+
 # ── conversations end ───────────────────────────────────────────────────────────────────────────────────────
 
 

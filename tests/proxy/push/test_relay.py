@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
+from support.certificates import Authority
 from support.patience import PATIENCE_S
+from support.ports import held_ports
 from support.postgres_server import PostgresServer
 
 BOUND = "e30.eyJyZXF1ZXN0X2JvZHlfc2hhMjU2IjoiMDAifQ.c2ln"
@@ -239,3 +245,23 @@ async def test_an_agent_that_repeats_the_webhooks_url_shows_its_clients_own(
     (address,) = relay.addresses()
     assert address not in f"{answer.text} {shown!r} {task}"
     assert (URI in answer.text) is asked
+
+
+async def test_the_agent_may_reach_the_proxy_over_https(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    pair = authority.issue("push")
+    with held_ports(1) as (port,):
+        secure: dict[str, Any] = {
+            "push_url": f"https://127.0.0.1:{port}",
+            "push_listen": f"127.0.0.1:{port}",
+            "tls_ports": TlsPorts(push=TlsFilesOptions(cert=str(pair.cert), key=str(pair.key))),
+        }
+        async with relaying(pushing_agent, tmp_path / "turns.db", **secure) as relay:
+            _, task_id, address = await asking(replace(relay, push_url=secure["push_url"]), endpoint.url)
+            end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+            trusting = ssl.create_default_context(cafile=authority.ca)
+            async with httpx.AsyncClient(verify=trusting, trust_env=False) as agent:
+                assert (await agent.post(address, json=end)).status_code == 200
+            assert (await endpoint.next()).json == end
+            with pytest.raises(httpx.TransportError):
+                await relay.client.post(address.replace("https", "http"), json=end)

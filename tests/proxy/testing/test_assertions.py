@@ -107,7 +107,7 @@ def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
         (turn("t"), {"name": "lookup"}, {}, "expected a list of calls"),
         (turn("t"), ["lookup"], {}, r'write {"name": \'lookup\', "arguments": None} in place of \'lookup\''),
         (turn("t"), [{"arguments": {}}], {}, r".*expected_tool_calls\[0\]: name is missing"),
-        (turn("t"), [LOOKUP | {"id": "1"}], {}, ".*unknown key 'id'; accepted in an expected call are name, arguments"),
+        (turn("t"), [LOOKUP | {"id": "1"}], {}, r".*\[0\]\.id: unknown key; accepted are name, arguments"),
         (turn("t"), [], {"mode": "ordered"}, ".*mode must be"),
         (turn("t"), [], {"arguments": "sub"}, ".*arguments: option mode must be"),
     ],

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.features.pages import store_pages as module
 from a2a_eval_proxy.features.pages.feature import UiOptions, serve_pages
 from a2a_eval_proxy.features.pages.store_pages import store_pages
 from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
@@ -99,6 +100,30 @@ async def test_the_api_needs_the_token_and_changes_no_traffic(store):
             assert (await api.post("/api/flush")).json() == {"done": True, "pending": 0, "open": 0}
             assert (await api.get("/api/turns/1/wire")).status_code < 500
             assert (await api.get("/api/runs", headers={"authorization": "Bearer wrong"})).status_code == 401
+
+
+async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    async with store_pages(str(store), 0) as (link, token):
+        base, bearer = link.partition("/login")[0], {"authorization": f"Bearer {token}"}
+        listening = httpx.AsyncClient(trust_env=False, headers=bearer)
+        adding = True
+
+        async def add() -> None:  # until the watch has begun
+            number = 0
+            while adding:
+                number += 1
+                await asyncio.to_thread(store_turns, store, [turn(f"new-{number}", run="tuesday")])
+
+        async with listening, listening.stream("GET", f"{base}/api/events?types=turn.done") as events:
+            lines = events.aiter_lines()
+            assert await anext(lines) == ": listening"
+            task = asyncio.create_task(add())
+            async for line in lines:
+                if line.startswith("data:") and "new-" in line:
+                    break
+            adding = False
+            await task
 
 
 async def test_a_missing_store_and_a_taken_port_are_named(tmp_path, store):

@@ -362,3 +362,36 @@ async def test_a_job_that_fails_is_tried_again_later(shared: Shared, caplog: pyt
         await until(shared, "SELECT FROM jobs WHERE tries = 1 AND due_at BETWEEN now() AND now() + interval '2 s'")
     assert "1 turn(s) could not be scored; they are tried again later" in caplog.text
     assert "LookupError: no scoring of" in caplog.text
+
+
+async def test_an_engine_waits_for_a_database_that_goes_away_while_a_job_ends(
+    shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "a2a_eval_proxy.features.worker")
+    scorer = shared.scorer(None)
+    scored, stopped = asyncio.Event(), asyncio.Event()
+
+    async def score(turn_ids: Sequence[str]) -> int:
+        number = await scorer.score(turn_ids)
+        scored.set()
+        await stopped.wait()  # the turn is done, but its job is not; the engine may cancel it meanwhile
+        return number
+
+    async def until_logged(line: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while line not in caplog.text:
+                await asyncio.sleep(0.02)
+
+    async with working(shared, score):
+        await shared.kept.add(said(1, "before"))
+        await scored.wait()
+        await asyncio.to_thread(postgres.stop)
+        stopped.set()
+        await until_logged("the database cannot be reached: ")
+        shared.store.add([said(2, "meanwhile")], lambda: None)
+        await asyncio.to_thread(postgres.start)
+        await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0002' AND status = 'done'")
+        await until(shared, "SELECT WHERE NOT EXISTS (SELECT FROM jobs)")
+        await until_logged("the database can be reached again")
+    assert await shared.kept.ids(status="done") == ["turn-0001", "turn-0002"]
+    assert caplog.text.count("cannot be reached") == 1
