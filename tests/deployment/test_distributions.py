@@ -12,7 +12,6 @@ from pathlib import Path
 import a2a_tool_capture
 import pytest
 from a2a_eval_proxy.features.check.rules import CheckVerdict
-from deployment.building import hatchling
 from deployment.containers import REPOSITORY
 from e2e.authors.served import PROGRAM
 from packaging.requirements import Requirement
@@ -23,7 +22,6 @@ from support.provision import python_environment
 pytestmark = pytest.mark.installs
 
 VERSION = a2a_tool_capture.__version__
-EXTENSION = REPOSITORY / "extension"
 PIN = Requirement(f"a2a-tool-capture=={VERSION}")
 
 WITHOUT_DEPENDENCIES = """
@@ -149,27 +147,6 @@ def test_every_bridge_is_an_extra_of_both(dist: Path) -> None:
     assert passed_on == {extra: f'extra == "{extra}"' for extra in extras}
 
 
-def test_pip_in_a_checkout_is_told_where_the_extension_is(tmp_path: Path) -> None:
-    """Else `pip install .` would look for it on an index, which does not have it."""
-    (requirement,) = (
-        item
-        for item in requirements_of(build_by_pip(REPOSITORY, tmp_path))
-        if item.name == PIN.name and not item.marker
-    )
-    assert requirement.url == EXTENSION.as_uri()
-
-
-def build_by_pip(source: Path, folder: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "--python", str(hatchling()), "wheel", "--quiet", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--wheel-dir", folder, source], check=True, capture_output=True)
-    return wheel_of(folder, "a2a_eval_proxy")
-
-
-def test_what_is_tested_is_the_checkout() -> None:
-    """Not a copy: `make install` has both distributions editable."""
-    assert Path(a2a_tool_capture.__file__).is_relative_to(EXTENSION)
-
-
 # ── with agents ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -207,14 +184,3 @@ async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
     with ChildProcess([python, PROGRAM, agent, "+"]) as served:
         report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
     assert report.verdict is CheckVerdict.CONFORMING
-
-
-def test_both_go_together(dist: Path, tmp_path: Path) -> None:
-    wheels = [str(wheel_of(dist, name)) for name in ("a2a_tool_capture", "a2a_eval_proxy")]
-    python = overlay(tmp_path, Path(sys.executable), "--force-reinstall", "--no-deps", *wheels)
-    look = "import a2a_tool_capture as x, a2a_eval_proxy as p; print(x.__file__, p.__file__)"
-    assert [Path(file).is_relative_to(tmp_path) for file in printed(python, "-c", look).split()] == [True, True]
-    check = [sys.executable, "-m", "pip", "--python", str(python), "check"]
-    done = subprocess.run(check, capture_output=True, text=True, check=False)
-    assert "a2a-" not in done.stdout, done.stdout
-    assert printed(tmp_path / "bin" / "a2a-eval-proxy", "--version").endswith(VERSION)
