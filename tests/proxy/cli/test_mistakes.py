@@ -593,23 +593,6 @@ def test_one_sentence_before_the_first_message(
 
 
 @pytest.mark.usefixtures("here")
-def test_an_error_leaves_no_empty_report(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["run", "typo.yaml", "--agent", agent, "--report", "reports/new"]
-    assert ended(arguments, monkeypatch) == 2
-    assert not Path("reports").exists()
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("form", ["{host}", "{url}/.well-known/agent-card.json", "{host}/.well-known/agent.json"])
-def test_what_people_paste_is_accepted(
-    form: str, agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = form.replace("{host}", agent.removeprefix("http://")).replace("{url}", agent)
-    assert ended(["run", "suite.yaml", "--agent", url, "-q"], monkeypatch) == 0
-    assert "passed" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("here")
 def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that Kubernetes sets for a Service of our name are not unknown."""
     monkeypatch.setenv("A2A_EVAL_PROXY_AGNET", "http://x")

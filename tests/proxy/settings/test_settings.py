@@ -348,12 +348,6 @@ def test_settings_of_webhooks_that_do_not_fit(given: dict[str, Any], message: st
     assert message in problem(given)
 
 
-def test_webhooks_are_relayed_where_the_agent_knows_the_way() -> None:
-    assert load({}).push_mode == "pass"
-    assert load({"push_url": "http://proxy:8083"}).push_mode == "relay"
-    assert load({"push_url": "http://proxy:8083", "push": "pass"}).push_mode == "pass"
-
-
 def test_what_is_not_received_cannot_be_sent_on() -> None:
     assert problem({"otlp": "off", "otlp_forward": "http://collector:4318"}).startswith(
         "otlp_forward: nothing is received"
@@ -361,21 +355,6 @@ def test_what_is_not_received_cannot_be_sent_on() -> None:
 
 
 # ── TLS, headers for the agent ──────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("Authorization: Bearer ${TOKEN}", "X-Tenant:a:b"),
-        ["Authorization:Bearer ${TOKEN}", " X-Tenant : a:b "],
-        "Authorization: Bearer ${TOKEN}\nX-Tenant: a:b\n",
-        {"Authorization": "Bearer ${TOKEN}", "X-Tenant": "a:b"},
-    ],
-)
-def test_headers_for_the_agent_are_lines_or_a_mapping(given: Any) -> None:
-    settings = load({"upstream_header": given})
-    assert settings.upstream_header == (("Authorization", "Bearer ${TOKEN}"), ("X-Tenant", "a:b"))
-    assert "upstream_header=***" in repr(settings)
 
 
 @pytest.mark.parametrize("given", ["", "s3cret", "x y: s3cret", "x:", ": s3cret", {"x": 3}, {}, [{"x": "s3cret"}], 3])
