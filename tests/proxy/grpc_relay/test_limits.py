@@ -71,16 +71,24 @@ async def test_a_client_may_compress(agent, proxy):
         assert (await caller.call("UnaryUnary", text, compression=grpc.Compression.Gzip))["messages"] == [text]
 
 
-async def test_a_message_of_a2a_beyond_the_limit_is_refused(agent, tmp_path):
-    """Others pass, whatever their size."""
-    async with (
-        running_proxy(agent.url, tmp_path, limits=SMALL) as proxy,
-        calling(proxy) as caller,
-    ):
-        assert (await caller.call("UnaryUnary", b"x" * 2000))["messages"] == [b"x" * 2000]
-        outcome = await caller.call(GET_TASK, GetTaskRequest(id="t" * 2000).SerializeToString())
-    assert outcome["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "limits.body_bytes" in outcome["details"]
+@pytest.mark.parametrize(
+    ("method", "message", "metadata", "refused"),
+    [
+        (GET_TASK, GetTaskRequest(id="t" * 2000).SerializeToString(), (), "limits.body_bytes"),
+        ("UnaryUnary", b"x" * 2000, (), None),  # those of other services pass, whatever their size
+        ("UnaryUnary", b"x", (("x", "y" * 1000),), ""),
+        ("UnaryUnary", b"x", (("x", "y" * 300),), None),
+    ],
+)
+async def test_what_is_beyond_the_limits_is_refused(agent, tmp_path, method, message, metadata, refused):
+    async with running_proxy(agent.url, tmp_path, limits=SMALL) as proxy, calling(proxy) as caller:
+        del agent.seen[:]
+        outcome = await caller.call(method, message, metadata=metadata)
+    if refused is None:
+        assert outcome["messages"] == [message]
+    else:
+        assert (outcome["code"], agent.seen) == (grpc.StatusCode.RESOURCE_EXHAUSTED, [])
+        assert refused in outcome["details"]
 
 
 async def test_a_message_of_a2a_that_does_not_come_is_not_waited_for(agent, tmp_path):
@@ -120,18 +128,6 @@ async def test_metadata_up_to_the_limit_of_headers_passes_both_ways(agent, proxy
         assert ("x-large", "y" * 50_000) in agent.seen[0].metadata
     assert outcomes[0] == outcomes[1]
     assert outcomes[0]["code"] is grpc.StatusCode.OK
-
-
-async def test_metadata_beyond_the_limit_is_refused(agent, tmp_path):
-    async with (
-        running_proxy(agent.url, tmp_path, limits=SMALL) as proxy,
-        calling(proxy) as caller,
-    ):
-        assert (await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 300),)))["code"] is grpc.StatusCode.OK
-        del agent.seen[:]
-        outcome = await caller.call("UnaryUnary", b"x", metadata=(("x", "y" * 1000),))
-    assert outcome["code"] is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert agent.seen == []
 
 
 async def test_metadata_that_http_2_forbids_is_removed(agent, proxy):
