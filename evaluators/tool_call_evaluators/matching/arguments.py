@@ -145,10 +145,6 @@ class ArgumentMatcher:
         rules = (self, *self.per_tool.values())
         return all(isinstance(rule, ArgumentMatcher) and not rule.typed_lists for rule in rules)
 
-    def for_tool(self, name: str) -> Matcher:
-        """The matcher for calls of `name`: that of `per_tool`, else this one."""
-        return as_matcher(self.per_tool.get(name, self))
-
     def __call__(self, expected: Arguments | None, actual: Arguments | None) -> bool:
         """Whether `actual` is as expected."""
         return next(self._compare_all(expected, actual), None) is None
@@ -263,7 +259,7 @@ def as_matcher(value: MatcherLike) -> Matcher:
 
 def rule_for(matcher: Matcher, tool: str) -> Matcher:
     """The matcher for calls of `tool`."""
-    return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
+    return as_matcher(matcher.per_tool.get(tool, matcher)) if isinstance(matcher, ArgumentMatcher) else matcher
 
 
 def call_matches(expected: ExpectedCall, actual: ToolCall, matcher: Matcher) -> bool:

@@ -27,8 +27,13 @@ def overlapping_calls(calls: Sequence[ToolCall]) -> list[int]:
     By the times at which they ran, else by those at which they and their results were seen. Two calls of which neither
     is known for both, or that are not known to have ended, keep their order.
     """
-    ran = list(map(_ran, calls))
-    seen = [_seen(call) if span is None else None for call, span in zip(calls, ran, strict=True)]
+    ran: list[Span | None] = [None] * len(calls)
+    seen = ran.copy()
+    for index, call in enumerate(calls):
+        if call.started_at is not None and call.ended_at is not None:
+            ran[index] = call.started_at.timestamp(), call.ended_at.timestamp()
+        elif call.first_seen_at is not None and call.result_seen_at is not None:
+            seen[index] = call.first_seen_at, call.result_seen_at
     return [one | other for one, other in zip(overlapping(ran), overlapping(seen), strict=True)]
 
 
@@ -121,15 +126,3 @@ def _wanted(table: Table, free: Sequence[int]) -> dict[int, int]:
         rights.sort(key=lambda right: ((free[right] >> right).bit_count(), right))
         wanted |= dict(zip(rights, lefts, strict=True))
     return wanted
-
-
-def _ran(call: ToolCall) -> Span | None:
-    if call.started_at is None or call.ended_at is None:
-        return None
-    return call.started_at.timestamp(), call.ended_at.timestamp()
-
-
-def _seen(call: ToolCall) -> Span | None:
-    if call.first_seen_at is None or call.result_seen_at is None:
-        return None
-    return call.first_seen_at, call.result_seen_at
