@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 
 import h11
 import httpx
@@ -145,30 +144,6 @@ def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, ag
     for other in others:
         other.join(PATIENCE_S)
     assert [*answers, ask(proxy)] == ["mine"] * 4
-
-
-def test_who_pipelines_and_reads_nothing_costs_little(agent: H11Agent, proxy: Proxy) -> None:
-    """Requests ahead of answers wait where they are smallest: unparsed, a bounded number of bytes, in the kernel."""
-    assert ask(proxy) == "/other 0"
-    before = resident_bytes(proxy)
-    with connect(proxy) as client:
-        assert fill(client, GET % b"p" * 1000) < 50_000_000
-        assert ask(proxy) == "/other 0"
-        assert resident_bytes(proxy) - before < 20_000_000
-
-
-def resident_bytes(proxy: Proxy) -> int:
-    status = Path(f"/proc/{proxy.process_id}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
-def test_pipelined_requests_are_answered_in_order(agent: H11Agent, proxy: Proxy) -> None:
-    with connect(proxy) as client, client.makefile("rb") as file:
-        client.sendall(b"".join(GET % b"%d" % number for number in range(500)))
-        for number in range(500):
-            while file.readline().strip():
-                pass
-            assert file.read(len(b"/%d 0" % number)) == b"/%d 0" % number
 
 
 # ── senders ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -122,13 +122,6 @@ def test_an_offer_with_an_expectation(agent: H11Agent, proxy: Proxy) -> None:
         assert read_answer(file) == (200, b"/a %d" % len(BODY))  # type: ignore[arg-type]  # a buffered one
 
 
-def test_two_hosts_are_refused(agent: H11Agent, proxy: Proxy) -> None:
-    """RFC 9112, section 3.2."""
-    ((status, _),) = send(proxy, b"GET /a HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n")
-    assert status == 400
-    assert agent.requests == []
-
-
 def test_trace_is_refused(agent: H11Agent, proxy: Proxy) -> None:
     """Its answer would show the client the credentials that the proxy adds."""
     ((status, _),) = send(proxy, b"TRACE /a HTTP/1.1\r\nhost: x\r\n\r\n")
