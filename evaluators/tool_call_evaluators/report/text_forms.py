@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..outcomes.calibration import MIN_LABELS, agreement_text, percent, scope_of
@@ -33,6 +33,7 @@ from .causes import causes
 from .compared import change_line, shown_comparison
 from .model import Report, seconds_between, verdict_sign, verdict_words
 
+_OWN = PackageLoader(__package__ or "", "templates")
 _SIGNS = {"passed": "✅", "failed": "❌", "worse": "❌", "better": "✅", "changed": "➖"}
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
@@ -77,9 +78,9 @@ def calibration_lines(made: Mapping[str, Any]) -> list[str]:
     return plain_text("calibration.txt", made=made, scope=scope_of(made), least=MIN_LABELS).splitlines()
 
 
-def plain_text(template: str, **values: Any) -> str:
-    """The text of a template, without escapes."""
-    return _environment(str).get_template(template).render(**values).rstrip("\n")
+def plain_text(template: str, templates: BaseLoader = _OWN, **values: Any) -> str:
+    """The text of a template, of this package or of others, without escapes."""
+    return _environment(str, templates).get_template(template).render(**values).rstrip("\n")
 
 
 def _cut(text: str) -> str:
@@ -91,9 +92,9 @@ def _rendered(template: str, **values: Any) -> str:
 
 
 @cache
-def _environment(escape: Callable[[str], str]) -> Environment:
+def _environment(escape: Callable[[str], str], templates: BaseLoader = _OWN) -> Environment:
     made = Environment(
-        loader=PackageLoader(__package__ or "", "templates"),
+        loader=templates,
         autoescape=False,  # noqa: S701  # that is of HTML: `finalize` escapes for Markdown
         undefined=StrictUndefined,
         finalize=lambda value: value if isinstance(value, Markup) else escape(str(value)),

@@ -51,9 +51,9 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pyt
 
 
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
-    lines, all_seen = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
+    text, all_seen = diagnose("http://agent", card or {}, "hello", found, scopes, "OTEL_X=1")
     assert not all_seen
-    return "\n".join(lines)
+    return text
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ def doctor(options: DoctorOptions) -> bool:
     Exit codes: 0 all calls are seen, 1 not all, 2 bad usage, 3 agent unreachable.
     Example: a2a-eval-proxy doctor localhost:9999
     """
-    lines, all_seen = run_async(_diagnose(options))
-    click.echo("\n".join(lines))
+    text, all_seen = run_async(_diagnose(options))
+    click.echo(text)
     return all_seen
 
 
-async def _diagnose(options: DoctorOptions) -> tuple[list[str], bool]:
+async def _diagnose(options: DoctorOptions) -> tuple[str, bool]:
     from ...runs.first_message import send_first
     from .diagnosis import diagnose
 
