@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from jinja2 import PackageLoader
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.texts import counted, excerpt, finite, one_line, printable
+from tool_call_evaluators.report.text_forms import plain_text
+from tool_call_evaluators.texts import counted, excerpt, finite, in_json, one_line, printable
 
 from .record import ProbeRecord
 from .rules import NO_CALLS, CheckVerdict, Problem, RuleResult, RuleStatus, judged
 
 MAX_PROBLEMS = 3
 """Maximum number of a rule's problems to show, each with another message."""
-MAX_EXCERPT = 500
-MAX_REQUEST = 400
 MAX_EXCERPT_CHARS = 10_000
 """Of an excerpt in the JSON report."""
 INCONCLUSIVE = "no tool call was seen; send a message that makes your agent call a tool (--message)"
@@ -28,7 +27,8 @@ _MARKS = {status: status.value for status in RuleStatus} | {
     RuleStatus.UNSEEN: "not seen",
     RuleStatus.SKIPPED: "-",
 }
-_WIDTH, _RULE_WIDTH, _MARK_WIDTH = 120, 38, 15
+_WIDTH = 120
+_TEMPLATES = PackageLoader(__package__, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,63 +81,36 @@ def place(problem: Problem) -> str:
     return f"{status}, {problem.where}" if problem.where else status
 
 
-def _problem_lines(problem: Problem) -> list[str]:
-    request = problem.request
-    sent = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers)]
-    sent += [excerpt(request.body, MAX_REQUEST)] if request.body else []
-    lines = [problem.message, f"  request  {sent[0]}", *(f"           {line}" for line in sent[1:])]
-    lines.append(f"  response {place(problem)}")
-    if problem.excerpt is not None:
-        shown = json.dumps(problem.excerpt, ensure_ascii=False, default=str)
-        lines.append(f"           {excerpt(shown, MAX_EXCERPT)}")
-    return lines
-
-
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_text(report: CheckReport, url: str) -> str:
     """The violations and their fixes, then the results of all rules and the verdict."""
-    lines = [f"agent    {report.agent or 'unnamed'}, {url}", *(f"message  {each}" for each in report.messages)]
-    for status in (RuleStatus.FAILED, RuleStatus.WARNING):
-        for results in report.by_rule:
-            if broken := [result for result in results if result.status is status]:
-                lines += ["", *_broken_rule(broken)]
-    card = [each for each in report.results if each.interface is None and each.status is not RuleStatus.UNSEEN]
-    if card:
-        lines += ["", "agent card", *(f"{each.rule.title:{_RULE_WIDTH}}{_MARKS[each.status]}" for each in card)]
-    rows = [results for results in report.by_rule if results[0].interface and _is_told(results)]
-    if rows:
-        interfaces = "".join(f"{result.place:{_MARK_WIDTH}}" for result in rows[0])
-        lines += ["", f"{'traffic':{_RULE_WIDTH}}{interfaces}"]
-    for results in rows:
-        marks = "".join(f"{_MARKS[result.status]:{_MARK_WIDTH}}" for result in results)
-        lines.append(f"{results[0].rule.title:{_RULE_WIDTH}}{marks}")
-    lines.append("")
-    for text in _unseen(report):
-        lines += _labelled("not seen     ", text)
-    for left in report.record.not_checked:
-        lines += _labelled("not checked  ", f"{left.interface}: {left.reason}")
-    lines += ["", report.verdict_sentence]
-    return "".join(f"{printable(line).rstrip()}\n" for line in lines)
+    broken = (
+        [result for result in results if result.status is status]
+        for status in (RuleStatus.FAILED, RuleStatus.WARNING)
+        for results in report.by_rule
+    )
+    text = plain_text(
+        "report.txt",
+        _TEMPLATES,
+        report=report,
+        url=url,
+        broken=list(filter(None, broken)),
+        card=[each for each in report.results if each.interface is None and each.status is not RuleStatus.UNSEEN],
+        traffic=[results for results in report.by_rule if results[0].interface and _is_told(results)],
+        unseen=_unseen(report),
+        marks=_MARKS,
+        most=MAX_PROBLEMS,
+        place=place,
+        in_json=in_json,
+        labelled=_labelled,
+    )
+    return "".join(f"{line.rstrip()}\n" for line in printable(text).split("\n"))
 
 
-def _labelled(label: str, text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
-
-
-def _broken_rule(results: list[RuleResult]) -> Iterator[str]:
-    rule = results[0].rule
-    yield f"{_MARKS[results[0].status]} {rule.id} on {', '.join(result.place for result in results)}"
-    problems = [problem for result in results for problem in result.problems]
-    different = {problem.message: problem for problem in reversed(problems)}  # the first one with each message
-    shown = [problem for problem in problems if different[problem.message] is problem][:MAX_PROBLEMS]
-    for problem in shown:
-        yield from (f"  {line}" for line in _problem_lines(problem))
-    if more := len(problems) - len(shown):
-        yield f"  and {more} more"
-    yield from _labelled("  why  ", rule.why)
-    yield from _labelled("  fix  ", rule.fix)
+def _labelled(label: str, text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
 
 
 def _is_told(results: list[RuleResult]) -> bool:
