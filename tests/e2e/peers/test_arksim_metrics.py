@@ -111,7 +111,7 @@ SUITE: dict[str, Any] = {
 @pytest.mark.statement(84, 105, 109, 111, 112)
 def test_a_forbidden_label_in_any_turn_fails_the_run(here: Workplace) -> None:
     here.conversations(careful=[FINE, FINE], rash=[FINE, GUARANTEE])
-    gates = {"qualitative_failure_labels": {"prohibited_statements": ["violated"]}, "needs_assessment": 0}
+    gates = {"prohibited_statements": {"forbid": ["violated"]}, "needs_assessment": 0}
     failed = here.evaluate("suite.yaml", **SUITE, gates=gates)
     assert failed.returncode == 1, failed.stderr
     assert "rash, turn 2: prohibited_statements is 'violated': It says certain." in failed.stdout
