@@ -20,7 +20,6 @@ class ToolCallSource(StrEnum):
     A2E = "a2e"
     ADK = "adk"
     KAGENT = "kagent"
-    TRACEABILITY = "traceability"
     CLIENT = "client"
 
 

@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SHARED_FILE = (
-    "another proxy uses it, and may score turns of this one again; give each proxy its own --store, or use PostgreSQL"
-)
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
 _STORE_WAIT_S = 2.0
@@ -135,12 +132,9 @@ async def run_proxy(
         bus.on_recording = control.watch_turns
 
         # Files and ports are opened: no setting is wrong any more. First that of operators, then those of traffic.
-        shared_file = stack.enter_context(store.marked_in_use())
         stack.push_async_callback(control.close_store)
         await _open_to_operators(stack, control, names, metrics, files, capacity)
         stack.push_async_callback(control.finish)
-        if shared_file:
-            logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await _open(store, [line.pipeline for line in lines], stack)
         _warn_of_unknown_agents(control.lines)
         _run_in(stack, _expire(control, metrics))

@@ -321,7 +321,6 @@ def test_sources_are_those_of_the_contract_and_dialects() -> None:
         "client",
         "adk",
         "kagent",
-        "traceability",
     }
 
 

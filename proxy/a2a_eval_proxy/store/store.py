@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,14 +37,6 @@ class Store(StoreReads, QueuedWrites):
     def webhooks(self) -> WebhookTable:
         """The webhooks of clients that the proxy relays."""
         return WebhookTable(self._read, self._change, self._change_later)
-
-    def marked_in_use(self) -> AbstractContextManager[bool]:
-        """Mark it as that of a proxy until the end of the block; yields whether another proxy has marked it.
-
-        Always False for one that is made to be shared. Enter it before the store is opened, leave it after it is
-        closed.
-        """
-        return nullcontext(False)
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

@@ -105,28 +105,6 @@ async def test_what_was_opened_to_read_is_closed_with_the_store(kept: Kept, path
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:
-    ours = open_store(str(path), patient=True)
-    with ours.marked_in_use() as first:
-        store = SqliteStore(str(path))
-        same = open_store(f"sqlite:///{path}", patient=True)
-        with same.marked_in_use() as second, store.marked_in_use() as third:
-            SqliteStore(str(path)).close()
-        with store.marked_in_use() as fourth:
-            pass
-        store.close()
-    with ours.marked_in_use() as last:
-        assert [first, second, third, fourth, last] == [False, True, True, True, False]
-    nowhere, server = (
-        open_store(str(path / "missing" / "x.db"), patient=True),
-        open_store("postgresql://h/d", patient=True),
-    )
-    with nowhere.marked_in_use() as taken, server.marked_in_use() as shared:
-        assert not taken
-        assert not shared
-    server.close()
-
-
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"])
 async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
     path = tmp_path / "turns.db"

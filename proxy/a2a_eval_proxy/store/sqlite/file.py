@@ -115,34 +115,6 @@ def _is_ours(path: str) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:72] == _APPLICATION_ID.to_bytes(4, "big")
 
 
-@contextmanager
-def file_marked_in_use(path: str) -> Iterator[bool]:
-    """Mark the file as in use until the end of the block; yields whether another block has marked it, in any process.
-
-    The mark is a lock that SQLite does not use. Enter while no connection is open, leave after all are closed: closing
-    any handle of a file ends the locks that SQLite holds in this process (https://www.sqlite.org/howtocorrupt.html,
-    2.2). A file that cannot be locked counts as not in use.
-    """
-    try:
-        import fcntl
-
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except (ImportError, OSError):  # Windows; a store that cannot be opened now
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = False
-        except OSError as error:  # also if the file system has no locks
-            taken = isinstance(error, BlockingIOError)
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of the first, too: the others see it
-        yield taken
-    finally:
-        os.close(handle)
-
-
 def is_read_only(path: str) -> bool:
     """Whether the file is readable, but it or a write-ahead log next to it cannot be written."""
     return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))

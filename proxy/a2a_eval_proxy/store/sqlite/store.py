@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -31,7 +31,6 @@ from ..writes import Statement, group_statements
 from .file import (
     Identity,
     StoreDamagedError,
-    file_marked_in_use,
     identity,
     is_damage,
     moved_aside,
@@ -85,9 +84,6 @@ class SqliteStore(Store):
             threads.end()
         if self.closed:
             self._let_go()
-
-    def marked_in_use(self) -> AbstractContextManager[bool]:
-        return file_marked_in_use(self._path)
 
     # ── reads, and changes that are awaited ─────────────────────────────────────────────────────────────
 
