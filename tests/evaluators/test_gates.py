@@ -39,6 +39,7 @@ def checks(verdict):
 
 KIND, RUDE = EvalResult("tone", label="kind"), EvalResult("tone", label="rude", reason="seen")
 ERRORED, SKIPPED = EvalResult.errored("judge", "Timeout: 30 s"), EvalResult.skipped("tool_error", "unknown")
+LEFT_OUT = EvalResult.skipped("judge", "the budget is spent", label="over_budget")
 UNSCALED = EvalResult("helpfulness", 4.0, scale=(1.0, 5.0))
 HALF = outcomes([bad(score=0.4)], [good(score=0.8)])
 TWO = [*outcomes([good()], [good()]), *outcomes([bad(score=0.2)], [good(score=0.6)], conversation="b")]
@@ -104,6 +105,11 @@ def on(metric, **limits):
         ([SILENT, SILENT], {}, ["nothing_captured"]),
         ([SILENT, SILENT], {"tolerate": {"nothing_captured"}}, []),
         ([SILENT, SEEN], {}, []),
+        (
+            outcomes([SKIPPED]),
+            {"run": RunGates(pass_rate=0.5)},
+            ["unmeasured: pass rate: no conversation was scored", "unmeasured: tool_error: every result"],
+        ),
         ([SILENT, SEEN], {"run": RunGates(captured=0.5)}, []),
         ([SILENT, SEEN], {"run": RunGates(captured=0.6)}, ["below_captured"]),
         ([turn([good()])], {"run": RunGates(captured=0.1)}, ["unmeasured"]),
@@ -161,6 +167,15 @@ def test_what_speaks_against_a_run(run, options, reasons):
 )
 def test_each_gate_shows_what_was_reached(run, options, expected):
     assert checks(gate(run, **options)) == expected
+
+
+@pytest.mark.parametrize(
+    ("results", "tolerated"), [([good("judge")], []), ([good("judge"), LEFT_OUT], ["judge: 1 of 2 results skipped"])]
+)
+def test_what_the_judge_budget_left_out_is_tolerated(results, tolerated):
+    verdict = gate(outcomes(*([one] for one in results)))
+    assert (verdict.passed, len(verdict.tolerated)) == (True, len(tolerated))
+    assert all(reason.message.startswith(text) for reason, text in zip(verdict.tolerated, tolerated, strict=True))
 
 
 def test_what_cannot_be_tolerated_is_refused():

@@ -79,12 +79,23 @@ ERRORED, SKIPPED = EvalResult.errored("tool_error", "JudgeError: refused"), Eval
         (
             [SEEN, UNSEEN, UNSEEN],
             "",
-            ["calls_unseen: 2 of 3 turns and conversations were not scored for tool calls: the tool calls are unknown"],
+            [
+                "calls_unseen: 2 of 3 turns and conversations were not scored for tool calls: "
+                "the tool calls are unknown: no card"
+            ],
         ),
         ([SEEN, UNSEEN, UNSEEN], "tolerate: [calls_unseen]", []),
-        ([UNSEEN], "tolerate: [calls_unseen]", ["vacuous: nothing was measured: no scores; expect tool calls"]),
+        (
+            [UNSEEN],
+            "tolerate: [calls_unseen]",
+            ["vacuous: nothing was measured: no scores; expect tool calls, or score the answers"],
+        ),
         ([UNSEEN], "tolerate: [calls_unseen, vacuous]", []),
-        ([UNSEEN], "tolerate: [calls_unseen]\ngates: {tool_error: 0.9}", ["unmeasured"]),
+        (
+            [UNSEEN],
+            "tolerate: [calls_unseen]\ngates: {tool_error: 0.9}",
+            ["unmeasured: tool_error: every result was skipped (the tool calls are unknown: no card)"],
+        ),
         (
             [ERRORED, ERRORED, SKIPPED],
             "tolerate: [errored]",
@@ -100,8 +111,7 @@ def test_a_run_whose_calls_nobody_could_see_or_that_nobody_scored_does_not_pass(
 ) -> None:
     turns = [turn(number, one) for number, one in enumerate(results)]
     found = run_verdict(parse_suite(f"suite: s\nevaluators: [tool_error]\n{suite}"), follow(turns)).reasons
-    assert len(found) == len(reasons)
-    assert all(f"{one.code}: {one.message}".startswith(text) for one, text in zip(found, reasons, strict=True))
+    assert [f"{one.code}: {one.message}" for one in found] == reasons
 
 
 def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
