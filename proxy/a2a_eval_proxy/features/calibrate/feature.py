@@ -52,9 +52,10 @@ def calibrate(options: CalibrateOptions) -> None:
     Exit codes: 0 compared, 2 nothing to compare, 3 no judge answered.
     Example: a2a-eval-proxy calibrate suite.yaml --labels labels.csv
     """
+    from jinja2 import PackageLoader
     from tool_call_evaluators.importers import import_suites
-    from tool_call_evaluators.report.text_forms import calibration_lines
-    from tool_call_evaluators.texts import counted, printable
+    from tool_call_evaluators.report.text_forms import calibration_lines, plain_text
+    from tool_call_evaluators.texts import printable
 
     from .judging import calibrate
 
@@ -76,25 +77,9 @@ def calibrate(options: CalibrateOptions) -> None:
     if options.output == "json":
         echo_json(made)
         return
-    for one in made:
-        threshold = f"threshold {one['threshold']:g}"
-        lines = [f"{one['metric']}: {one['model'] or 'a judge'}, {one['prompt']}, {threshold}"]
-        lines += [f"  {line}" for line in calibration_lines(one)]
-        wrong = one["disagreements"]
-        if wrong:
-            lines.append(
-                f"  {counted(one['disagreement_count'], 'disagreement')}; each in full: "
-                + ("the page /judges" if one["scope"] == "conversation" else "a2a-eval-proxy show ID")
-            )
-        for found in wrong[:_MOST_DISAGREEMENTS]:
-            people, judge = ("passes" if found[who] else "fails" for who in ("people", "judge"))
-            name, said = found.get("conversation_id") or found["turn_id"], found["label"] or found["score"]
-            lines.append(f"    {name}: people: {people}, judge: {judge} ({said})")
-        if one["disagreement_count"] > _MOST_DISAGREEMENTS:
-            lines.append(
-                f"    … and {one['disagreement_count'] - _MOST_DISAGREEMENTS:,} more: the page /judges lists them"
-            )
-        click.echo(printable("\n".join(lines)) + "\n")
+    loader = PackageLoader(__package__, "")
+    text = plain_text("judges.txt", loader, judges=made, lines=calibration_lines, most=_MOST_DISAGREEMENTS)
+    click.echo(printable(text) + "\n")
 
 
 def routes(control: Control) -> Sequence[Route]:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import __version__
+from jinja2 import PackageLoader
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
-from tool_call_evaluators.report.text_forms import turn_text
+from tool_call_evaluators.report.text_forms import plain_text, turn_text
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.yaml_document import read_text
-from tool_call_evaluators.texts import counted
 from tool_call_evaluators.visibility import calls_in
 
 from ...errors import GATE_FAILED, PASSED, ConfigError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 20_000  # of an answer: it takes room in the context of a model
 _MOST_RUNS = 30
+_TEMPLATES = PackageLoader(__package__, "")
 _MAX_MESSAGE = 2_000  # characters of what a program says that went wrong, the last ones
 
 _INSTRUCTIONS = """\
@@ -97,19 +98,7 @@ class Tools:
         found = await find(self._options.store, run, agent)
         if not isinstance(found, StoredRun):
             raise ConfigError(f"{run!r} is a turn; use show_turn")
-        lines = [f"run {found.summary.name}, {counted(found.summary.turns, 'turn')}"]
-        for turn in found.turns:
-            bad = [item for item in turn["evaluations"] if item["status"] in ("failed", "errored")]
-            errors = [item for item in turn["findings"] if item["severity"] == "error"]
-            if bad or errors or not failed_only:
-                of_agent = f"agent {turn['agent_name']}, " if turn.get("agent_name") else ""
-                case = f"{of_agent}case {turn['case_id'] or '-'}"
-                lines.append(f"\n{turn['turn_id']}, {case}: {turn['user_text'][:200]!r}")
-                lines += [f"  {item['evaluator']} {item['status']}: {item['reason'][:500]}" for item in bad]
-                lines += [f"  {item['code']}: {item['message'][:500]}" for item in errors]
-        if found.more:
-            lines.append(f"\nand {found.more} more turns, which are not shown")
-        return _bounded(lines)
+        return _bounded([plain_text("run.txt", _TEMPLATES, run=found, failed_only=failed_only, repr=repr)])
 
     async def show_turn(self, turn_id: str) -> str:
         """Show a turn: messages, calls with results, scores with reasons, and its differences from the expected calls.

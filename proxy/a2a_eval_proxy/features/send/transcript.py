@@ -11,13 +11,15 @@ from typing import Any
 from a2a_tool_capture.client import MessageFile
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
-from tool_call_evaluators.texts import call_text, counted, duration_text, excerpt, printable, state_text
+from jinja2 import PackageLoader
+from tool_call_evaluators.report.text_forms import plain_text
+from tool_call_evaluators.texts import printable
 from tool_call_evaluators.visibility import visibility_of
 
 from ...errors import ConfigError
 from ...runs.drive import AgentOptions, agent_client
 
-_RESULT = 300  # characters of a result or error; `--output json` has all
+_TEMPLATES = PackageLoader(__package__, "")
 MAX_FILE_BYTES = 10_000_000
 """Of all files of a message: it is sent as JSON, in memory."""
 _ANY_TYPE = "application/octet-stream"
@@ -57,21 +59,7 @@ async def send_message(
 
 def turn_text(turn: CapturedTurn) -> str:
     """The tool calls, the response, and a line about the turn as a whole; nothing in it can steer a terminal."""
-    lines = []
-    for call in turn.tool_calls:
-        lines.append("→ " + call_text({"name": call.name, "arguments": call.arguments}))
-        if (outcome := call.error or call.result) is not None:
-            lines.append(f"  {'error: ' if call.error else ''}{excerpt(outcome, _RESULT)}")
-    seconds = (turn.ended_at - turn.started_at).total_seconds()
-    state = state_text(turn.state) or "answered"
-    lines += [turn.text, "", f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
-    if not turn.tool_calls and not turn.declared:
-        lines.append("no tool calls can be seen: the agent's card does not declare the tool-call-capture extension")
-    lines += [f"{finding.severity}: {finding.code}: {finding.message}" for finding in turn.findings]
-    if turn.context_id:
-        task = ["--task", turn.task_id] if turn.interrupted else []
-        lines.append("continue with: " + shlex.join(["--conversation", turn.context_id, *task]))  # ids of the agent
-    return printable("\n".join(lines))
+    return printable(plain_text("turn.txt", _TEMPLATES, turn=turn, join=shlex.join))
 
 
 def turn_json(turn: CapturedTurn) -> dict[str, Any]:
