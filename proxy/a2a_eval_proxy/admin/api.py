@@ -54,7 +54,7 @@ def admin_app(
         },
     )
     app.router.redirect_slashes = False
-    return AdminGuard(app, tokens, names, pages.access if pages else None)
+    return AdminGuard(app, tokens, names, pages)
 
 
 def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], tokens: AdminTokens | None) -> ASGIApp:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
@@ -55,35 +53,22 @@ _NOT_PAGES = ("/api/", METRICS_PATH)
 _WAITS = "/api/flush"  # changes nothing, though it is a POST
 
 
-@dataclass(frozen=True, slots=True)
-class PageAccess:
-    """What the guard must know of the pages."""
-
-    has_session: Callable[[Headers], bool]  # whether the request's cookie is that of an open session
-    is_open: Callable[[str], bool]  # whether everybody may have this path: the login and the assets
-    login: ASGIApp  # answers browsers that ask for a page without a session
-    is_login: Callable[[Scope], bool]  # whether the request would open a session
+LOGIN_PATH = "/login"
 
 
 class Pages(Protocol):
-    """What the admin port shows in a browser."""
+    """What the admin port shows in a browser: to everybody, the login and what is below `/assets/`."""
 
-    @property
-    def routes(self) -> Sequence[BaseRoute]: ...
+    routes: list[BaseRoute]
 
-    @property
-    def access(self) -> PageAccess | None:
-        """What the guard must know; None without a token."""
+    def has_session(self, scope: Scope) -> bool:
+        """Whether the request's cookie is that of an open session."""
+
+    async def ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers browsers that ask for a page without a session."""
 
     def address(self, base: str) -> str:
         """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
-
-
-class _Admitted(NamedTuple):
-    """What answers a request, and by what its sender is known; "" for a request that is refused."""
-
-    answer: ASGIApp
-    by: str = ""
 
 
 class AdminGuard:
@@ -99,7 +84,7 @@ class AdminGuard:
         app: ASGIApp,
         tokens: AdminTokens | None,
         names: HostNames,
-        pages: PageAccess | None = None,
+        pages: Pages | None = None,
     ) -> None:
         self._app = app
         self._tokens = tokens
@@ -114,44 +99,43 @@ class AdminGuard:
         answer, by = self._admitted(scope, peer)
         if by:
             is_change = scope["method"] not in READS and scope["path"] != _WAITS
-            if is_change or self._is_login(scope):
+            is_login = self._tokens and scope["path"] == LOGIN_PATH and b"code=" in scope["query_string"]
+            if is_change or is_login:
                 send = _logged(scope, by, peer, send)
         await answer(scope, receive, send)
 
-    def _admitted(self, scope: Scope, peer: str) -> _Admitted:
+    def _admitted(self, scope: Scope, peer: str) -> tuple[ASGIApp, str]:
+        """What answers a request, and by what its sender is known; "" for a request that is refused."""
         token = _bearer(scope["headers"])
         if self._tokens is None or token is None:
             return self._without_token(scope)
         which = self._tokens.check(token, peer)
         if which == "admin":
-            return _Admitted(self._app, "admin token")
+            return self._app, "admin token"
         if which is None:
             return self._without_token(scope)
         if scope["path"] == METRICS_PATH and scope["method"] in READS:
-            return _Admitted(self._app, "metrics token")
-        return _Admitted(_refused(Refusal(403, f"this token reads {METRICS_PATH} only")))
+            return self._app, "metrics token"
+        return _refused(Refusal(403, f"this token reads {METRICS_PATH} only")), ""
 
-    def _without_token(self, scope: Scope) -> _Admitted:
+    def _without_token(self, scope: Scope) -> tuple[ASGIApp, str]:
         headers, path = scope["headers"], scope["path"]
         pages = self._pages
-        has_session = self._tokens is None or (pages is not None and pages.has_session(headers))
+        has_session = self._tokens is None or (pages is not None and pages.has_session(scope))
         if self._tokens is not None and not has_session and (pages is None or not _is_page(path)):
-            return _Admitted(_needs_token)
+            return _needs_token, ""
         if refused := self._of_another_site(scope, of_browser=self._tokens is not None):
-            return _Admitted(_refused(refused))
-        if has_session or pages is None or pages.is_open(path):
+            return _refused(refused), ""
+        if has_session or pages is None or path == LOGIN_PATH or path.startswith("/assets/"):
             by = "no login" if self._tokens is None else "session" if has_session else "login"
-            return _Admitted(self._app, by)
-        return _Admitted(pages.login if _wants_page(headers) else _needs_token)
+            return self._app, by
+        return pages.ask_to_log_in if _wants_page(headers) else _needs_token, ""
 
     def _of_another_site(self, scope: Scope, *, of_browser: bool) -> Refusal | None:
         headers, method = scope["headers"], scope["method"]
         return refusal(
             headers, self._names, navigation=_is_page(scope["path"]) and method == "GET"
         ) or cross_origin_write(method, headers, of_browser=of_browser)
-
-    def _is_login(self, scope: Scope) -> bool:
-        return self._pages is not None and self._pages.is_login(scope)
 
 
 def peer_of(scope: Scope) -> str:

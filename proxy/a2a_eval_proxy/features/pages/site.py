@@ -13,7 +13,7 @@ from typing import Any
 from a2a_tool_capture.recent import Recent
 from jinja2 import Template
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -22,10 +22,9 @@ from tool_call_evaluators import report
 
 from ...admin.api_route import form_of
 from ...admin.control import Control
-from ...admin.guard import AdminTokens, PageAccess, peer_of
+from ...admin.guard import LOGIN_PATH, AdminTokens, peer_of
 from ...admin.long_computations import seen
 from ...feature import features
-from ...net.browser_guard import Headers
 from ...store import StoreError
 from . import run_pages, turn_list, turn_page
 from .rendering import Links, environment
@@ -111,9 +110,6 @@ class SharedFragments:
         return await make()
 
 
-LOGIN_PATH = "/login"
-
-
 class Login:
     """Opens sessions and recognizes them.
 
@@ -131,18 +127,12 @@ class Login:
         self._sessions.add_code(code, time.monotonic())
         return code
 
-    def has_session(self, headers: Headers) -> bool:
-        """Whether the cookie in these headers is that of an open session."""
-        return any(self._sessions.use(session, time.monotonic()) for session in self._sessions_in(headers))
+    def has_session(self, scope: Scope) -> bool:
+        """Whether the cookie of a request is that of an open session."""
+        return self._sessions.use(HTTPConnection(scope).cookies.get(self._cookie, ""), time.monotonic())
 
-    def log_out(self, headers: Headers) -> None:
-        for session in self._sessions_in(headers):
-            self._sessions.close(session)
-
-    def _sessions_in(self, headers: Headers) -> list[str]:
-        """The values of the cookie; a browser sends one, or none."""
-        pairs = (pair for name, value in headers if name == b"cookie" for pair in value.decode("latin-1").split(";"))
-        return [value for key, _, value in (pair.strip().partition("=") for pair in pairs) if key == self._cookie]
+    def log_out(self, request: Request) -> None:
+        self._sessions.close(request.cookies.get(self._cookie, ""))
 
     def by_code(self, request: Request, code: str) -> Response | None:
         """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""
@@ -220,12 +210,8 @@ class Site:
             Route("/logout", self._log_out, methods=["POST"]),
         ]
 
-    @property
-    def access(self) -> PageAccess | None:
-        """What the guard of the admin port must know; None without a token."""
-        if self._login is None:
-            return None
-        return PageAccess(self._login.has_session, _is_open, self._ask_to_log_in, _is_login)
+    def has_session(self, scope: Scope) -> bool:
+        return self._login is not None and self._login.has_session(scope)
 
     def address(self, base: str) -> str:
         """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
@@ -273,7 +259,7 @@ class Site:
             "agent_names": self._control.agent_names,
             "here": request.scope["path"].strip("/"),
             "query": request.query_params,
-            "with_login": self._login is not None and self._login.has_session(request.headers.raw),
+            "with_login": self.has_session(request.scope),
         }
         context = {**own, **values}
         if fragments is None:
@@ -307,20 +293,12 @@ class Site:
 
     async def _log_out(self, request: Request) -> Response:
         if self._login is not None:
-            self._login.log_out(request.headers.raw)
+            self._login.log_out(request)
         return RedirectResponse("login", 303)
 
-    async def _ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         query = request.scope["query_string"]
         again = b"./" + request.scope["raw_path"].rpartition(b"/")[2] + (b"?" + query if query else b"")
         response = self._render(request, "login.html", {"problem": "", "again": again.decode("latin-1")}, 401)
         await response(scope, receive, send)
-
-
-def _is_login(scope: Scope) -> bool:
-    return scope["path"] == LOGIN_PATH and b"code=" in scope["query_string"]
-
-
-def _is_open(path: str) -> bool:
-    return path == LOGIN_PATH or path.startswith("/assets/")
