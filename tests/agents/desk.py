@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import httpx
-from a2a.client import ClientConfig, ClientFactory
 from a2a.helpers import new_task_from_user_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
@@ -126,8 +125,7 @@ class _DeskAgent(AgentExecutor):
             headers: dict[str, str] = {}
             _PROPAGATOR.inject(headers)
             async with httpx.AsyncClient(timeout=httpx.Timeout(60.0), trust_env=False) as http:
-                client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(self._address(agent))
-                return (await send(client, text, headers)).response_text
+                return (await send(http, self._address(agent), text, headers)).response_text
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from a2a_tool_capture.errors import connection_problem
 from tool_call_evaluators.texts import one_line, printable
@@ -167,27 +167,15 @@ KEPT = 20
 """The newest turns of an agent that say how it does."""
 
 
-class RecentTurn(NamedTuple):
-    turn_id: str
-    started_at: str
-    verdict: str
-    unseen: bool
-    """Whether it may have tool calls that are not visible."""
-
-    @classmethod
-    def of(cls, turn: TurnJson) -> RecentTurn:
-        """From its `turn_summary`."""
-        return cls(turn["turn_id"], turn["started_at"], turn["verdict"], turn["calls"] == Calls.UNKNOWN)
-
-
-async def recent_turns(store: Store, agent: str) -> list[RecentTurn]:
-    """The newest scored turns of an agent ("": of all), newest first; [] while the store is away, as pages say."""
+async def recent_turns(store: Store, agent: str) -> list[TurnJson]:
+    """Summaries of the newest scored turns of an agent ("": of all), newest first; [] while the store is away, as pages
+    say."""
     newest = TurnQuery(agent=agent or None, status="done", limit=KEPT, newest_first=True, summary=True)
     try:
         found = await store.turns(newest)
     except StoreError:
         return []
-    return sorted(map(RecentTurn.of, found.items), key=lambda turn: turn.started_at, reverse=True)
+    return sorted(found.items, key=lambda turn: str(turn["started_at"]), reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,14 +192,14 @@ class AgentStatus:
     open_turns: int | None
     queue_depth: int | None
     """Turns that wait to be scored. Both None without traffic."""
-    turns: Sequence[RecentTurn]
-    """The newest first, at most KEPT."""
+    turns: Sequence[TurnJson]
+    """Summaries, the newest first, at most KEPT."""
 
     @property
     def health(self) -> Health:
         if self.status.level == "error":
             return "no card" if self.status.reachable else "unreachable"
-        if self.turns and self.turns[0].verdict in ("failed", "errored"):
+        if self.turns and self.turns[0]["verdict"] in ("failed", "errored"):
             return "failing"
         if self.failed:
             return "failed lately"
@@ -222,12 +210,12 @@ class AgentStatus:
     @property
     def failed(self) -> int:
         """How many of `turns` failed, or could not be scored."""
-        return sum(turn.verdict in ("failed", "errored") for turn in self.turns)
+        return sum(turn["verdict"] in ("failed", "errored") for turn in self.turns)
 
     @property
     def unseen(self) -> int:
         """How many of `turns` may have tool calls that are not visible."""
-        return sum(turn.unseen for turn in self.turns)
+        return sum(turn["calls"] == Calls.UNKNOWN for turn in self.turns)
 
     @property
     def why(self) -> str:
@@ -236,7 +224,7 @@ class AgentStatus:
             case "unreachable" | "no card":
                 return self.status.text
             case "failing":
-                return f"its last turn {self.turns[0].verdict}" + (
+                return f"its last turn {self.turns[0]['verdict']}" + (
                     f", as did {self.failed} of the last {len(self.turns)}" if self.failed > 1 else ""
                 )
             case "failed lately":
@@ -266,7 +254,7 @@ class AgentStatus:
             "open_turns": self.open_turns,
             "queue_depth": self.queue_depth,
             "recent": {"turns": len(self.turns), "failed": self.failed, "calls_not_visible": self.unseen},
-            "last_turn": last and {"turn_id": last.turn_id, "started_at": last.started_at, "verdict": last.verdict},
+            "last_turn": last and {name: last[name] for name in ("turn_id", "started_at", "verdict")},
         }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from a2a_tool_capture.models import rfc3339
 from pydantic import BaseModel, StringConstraints
@@ -79,8 +79,8 @@ class TurnChangesApi(Api):
         return Response(status_code=204)
 
     async def recorded_case(self, _: Request, turn_id: str, given: NoQuery) -> Response:
-        made = await recorded_case(self._control, turn_id)
-        return Response(case_text(made.case, made.comments), media_type="application/yaml")
+        case, comments, _scoring = await recorded_case(self._control, turn_id)
+        return Response(case_text(case, comments), media_type="application/yaml")
 
     async def append_case(self, request: Request, given: NoQuery) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_CASE_BYTES)
@@ -166,16 +166,12 @@ _MAX_CASE_BYTES = 10_000
 _MOST_TURNS = 100  # of a conversation of which a case is made
 
 
-class RecordedCase(NamedTuple):
-    """The case that a conversation makes, comments on it, and by what turns of its agent are scored."""
+async def recorded_case(
+    control: Control, turn_id: str, case_id: str | None = None
+) -> tuple[Case, Sequence[str], Scoring]:
+    """The case that the conversation makes up to this turn, comments on it, and by what turns of its agent are scored.
 
-    case: Case
-    comments: Sequence[str]
-    scoring: Scoring
-
-
-async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> RecordedCase:
-    """That of the conversation up to this turn. It names the agent if several have the suite.
+    The case names the agent if several have the suite.
 
     Raises HTTPException (404, 409).
     """
@@ -190,7 +186,7 @@ async def recorded_case(control: Control, turn_id: str, case_id: str | None = No
     except ValueError as error:
         raise HTTPException(409, str(error)) from None
     of_several = case.agent is None and len(control.sharing(scoring)) > 1
-    return RecordedCase(replace(case, agent=turn.get("agent_name")) if of_several else case, comments, scoring)
+    return replace(case, agent=turn.get("agent_name")) if of_several else case, comments, scoring
 
 
 async def append_case(control: Control, data: Mapping[str, Any]) -> tuple[str, str]:

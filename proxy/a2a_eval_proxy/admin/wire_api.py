@@ -191,18 +191,16 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The timeline of a turn; targets of requests are redacted."""
     privacy = control.scoring_of(turn).privacy
-    exchanges = []
-    for one in _exchanges(control, turn["turn_id"], turn, turn.get("agent_name")):
-        method, target, _ = one.request
-        exchanges.append(
-            {
-                "name": f"{method} {shown_target(privacy, target)}",
-                "started_at": one.started_at,
-                "first_byte_at": one.response_at if one.status else None,
-                "ended_at": one.ended_at,
-                "failed": bool(one.problem) or one.status >= 400,
-            }
-        )
+    exchanges = [
+        {
+            "name": f"{one.request[0]} {shown_target(privacy, one.request[1])}",
+            "started_at": one.started_at,
+            "first_byte_at": one.response_at if one.status else None,
+            "ended_at": one.ended_at,
+            "failed": bool(one.problem) or one.status >= 400,
+        }
+        for one in _exchanges(control, turn["turn_id"], turn, turn.get("agent_name"))
+    ]
     return timeline(turn, exchanges)
 
 

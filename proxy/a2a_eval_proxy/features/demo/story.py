@@ -9,14 +9,12 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import httpx
-from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.helpers import new_text_message
-from a2a.types import Role, SendMessageRequest
 from a2a_tool_capture import TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES
-from google.protobuf.json_format import MessageToDict
 from rich.console import Console
 from tool_call_evaluators.suite import Case, Suite, load_suite
 from tool_call_evaluators.texts import score_text
@@ -37,28 +35,34 @@ CASE_HEADER = "A2A-Eval-Case"
 async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMerger]]:
     """Hold every conversation of `suite` with the agent behind `url`; yields the case and the answer of each turn.
 
-    Raises the SDK's A2AError if the agent cannot be reached.
+    Raises httpx.HTTPError if the agent cannot be reached.
     """
     async with httpx.AsyncClient(timeout=httpx.Timeout(60.0), trust_env=False) as http:
-        client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(url)
         for case in suite.cases:
-            context_id = task_id = None
+            answer = TaskMerger()
             for turn in case.turns:
-                answer = await send(client, turn.user, {CASE_HEADER: case.id}, context_id, task_id)
-                context_id = answer.context_id
                 task_id = answer.task_id if answer.state in INTERRUPTED_STATES else None
+                place = {"contextId": answer.context_id, "taskId": task_id}
+                known = {name: value for name, value in place.items() if value}
+                answer = await send(http, url, turn.user, {CASE_HEADER: case.id}, **known)
                 yield case, answer
 
 
-async def send(
-    client: Client, text: str, headers: Mapping[str, str], context_id: str | None = None, task_id: str | None = None
-) -> TaskMerger:
-    message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
-    context = ClientCallContext(service_parameters=dict(headers))
+async def send(http: httpx.AsyncClient, url: str, text: str, headers: Mapping[str, str], **place: str) -> TaskMerger:
+    """The answer to a message; `place`: its `contextId` and `taskId`."""
+    response = await http.post(f"{url}/", json=_request(text, **place), headers={**_HEADERS, **headers})
     answer = TaskMerger()
-    async for event in client.send_message(SendMessageRequest(message=message), context=context):
-        answer.feed(MessageToDict(event))
+    answer.feed(response.json()["result"])
     return answer
+
+
+_HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+
+
+def _request(text: str, **place: str) -> dict[str, Any]:
+    """A message over JSON-RPC."""
+    message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}], **place}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 
 
 SUITE = Path(__file__).with_name("suite.yaml")
@@ -140,7 +144,5 @@ Or let the proxy drive the agent, with an exit code for CI:
 
 def _curl_message(url: str, case: Case) -> str:
     """A command that sends the first message of a case over JSON-RPC."""
-    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": case.turns[0].user}]}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    headers = ("Content-Type: application/json", "A2A-Version: 1.0", f"{CASE_HEADER}: {case.id}")
-    return " ".join(["curl -s", f"{url}/", *(f"-H '{header}'" for header in headers), f"-d '{json.dumps(request)}'"])
+    headers = " ".join(f"-H '{name}: {value}'" for name, value in {**_HEADERS, CASE_HEADER: case.id}.items())
+    return f"curl -s {url}/ {headers} -d '{json.dumps(_request(case.turns[0].user))}'"
