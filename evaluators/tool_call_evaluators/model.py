@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
+from html import escape
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from a2a_tool_capture.models import ToolCall
@@ -231,6 +232,11 @@ class EvalResult:
     ) -> EvalResult:
         """An errored result with the reason."""
         return cls(evaluator, reason=reason, status=Status.ERRORED, version=version, details=details or {})
+
+    def _repr_html_(self) -> str:
+        """A line for a notebook: metric, status, score, label and reason."""
+        parts = (self.status, "" if self.score is None else f"{self.score:g}", self.label or "", self.reason)
+        return f"<b>{escape(self.evaluator)}</b> {escape(' '.join(filter(None, parts)))}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""

@@ -277,3 +277,8 @@ def test_an_a2e_descriptor_becomes_a_json_schema(parameters):
 def test_what_is_no_a2e_descriptor(descriptor, complaint):
     with pytest.raises(ValueError, match=complaint):
         ToolDefinition.from_dict(descriptor)
+
+
+def test_a_notebook_shows_a_result_as_one_line_of_escaped_html():
+    result = EvalResult("tool_error", 0.5, False, 1.0, "call 1 (<script>): no result.")
+    assert result._repr_html_() == "<b>tool_error</b> failed 0.5 call 1 (&lt;script&gt;): no result."
