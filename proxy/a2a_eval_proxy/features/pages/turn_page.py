@@ -52,43 +52,18 @@ _MOST_CHARACTERS = 20_000  # of a body or event; the JSON has all
 
 async def _wire_values(view: View) -> Values:
     turn_id = view.request.path_params["turn_id"]
+    values = {"turn_id": turn_id, "most_events": _MOST_EVENTS, "most": _MOST_CHARACTERS, "data_in": _data_in}
     try:
-        wire = await wire_of(view.control, turn_id)
+        return {**values, **await wire_of(view.control, turn_id), "problem": None}
     except HTTPException as error:
         if error.status_code != 404:
             raise
-        return {"turn_id": turn_id, "problem": error.detail, "exchanges": [], "complete": True}
-    shown = list(map(_exchange, wire["exchanges"]))
-    return {"turn_id": turn_id, "problem": None, "exchanges": shown, "complete": wire["complete"]}
+        return {**values, "problem": error.detail, "exchanges": [], "complete": True}
 
 
-def _exchange(one: Mapping[str, Any]) -> dict[str, Any]:
-    """An exchange with its bodies and events as texts for reading, cut where they are long."""
-    request, response = one["request"], one["response"] or {}
-    events = response.get("events", [])
-    return {
-        **one,
-        "request_text": _wire_text(request["body"]),
-        "response_text": _wire_text(response["body"]) if "body" in response else None,
-        "events": [{**event, "data": _data(event)} for event in events[:_MOST_EVENTS]],
-        "more_events": max(0, len(events) - _MOST_EVENTS) + response.get("events_left_out", 0),
-    }
-
-
-def _data(event: Mapping[str, Any]) -> str:
-    text = _wire_text(event)
-    data = event_data(event["text"].encode()).decode() if "text" in event else text
-    return (data or text)[:_MOST_CHARACTERS]
-
-
-def _wire_text(content: Mapping[str, Any]) -> str:
-    if "withheld" in content:
-        return f"[{content['bytes']} bytes, not shown: {content['withheld']}]"
-    if "base64" in content:
-        return f"[{content['bytes']} bytes that are not text, in base64]\n{content['base64'][:_MOST_CHARACTERS]}"
-    text = content["text"]
-    more = len(text) - _MOST_CHARACTERS
-    return text if more <= 0 else f"{text[:_MOST_CHARACTERS]}\n[{more:,} more characters in the JSON]"
+def _data_in(event: str) -> str:
+    """The data of a server-sent event, else its text."""
+    return event_data(event.encode()).decode() or event
 
 
 TEXT_LIMITS = (200_000, 20_000, 4_000, 1_000)
