@@ -4,7 +4,7 @@ An evaluator sees `Judge`: one *question* in, one *answer* that fits the questio
 times; each answer is a *vote*. What is exported here is public.
 """
 
-from .cache import MemoryJudgeCache, SqliteJudgeCache
+from .cache import MemoryJudgeCache
 from .function import PreparedJudge
 from .openai_chat import ChatJudge
 from .question import (
@@ -33,6 +33,5 @@ __all__ = [
     "PreparedJudge",
     "Prompt",
     "Question",
-    "SqliteJudgeCache",
     "Usage",
 ]

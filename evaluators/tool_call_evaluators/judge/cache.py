@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Protocol
 
 from .answers import misfit
@@ -18,22 +14,14 @@ from .question import Answer, Judge, Question, Usage
 logger = logging.getLogger(__name__)
 
 
-_TABLE = "CREATE TABLE IF NOT EXISTS judge_answers (key TEXT PRIMARY KEY, entry TEXT, kept_at TEXT NOT NULL)"
-_PUT = "INSERT OR REPLACE INTO judge_answers VALUES (?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
-
-
-class JudgeCacheError(Exception):
-    """A cache cannot be read or written. Judging continues without it."""
-
-
 class JudgeCache(Protocol):
     """Stores JSON objects by key (64 hex digits). Entries contain verdicts, never an API key."""
 
     async def get(self, key: str) -> Mapping[str, Any] | None:
-        """The stored entry, or None. May raise JudgeCacheError."""
+        """The stored entry, or None. May raise: then the judge is asked."""
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Store `entry`, replacing an earlier one. May raise JudgeCacheError."""
+        """Store `entry`, replacing an earlier one. May raise: then it is not kept."""
 
 
 _sample: ContextVar[str] = ContextVar("judge_sample", default="")
@@ -66,7 +54,7 @@ class CachingJudge:
         key = question.key(self.identity + _sample.get())
         try:
             kept = await self._cache.get(key)
-        except JudgeCacheError as error:
+        except Exception as error:  # noqa: BLE001  # the cache's code; the judge answers without it
             logger.warning("judge cache: %s", error)
             kept = None
         if kept is not None and not misfit(kept.get("value"), question.schema):
@@ -74,7 +62,7 @@ class CachingJudge:
         answer = await self._judge.ask(question)
         try:
             await self._cache.put(key, {"value": dict(answer.value), "model": answer.model})
-        except JudgeCacheError as error:
+        except Exception as error:  # noqa: BLE001  # the cache's code; the judge answers without it
             logger.warning("judge cache: %s", error)
         return answer
 
@@ -90,34 +78,3 @@ class MemoryJudgeCache:
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
         self._entries[key] = entry
-
-
-class SqliteJudgeCache:
-    """Stores answers in an SQLite file, which several processes may share.
-
-    The file is opened for each access, which is fast compared with a verdict and leaves nothing to close.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-
-    async def get(self, key: str) -> Mapping[str, Any] | None:
-        rows = await asyncio.to_thread(self._run, "SELECT entry FROM judge_answers WHERE key = ?", (key,))
-        try:
-            entry = json.loads(rows[0][0]) if rows else None
-        except ValueError:
-            return None
-        return entry if isinstance(entry, dict) else None
-
-    async def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        text = json.dumps(entry, ensure_ascii=False)
-        await asyncio.to_thread(self._run, _PUT, (key, text))
-
-    def _run(self, statement: str, values: tuple[str, ...]) -> list[Any]:
-        try:
-            with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
-                connection.execute("PRAGMA secure_delete = ON")
-                connection.execute(_TABLE)
-                return connection.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            raise JudgeCacheError(f"{self._path}: {error}") from error

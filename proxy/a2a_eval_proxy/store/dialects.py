@@ -38,10 +38,6 @@ class SqlDialect:
     would else hide an earlier one that was committed later."""
     used: str
     """Selects how many bytes the store takes."""
-    answered_at: str
-    """Type and constraints of the moment of a judge's answer."""
-    answered_before: str
-    """The condition that a judge answered before `:before`."""
 
     def same(self, column: str, value: str) -> str:
         """The condition that an indexed column has this value."""
@@ -74,8 +70,6 @@ SQLITE = SqlDialect(
     append_lock=None,
     used="SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
-    answered_at="TEXT NOT NULL",
-    answered_before="kept_at < strftime('%Y-%m-%dT%H:%M:%fZ', :before, 'unixepoch')",
 )
 
 _BODY = r"replace(body, '\u0000', '\ufffd')::json"
@@ -94,6 +88,4 @@ POSTGRES = SqlDialect(
     card=f"{_BODY} ->> 'agent_card'",
     append_lock="SELECT pg_advisory_xact_lock(7003688416812600321)",
     used="SELECT coalesce(sum(size), 0) FROM turns",
-    answered_at="TIMESTAMPTZ NOT NULL DEFAULT now()",
-    answered_before="kept_at < to_timestamp(:before)",
 )

@@ -66,10 +66,6 @@ def unknown_version(version: object) -> StoreError:
     )
 
 
-_MAY_EXIST = {"judge_answers": "IF NOT EXISTS judge_answers"}
-"""A judge cache may have created its table before."""
-
-
 def _tables(dialect: SqlDialect) -> dict[str, Columns]:
     return {
         "turns": {
@@ -83,7 +79,7 @@ def _tables(dialect: SqlDialect) -> dict[str, Columns]:
         "judge_answers": {
             "key": "TEXT PRIMARY KEY",
             "entry": "TEXT",
-            "kept_at": dialect.answered_at,
+            "kept_at": "TIMESTAMPTZ NOT NULL",  # of SQLite a text, which sorts as the moments do
         },
         "annotations": {"annotation_id": "TEXT PRIMARY KEY", "turn_id": _OF_TURN, "body": "TEXT NOT NULL"},
         "calibrations": {"name": "TEXT PRIMARY KEY", "body": "TEXT NOT NULL"},  # by the metric and the key of its judge
@@ -99,7 +95,7 @@ def statements(dialect: SqlDialect) -> list[str]:
     tables = {table: ", ".join(map(" ".join, columns.items())) for table, columns in _tables(dialect).items()}
     by = {column: dialect.indexed.format(column) for column in (*TURNS, *CONVERSATIONS)}
     return [
-        *(f"CREATE TABLE {_MAY_EXIST.get(table, table)} ({columns})" for table, columns in tables.items()),
+        *(f"CREATE TABLE {table} ({columns})" for table, columns in tables.items()),
         f"CREATE INDEX turns_run ON turns ({by['run']}, seq)",
         f"CREATE INDEX turns_conversation ON turns ({by['conversation_id']}, {by['run']}, seq)",
         f"CREATE INDEX turns_case ON turns ({by['case_id']}, seq) WHERE case_id IS NOT NULL",

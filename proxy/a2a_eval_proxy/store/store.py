@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tool_call_evaluators.judge.cache import JudgeCache
 
+from ..turn import rfc3339_at
 from .base import StoreError, TurnJson, TurnQuery
 from .reads import StoreReads
-from .webhooks import WebhookTable
+from .webhooks import StoreTable, WebhookTable
 from .write_queue import QueuedWrites
 
 if TYPE_CHECKING:
@@ -26,12 +28,32 @@ T = TypeVar("T")
 _READ_AGAIN_S = 1.0
 
 
+class _JudgeAnswers(StoreTable):
+    """A `JudgeCache`. What it says is JSON in ASCII, which every database takes."""
+
+    async def get(self, key: str) -> Mapping[str, Any] | None:
+        statement = "SELECT entry FROM judge_answers WHERE key = :key"
+        rows = await self._read(statement, {"key": key}, list)
+        return json.loads(rows[0][0]) if rows else None
+
+    async def put(self, key: str, entry: Mapping[str, Any]) -> None:
+        statement = (
+            "INSERT INTO judge_answers (key, entry, kept_at) VALUES (:key, :entry, :kept_at)"
+            " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = excluded.kept_at"
+        )
+        await self._change(statement, {"key": key, "entry": json.dumps(entry), "kept_at": rfc3339_at(time.time())})
+
+
 class Store(StoreReads, QueuedWrites):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
     StoreError while the store cannot be read."""
 
-    judge_cache: JudgeCache  # the cache of judges' answers: scoring a turn again sends no request
     work: WorkStore | None = None  # what workers share; None where only this process scores
+
+    @property
+    def judge_cache(self) -> JudgeCache:
+        """The answers of judges: scoring a turn again sends no request. Usable from any event loop."""
+        return _JudgeAnswers(self._read, self._change)
 
     @property
     def webhooks(self) -> WebhookTable:

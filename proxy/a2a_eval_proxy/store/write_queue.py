@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..memory import share
-from ..turn import Turn
+from ..turn import Turn, rfc3339_at
 from .base import (
     Evaluations,
     Limits,
@@ -41,7 +41,7 @@ from .encoding import (
     encoded_scored,
     nothing,
 )
-from .writes import delete_answers, delete_oldest, delete_orphans, oldest_of, used_bytes
+from .writes import DELETE_ANSWERS, delete_oldest, delete_orphans, oldest_of, used_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -393,7 +393,7 @@ class QueuedWrites(ABC):
                 oldest = self._value(*oldest_of(self._dialect, limits))
                 answers_before = time.time() if oldest is None else max(oldest, answers_before or 0)
         if answers_before is not None:
-            self._execute(delete_answers(self._dialect), {"before": answers_before})
+            self._execute(DELETE_ANSWERS, {"before": rfc3339_at(max(answers_before, 0.0))})
         return deleted
 
     def _try_until_written(self, write: Callable[[], None]) -> bool:

@@ -40,6 +40,9 @@ _NEWER = " WHERE conversations.turns < excluded.turns"
 _MERGED = (
     f"UPDATE turns SET body = ?, size = ?, case_id = ?, links = {_LINKS.format('CAST(? AS TEXT)')} WHERE turn_id = ?"  # noqa: S608  # fixed texts
 )
+DELETE_ANSWERS = "DELETE FROM judge_answers WHERE kept_at < :before"
+"""Deletes the answers of judges from before a moment (RFC 3339): they quote turns."""
+
 _DISCARD = "DELETE FROM turns WHERE turn_id = ?"
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
@@ -210,8 +213,3 @@ def delete_orphans(dialect: SqlDialect) -> list[str]:
         " AND c.agent_name IN ('', t.agent))",
         f"DELETE FROM verdicts WHERE NOT EXISTS (SELECT 1 FROM turns WHERE {of_run})",  # noqa: S608  # fixed texts
     ]
-
-
-def delete_answers(dialect: SqlDialect) -> str:
-    """Deletes the answers of judges from before a moment: they quote turns."""
-    return f"DELETE FROM judge_answers WHERE {dialect.answered_before}"  # noqa: S608  # fixed texts

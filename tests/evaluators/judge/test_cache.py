@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -16,9 +14,8 @@ from tool_call_evaluators.judge import (
     MemoryJudgeCache,
     PreparedJudge,
     Question,
-    SqliteJudgeCache,
 )
-from tool_call_evaluators.judge.cache import CachingJudge, JudgeCacheError, judged_apart
+from tool_call_evaluators.judge.cache import CachingJudge, judged_apart
 from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 from tool_call_evaluators.judged.quality import Helpfulness
@@ -28,9 +25,9 @@ GOOD = {"reason": "Good.", "score": 4}
 BETTER = {"reason": "Better.", "score": 5}
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def cache(request, tmp_path):
-    return MemoryJudgeCache() if request.param == "memory" else SqliteJudgeCache(tmp_path / "judge.db")
+@pytest.fixture
+def cache():
+    return MemoryJudgeCache()
 
 
 async def test_what_was_answered_costs_nothing(cache):
@@ -66,41 +63,42 @@ async def test_what_does_not_fit_is_asked_again(cache, entry):
     assert (await judge.ask(QUESTION)).cached
 
 
-async def test_a_file_outlives_its_process_and_holds_no_key(tmp_path):
-    path = tmp_path / "judge.db"
+class WatchedCache(MemoryJudgeCache):
+    """Shows what it was given, and fails without `works`."""
+
+    def __init__(self, *, works=True):
+        super().__init__()
+        self.works = works
+        self.given = {}
+
+    async def get(self, key):
+        if not self.works:
+            raise OSError("the disk is full")
+        return await super().get(key)
+
+    async def put(self, key, entry):
+        if not self.works:
+            raise OSError("the disk is full")
+        self.given[key] = entry
+        await super().put(key, entry)
+
+
+async def test_an_answer_is_kept_without_the_key_of_the_api():
+    cache = WatchedCache()
     with served(says(GOOD)) as (judge, api):
-        await CachingJudge(judge, SqliteJudgeCache(path), judge.settings.identity).ask(QUESTION)
-        again = await CachingJudge(judge, SqliteJudgeCache(path), judge.settings.identity).ask(QUESTION)
-        assert again.cached
+        for cached in (False, True):
+            answer = await CachingJudge(judge, cache, judge.settings.identity).ask(QUESTION)
+            assert answer.cached is cached
         assert len(api.requests) == 1
-    for file in tmp_path.iterdir():
-        assert KEY.encode() not in file.read_bytes()
+    assert len(cache.given) == 1
+    assert KEY not in repr(cache.given)
 
 
-async def test_many_may_use_a_new_file_at_once(tmp_path):
-    caches = [SqliteJudgeCache(tmp_path / "judge.db") for _ in range(12)]
-    await asyncio.gather(*(cache.put(str(number), {"value": number}) for number, cache in enumerate(caches)))
-    found = await asyncio.gather(*(cache.get(str(number)) for number, cache in enumerate(caches)))
-    assert [entry["value"] for entry in found] == list(range(12))
-
-
-async def test_a_file_that_was_tampered_with(tmp_path):
-    path = tmp_path / "judge.db"
-    await SqliteJudgeCache(path).put("k", {"value": 1})
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute("UPDATE judge_answers SET entry = '{'")
-    connection.close()
-    assert await SqliteJudgeCache(path).get("k") is None
-
-
-async def test_a_cache_that_fails_is_done_without(tmp_path, caplog):
-    judge = CachingJudge(PreparedJudge([GOOD, BETTER]), SqliteJudgeCache(tmp_path / "no" / "such.db"), "j")
+async def test_a_cache_that_fails_is_done_without(caplog):
+    judge = CachingJudge(PreparedJudge([GOOD, BETTER]), WatchedCache(works=False), "j")
     assert (await judge.ask(QUESTION)).value == GOOD
     assert (await judge.ask(QUESTION)).value == BETTER
-    assert "unable to open database file" in caplog.text
-    with pytest.raises(JudgeCacheError, match=r"such\.db"):
-        await SqliteJudgeCache(tmp_path / "no" / "such.db").get("k")
+    assert "the disk is full" in caplog.text
 
 
 async def test_samples_are_judged_apart_and_each_of_them_once():

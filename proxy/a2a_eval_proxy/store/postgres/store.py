@@ -4,15 +4,13 @@ transaction."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from tool_call_evaluators.judge.cache import JudgeCacheError
 
 from ...settings.store_url import check_postgres, masked_url
 from ..base import StoreError, StoreUnreachableError
@@ -48,32 +46,6 @@ from .work import JOBS, WorkStore, queue_jobs
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-_GET = named("SELECT entry FROM judge_answers WHERE key = :key")
-_PUT = named(
-    "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
-    " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
-)
-
-
-class PostgresJudgeCache:
-    """See `JudgeCache`. Usable from any event loop."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def get(self, key: str) -> Mapping[str, Any] | None:
-        try:
-            rows = await self._database.rows(_GET, {"key": key})
-        except StoreError as error:
-            raise JudgeCacheError(str(error)) from error
-        return json.loads(rows[0][0]) if rows else None
-
-    async def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        try:  # JSON in ASCII, which PostgreSQL takes whatever it says
-            await self._database.change(_PUT, {"key": key, "entry": json.dumps(entry)})
-        except StoreError as error:
-            raise JudgeCacheError(str(error)) from error
 
 
 _VERSION_TABLE = "a2a_eval_proxy_version"
@@ -151,7 +123,6 @@ class PostgresStore(Store):
         database = Database(url)
         self._database = database
         QueuedWrites.__init__(self, database.name, patient=patient)
-        self.judge_cache = PostgresJudgeCache(database)
         self.work: WorkStore = WorkStore(database)  # what workers do
         self._for_workers = for_workers
         if patient:

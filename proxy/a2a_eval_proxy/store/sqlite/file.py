@@ -127,7 +127,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """
     connection.execute("BEGIN")  # another process may create the tables now
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    is_new = _number(connection, "user_version") == 0 and not tables - {"judge_answers"}  # a judge cache may be first
+    is_new = _number(connection, "user_version") == 0 and not tables
     if not is_new:
         _check_version(connection, path)
     connection.execute("COMMIT")

@@ -16,8 +16,6 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from tool_call_evaluators.judge.cache import SqliteJudgeCache
-
 from ...threads import MOST_WAITING, Begin, BoundedThreads
 from ..base import StoreFileError, StoreUnreachableError
 from ..dialects import SQLITE
@@ -60,7 +58,6 @@ class SqliteStore(Store):
 
     def __init__(self, path: str, *, patient: bool = False) -> None:
         QueuedWrites.__init__(self, path, patient=patient)
-        self.judge_cache = SqliteJudgeCache(path)
         self._path = path
         self._patient = patient
         self._reads = BoundedThreads("store reads", 4, self._too_many)
