@@ -18,7 +18,7 @@ from ..simulation.record import fault_counts
 from ..texts import excerpt, gate_name, gate_word
 from .html import rendered
 from .model import ReasonJson, Report, duration
-from .text_forms import plain_text
+from .templating import plain_text
 
 MAX_OUTPUT = 10_000
 """Maximum length of the transcript in a testcase, in characters."""

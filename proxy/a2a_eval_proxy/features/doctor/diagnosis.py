@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_tool_capture.dialect import known_dialects
 from jinja2 import PackageLoader
-from tool_call_evaluators.report.text_forms import plain_text
+from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
