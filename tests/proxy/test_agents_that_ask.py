@@ -14,7 +14,7 @@ from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from agents import desk
 from support.patience import PATIENCE_S
-from tool_call_evaluators.report.tree import tree_lines
+from tool_call_evaluators.report.tree import tree_text
 from tool_call_evaluators.suite import load_suite
 
 SUITE = Path(desk.__file__).with_name("desk.yaml")
@@ -36,7 +36,7 @@ async def story(folder: Path) -> tuple[int, list[dict[str, Any]], dict[str, str]
             turns = await proxy.turns(run=f"desk-{desk.ORCHESTRATOR}")
             trees = [await StoredTrees(proxy.control.store).below(turn["turn_id"]) for turn in turns]
     shown = {
-        turn["case_id"]: "\n".join(tree_lines(tree, turn["turn_id"]))
+        turn["case_id"]: tree_text(tree, turn["turn_id"])
         for turn, tree in zip(turns, trees, strict=True)
         if tree is not None
     }

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..attempts import Attempts, AttemptsVerdict, pass_rates
-from ..texts import counted
+from ..attempts import Attempts, pass_rates
 from .model import Report, duration, seconds_between
+from .templating import plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +45,10 @@ def attempts(report: Report) -> list[Attempts]:
 
 def attempts_text(found: Sequence[Attempts]) -> str:
     """The cases with several attempts in one line: how many always passed, and the rates; empty without any."""
+    verdicts = Counter(item.verdict for item in found)
     if not found:
         return ""
-    verdicts, rates = Counter(item.verdict for item in found), pass_rates(found)
-    words: dict[AttemptsVerdict, str] = {
-        "passed": "always passed",
-        "flaky": "flaky",
-        "failed": "always failed",
-        "unscored": "not scored",
-    }
-    parts = [f"{verdicts[verdict]:,} {word}" for verdict, word in words.items() if verdicts[verdict]]
-    if enough := sum(item.accepted and item.verdict == "flaky" for item in found):
-        parts.append(f"{enough:,} of the flaky passed often enough")
-    if rates.at:
-        parts.append(f"pass@1 {rates.at[0]:.2f}")
-    if len(rates.at) > 1:
-        parts.append(f"pass@{len(rates.at)} {rates.at[-1]:.2f}, pass^{len(rates.hat)} {rates.hat[-1]:.2f}")
-    if rates.ended_early:
-        parts.append(f"further rates are not estimable, as {counted(rates.ended_early, 'case')} may end early")
-    if rates.not_estimable:
-        parts.append(f"no rate of {counted(rates.not_estimable, 'case')} that one pass or failure decides")
-    return f"{counted(len(found), 'repeated case')}: {', '.join(parts)}"
+    return plain_text("attempts.txt", found=found, rates=pass_rates(found), verdicts=verdicts)
 
 
 def models_usage(report: Report) -> tuple[dict[str, Any], int]:

@@ -30,6 +30,7 @@ from ..texts import (
     one_line,
     pretty_json,
     printable,
+    state_text,
     tokens_text,
 )
 from .causes import Cause, causes
@@ -60,6 +61,7 @@ def environment(*first: BaseLoader, undefined: type[StrictUndefined] = StrictUnd
         lstrip_blocks=True,
     )
     made.filters |= {
+        "cost": cost_text,
         "counted": counted,
         "cut": excerpt,
         "duration": duration_text,
@@ -67,6 +69,8 @@ def environment(*first: BaseLoader, undefined: type[StrictUndefined] = StrictUnd
         "moment": moment_text,
         "number": "{:,}".format,
         "pretty": pretty_json,
+        "state": state_text,
+        "tokens": tokens_text,
     }
     return made
 

@@ -14,14 +14,17 @@ from ..outcomes.conversations import excluded_text
 from ..simulation.record import user_text
 from ..texts import (
     call_text,
+    cost_text,
     counted,
     duration_text,
     escaped,
     excerpt,
     json_excerpt,
     moment_text,
+    one_line,
     score_text,
     state_text,
+    tokens_text,
 )
 
 _OWN = PackageLoader(__package__ or "", "templates")
@@ -68,18 +71,21 @@ def _environment(escape: Callable[[str], str], templates: BaseLoader = _OWN) -> 
     )
     made.filters |= {
         "agreement": agreement_text,
+        "cost": cost_text,
         "counted": counted,
         "cut": partial(excerpt, limit=MAX_TEXT),
         "call": call_text,
         "duration": duration_text,
         "excluded": excluded_text,
         "json": json_excerpt,
+        "line": one_line,
         "long": _cut if escape is str else lambda text: Markup(escaped(text, 600)),  # noqa: S704  # for Markdown
         "moment": moment_text,
         "percent": percent,
         "score": score_text,
         "share": "{:.0%}".format,
         "state": state_text,
+        "tokens": tokens_text,
         "user": user_text,
         "number": "{:,}".format,
     }

@@ -17,10 +17,6 @@ import click
 from ..errors import UNREACHABLE
 from ..runs.files import write_out
 
-_ASCII_SIGNS = {
-    "→": "->", "–": "-", "−": "-", "—": "-", "…": "...", "✓": "+", "✕": "x", "·": "-", "•": "*", "▲": "+", "▼": "-",
-    "≥": ">=", "≤": "<=", "≠": "!=", "≈": "~", "±": "+-", "“": '"', "”": '"', "’": "'",
-}  # fmt: skip
 _COMMAND = re.compile(r"((?:\A|(?<=[\r\n]))[^\S\r\n]*:|##\w*)([:\[])")
 """GitHub executes `::error::` at the beginning of a line, and `##[error]` anywhere:
 https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs. Azure executes `##vso[...]`.
@@ -37,17 +33,6 @@ def _escaped(text: str) -> str:
     """As JSON escapes it, so that JSON with it has the same value."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
-
-
-def _replaced(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    missing = error.object[error.start : error.end]
-    return "".join(_ASCII_SIGNS.get(character) or _escaped(character) for character in missing), error.end
-
-
-_REPLACED = "a2a_eval_proxy.replaced"
-codecs.register_error(_REPLACED, _replaced)
 
 
 def guarded(text: str) -> str:
@@ -70,8 +55,8 @@ _BROKEN_PIPE = 141
 class GuardedStream:
     """A text stream that takes any text and writes it `guarded`.
 
-    What its encoding lacks is replaced: signs by ASCII ones, the rest by `\\u20ac`. If the stream takes nothing, the
-    command ends, unless it is `optional`: then the text is lost.
+    What its encoding lacks is written as `\\u20ac`. If the stream takes nothing, the command ends, unless it is
+    `optional`: then the text is lost.
     """
 
     def __init__(self, stream: TextIO, *, optional: bool = False) -> None:
@@ -98,14 +83,12 @@ class GuardedStream:
 
     def write(self, text: str) -> int:
         whole = guarded(self._line + text)
+        encoding = self.unguarded.encoding or "utf-8"
+        new = whole[len(self._line) :].encode(encoding, "backslashreplace")
         with self.writing():
-            self.unguarded.write(self._encodable(whole[len(self._line) :]))
+            self.unguarded.write(new.decode(encoding))
         self._line = whole[max(whole.rfind("\n"), whole.rfind("\r")) + 1 :][-_LONGEST_BEGINNING:]
         return len(text)
-
-    def _encodable(self, text: str) -> str:
-        encoding = self.unguarded.encoding or "utf-8"
-        return text.encode(encoding, _REPLACED).decode(encoding)
 
     def __getattr__(self, name: str) -> Any:
         if name == "buffer" and codecs.lookup(self.unguarded.encoding).name == "ascii":

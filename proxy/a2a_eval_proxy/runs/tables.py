@@ -18,7 +18,7 @@ from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.model import UNPROVEN, Status
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation, turn_failure
 from tool_call_evaluators.report.model import GATE_NOT_MET, Report
-from tool_call_evaluators.report.tree import tree_lines
+from tool_call_evaluators.report.tree import tree_text
 from tool_call_evaluators.texts import (
     call_text,
     counted,
@@ -299,7 +299,7 @@ async def agents_asked(location: str, turn: StoredTurn) -> str:
     """Who asked whom, as text, if the turn asked others or was asked by one; else "". Raises StoreError."""
     async with open_existing_store(location) as store:
         tree = await turn_trees(store).around(turn["turn_id"])
-    return "" if tree is None or not tree.children else printable("\n".join(tree_lines(tree, turn["turn_id"])))
+    return "" if tree is None or not tree.children else printable(tree_text(tree, turn["turn_id"]))
 
 
 async def _run(store: Store, name: str, agent: str | None) -> StoredRun:

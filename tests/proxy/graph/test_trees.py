@@ -20,7 +20,7 @@ from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
 from tool_call_evaluators.agent_tree import totals, walk
-from tool_call_evaluators.report.tree import tree_lines
+from tool_call_evaluators.report.tree import tree_text
 
 TRACE = "1" * 32
 ASK = ToolCall("refund", {"order": 4711})
@@ -125,7 +125,7 @@ async def test_one_trace_of_thousands_of_turns(kept: Kept) -> None:
     tree = family.tree_below("turn-0000")
     assert (totals(tree)["turns"], totals(tree)["left_out"]) == (MOST_SHOWN, len(family.turns) - MOST_SHOWN)
     assert tree.is_cut, "it may have turns that were not read"
-    assert "maybe others that were not read" in next(tree_lines(tree))
+    assert "maybe others that were not read" in tree_text(tree)
 
 
 async def test_of_a_large_tree_the_way_to_the_turn_is_shown_and_what_is_left_out_is_counted(kept: Kept) -> None:
