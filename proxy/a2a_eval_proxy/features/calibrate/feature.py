@@ -54,7 +54,8 @@ def calibrate(options: CalibrateOptions) -> None:
     """
     from jinja2 import PackageLoader
     from tool_call_evaluators.importers import import_suites
-    from tool_call_evaluators.report.text_forms import calibration_lines, plain_text
+    from tool_call_evaluators.report.templating import plain_text
+    from tool_call_evaluators.report.text_forms import calibration_lines
     from tool_call_evaluators.texts import printable
 
     from .judging import calibrate

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import PackageLoader
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.report.text_forms import plain_text
+from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import counted, excerpt, finite, in_json, one_line, printable
 
 from .record import ProbeRecord

@@ -16,7 +16,8 @@ from a2a_tool_capture import __version__
 from jinja2 import PackageLoader
 from tool_call_evaluators import load_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
-from tool_call_evaluators.report.text_forms import plain_text, turn_text
+from tool_call_evaluators.report.templating import plain_text
+from tool_call_evaluators.report.text_forms import turn_text
 from tool_call_evaluators.suite import Suite, SuiteError
 from tool_call_evaluators.suite.yaml_document import read_text
 from tool_call_evaluators.visibility import calls_in

@@ -12,7 +12,7 @@ from a2a_tool_capture.client import MessageFile
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
 from jinja2 import PackageLoader
-from tool_call_evaluators.report.text_forms import plain_text
+from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import printable
 from tool_call_evaluators.visibility import visibility_of
 
