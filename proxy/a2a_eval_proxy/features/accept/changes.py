@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from ...ids import prefix_of
 from ...privacy.content_removal import lacks_content
 from ...runs.run_plan import Selection
 from ...runs.stored_turns import compact, conversation_results, open_existing_store, turns_of
-from ...runs.suite_file import change_suite_file
 from ...settings.store_url import masked_url
 from ...store import StoreError
 
@@ -52,16 +50,6 @@ async def proposed(
 def changed_text(text: str, proposals: Iterable[Proposal], file: Path) -> str:
     """The suite `text` with these changes. Raises SuiteError."""
     return with_values(text, {proposal.path: proposal.value for proposal in proposals}, str(file))
-
-
-def difference(before: str, after: str) -> list[str]:
-    """The changed lines with two lines around them, as of `diff -U2`, without its heading."""
-    return list(unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]
-
-
-def accept(file: Path, proposals: Sequence[Proposal], *, allow_plugins: bool = False) -> None:
-    """Change the suite file. Raises SuiteError, SuiteFileError."""
-    change_suite_file(file, lambda text: changed_text(text, proposals, file), allow_plugins=allow_plugins)
 
 
 class NothingToRecordError(StoreError):

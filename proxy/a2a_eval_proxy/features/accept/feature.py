@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,8 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
     """Show each change, ask for it unless `yes`, and write those that are accepted."""
     from tool_call_evaluators.suite.yaml_document import read_text
 
-    from .changes import accept, changed_text, difference
+    from ...runs.suite_file import change_suite_file
+    from .changes import changed_text
 
     asks = not (yes or dry_run)
     if asks and found.proposals and not sys.stdin.isatty():
@@ -70,7 +72,7 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
         click.echo(f"\n{click.style(f'{number}/{len(found.proposals)} {proposal.where}', bold=True)}")
         for reason in proposal.reasons:
             click.echo(f"  {reason}")
-        for line in difference(text, after):
+        for line in list(unified_diff(text.splitlines(), after.splitlines(), n=2, lineterm=""))[2:]:  # the heading goes
             click.secho(f"  {line}", fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
         answer = click.prompt(_ANSWERS, type=click.Choice("ynaq"), show_choices=False, err=True) if asks else "y"
         if answer == "q":
@@ -84,7 +86,7 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
     if dry_run or not chosen:
         click.echo(f"{file} stays as it is" + (f" (--dry-run): {_changes(chosen)}" if chosen else ""))
         return
-    accept(file, chosen, allow_plugins=allow_plugins)
+    change_suite_file(file, lambda text: changed_text(text, chosen, file), allow_plugins=allow_plugins)
     click.echo(f"{file}: {_changes(chosen)} accepted")
 
 
