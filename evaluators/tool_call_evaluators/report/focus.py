@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..outcomes.conversations import RunConversation, failures
 from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
@@ -20,41 +20,26 @@ MAX_FILES = 100
 _ABOUT_PLUGINS = "Its plug-ins are outside its directory: run it with --allow-plugins."
 
 
-@dataclass(frozen=True, slots=True)
-class Focus:
-    """A suite as `text`, with its file `name` (without suffix) and the ids of its cases."""
-
-    name: str
-    text: str
-    case_ids: tuple[str, ...]
-
-
-def focus_suites(report: Report) -> list[Focus]:
-    """The suite of all failures, then one for each of the report's distinct errors; [] without failures.
+def focus_suites(report: Report) -> dict[str, str]:
+    """The text of the suite of all failures, then of one for each of the report's distinct errors, by the names of
+    their files without suffix; empty without failures.
 
     Evaluators, gates and the rest are those of the run's suite. A suite with a part of its cases tolerates unmeasured
     metrics: only the omitted cases may have expectations for them. Conversations without a case are repeated with the
     same messages, without expectations. In a run of several suites, each has its own focus suites.
     """
     if report.parts:
-        return [
-            replace(focus, name=focus.name + _suffix(report, part))
-            for part in report.parts
-            for focus in focus_suites(part)
-        ]
-    cases = _cases(report)
-    failed = {failure.conversation for failure in failures(report.conversations)}
-    everything = _focus(report, ALL, "All failures.", cases, failed)
-    if everything is None:
-        return []
-    focused = [everything]
+        return {
+            name + _suffix(report, part): text for part in report.parts for name, text in focus_suites(part).items()
+        }
+    wanted = {ALL: ("All failures.", {failure.conversation for failure in failures(report.conversations)})}
     for number, error in enumerate(report.unique_errors[:MAX_FILES], start=1):
         names = {occurrence["conversation"] for occurrence in error["occurrences"]}
         title = f"{error['label']}: {error['description']}"
-        found = _focus(report, f"error-{number:02}-{_file_name(error['label'])}", title, cases, names)
-        if found is not None:
-            focused.append(found)
-    return focused
+        wanted[f"error-{number:02}-{_file_name(error['label'])}"] = title, names
+    cases = _cases(report)
+    made = {name: _focus(report, title, cases, names) for name, (title, names) in wanted.items()}
+    return {name: text for name, text in made.items() if text is not None}
 
 
 def all_failures(report: Report, conversation: RunConversation) -> str:
@@ -86,7 +71,7 @@ def _repeated(conversation: RunConversation) -> Case | None:
     return Case(id=printable_id(conversation.label), turns=tuple(map(CaseTurn, texts)))
 
 
-def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names: Iterable[str]) -> Focus | None:
+def _focus(report: Report, title: str, cases: dict[str, Case], names: Iterable[str]) -> str | None:
     wanted = {cases[label].id: cases[label] for label in names if label in cases}
     in_order = [case for case in dict.fromkeys(case.id for case in cases.values()) if case in wanted]
     if not in_order:
@@ -96,5 +81,4 @@ def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names:
     if wanted.keys() != {case.id for case in whole.cases}:
         suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
     hint = [_ABOUT_PLUGINS] if suite.plugins else []
-    text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5], *hint])
-    return Focus(name, text, tuple(in_order))
+    return suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5], *hint])

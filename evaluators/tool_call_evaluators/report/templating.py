@@ -35,28 +35,29 @@ LONGEST = 2_000
 """... and of one in a turn."""
 
 
-def plain_text(template: str, templates: BaseLoader = _OWN, **values: Any) -> str:
-    """The text of a template, of this package or of others, without escapes."""
-    return _environment(str, templates).get_template(template).render(**values).rstrip("\n")
+def _on_one_line(text: str) -> str:
+    return " ".join(text.splitlines())
+
+
+def plain_text(template: str, templates: BaseLoader = _OWN, escape: Callable[[str], str] = str, **values: Any) -> str:
+    """The text of a template, of this package or of others; `escape` is applied to each value."""
+    return _environment(escape, templates).get_template(template).render(**values).rstrip("\n")
+
+
+def plain_lines(
+    template: str, templates: BaseLoader = _OWN, escape: Callable[[str], str] = _on_one_line, **values: Any
+) -> list[str]:
+    """The lines of a template, in which no value begins a line: `escape` leaves none a line break."""
+    return [line for line in plain_text(template, templates, escape, **values).split("\n") if line]
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… (--output json shows all)"
 
 
-def plain_lines(template: str, **values: Any) -> list[str]:
-    """The lines of a template, in which no value begins a line."""
-    text = _environment(_on_one_line).get_template(template).render(**values)
-    return [line for line in text.split("\n") if line]
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.splitlines())
-
-
 def markdown(template: str, **values: Any) -> str:
     """The text of a template, whose values Markdown shows as they are."""
-    return _environment(escaped).get_template(template).render(signs=_SIGNS, **values).rstrip("\n") + "\n"
+    return plain_text(template, escape=escaped, signs=_SIGNS, **values) + "\n"
 
 
 @cache

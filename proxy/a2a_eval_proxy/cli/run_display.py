@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.importers import import_suite, suite_files
 from tool_call_evaluators.report import json_report
-from tool_call_evaluators.report.causes import Cause, causes
+from tool_call_evaluators.report.causes import causes
 from tool_call_evaluators.report.compared import change_line
 from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.report.model import Report
@@ -36,6 +36,7 @@ from ..runs.tables import (
     conversation_lines,
     fitting,
     gate_table,
+    marked_text,
     plain,
     score_table,
     stored_runs,
@@ -54,46 +55,13 @@ if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
     from ..runs.drive import AgentOptions
 
-_LINE_EVERY_S = 10.0
-
-
-class RunProgress(RunWatch):
-    """The numbers of a run in progress; `bar` shows them on a terminal."""
-
-    def __init__(self, bar: Progress) -> None:
-        super().__init__()
-        self._bar = bar
-        self._task = bar.add_task("starting", total=None, counts=self)  # last: the bar's thread may ask at once
-
-    def plan(self, turns: int) -> None:
-        super().plan(turns)
-        self._bar.update(self._task, description="running", total=turns)
-
-    def advance(self, turns: int = 1) -> None:
-        super().advance(turns)
-        self._bar.update(self._task, advance=turns)
-
-    def __str__(self) -> str:
-        """`110 passed, 10 failed`, and what is wrong with the store, if anything. The bar asks at each refresh."""
-        problem = self.store.problem
-        waiting = f", waiting for the store: {problem}" if problem else ""
-        return f"{self.passed_turns:,} passed, {self.failed_turns:,} failed{waiting}"
-
-    @property
-    def line(self) -> str:
-        """`120 of 1,000 turns, 110 passed, 10 failed`."""
-        return f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
-
-    async def lines(self, every_s: float) -> None:
-        """Write `line` to standard error at that interval, until cancelled."""
-        while True:
-            await asyncio.sleep(every_s)
-            click.echo(self.line, err=True)
+_LINE_EVERY_S, _REFRESH_S = 10.0, 0.1
 
 
 @contextmanager
-def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[RunProgress]:
-    """Show progress on standard error until the end of the block, in a running event loop."""
+def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[RunWatch]:
+    """Show progress on standard error until the end of the block, in a running event loop: a bar, or without a terminal
+    a line at that interval."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -102,17 +70,25 @@ def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
+    console, watch = Console(stderr=True), RunWatch()
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as bar:
-        progress = RunProgress(bar)
-        lines = None
-        if not (silent or console.is_terminal):
-            lines = asyncio.get_running_loop().create_task(progress.lines(every_s))
+        showing = asyncio.get_running_loop().create_task(_show(watch, None if bar.disable else bar, every_s))
+        if silent:
+            showing.cancel()
         try:
-            yield progress
+            yield watch
         finally:
-            if lines:
-                lines.cancel()
+            showing.cancel()
+
+
+async def _show(watch: RunWatch, bar: Progress | None, every_s: float) -> None:
+    task = None if bar is None else bar.add_task("starting", total=None, counts=watch)
+    while True:
+        await asyncio.sleep(every_s if bar is None else _REFRESH_S)
+        if bar is None or task is None:
+            click.echo(watch.line, err=True)
+        elif watch.planned:
+            bar.update(task, description="running", total=watch.planned, completed=watch.done)
 
 
 _MOST_LINES = 45  # of turns, metrics, gates and causes together; headings and the rest make it 60
@@ -289,18 +265,6 @@ def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions)
     return plan
 
 
-def _show_causes(console: Console, report: Report, found: Sequence[Cause], shown: int) -> None:
-    """The verdict, and each cause of failures once: indented below the gates if it is why one is not met."""
-    amount = counted(len(report.reasons), "reason")
-    own = sum(not cause.of_gate for cause in found)
-    amount += f" with {counted(own, 'cause')}" if own < len(report.reasons) else ""
-    console.print("[green]passed[/green]" if report.passed else f"[red]failed[/red], {amount}:")
-    for cause in found[:shown]:
-        console.print(f"  {'  ' if cause.of_gate else ''}{escape(plain(cause.sentence))}", soft_wrap=True)
-    if len(found) > shown:
-        console.print(f"  … and {len(found) - shown} more")
-
-
 def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     """Turns and conversations, scores and gates, in about that many lines; None: all."""
     metrics = report.verdict["metrics"]
@@ -340,17 +304,9 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     most = len(found) if options.verbose else _MOST_CAUSES
     _show_tables(details, report, None if options.verbose else _MOST_LINES - min(len(found), most))
     details.print()
-    _show_causes(console, report, found, most)
-    if verdict.tolerated:
-        messages = list(dict.fromkeys(reason.message for reason in verdict.tolerated))
-        more = f"; and {len(messages) - 1} more" if len(messages) > 1 else ""
-        console.print(f"tolerated: {plain(messages[0])}{more}", soft_wrap=True, markup=False)
-    for sentence in report.quarantined.values():
-        console.print(plain(sentence), soft_wrap=True, markup=False)
-    if report.excluded_text:
-        console.print(report.excluded_text, soft_wrap=True, markup=False)
-    if report.baseline and not any(reason.code == WORSE for reason in verdict.reasons):
-        console.print(f"compared with {plain(change_line(report.baseline))}", soft_wrap=True, markup=False)
+    worse = any(reason.code == WORSE for reason in verdict.reasons)
+    compared = "" if worse or report.baseline is None else change_line(report.baseline)
+    console.print(marked_text("verdict.txt", report=report, causes=found, most=most, compared=compared), soft_wrap=True)
     if line := report.visibility_text:
         allowed = options.allow_no_capture and report.could_be_allowed
         line += "" if allowed or not report.could_be_allowed else "; if that is intended, add --allow-no-capture"

@@ -173,7 +173,7 @@ def publish_report(
     for pattern in _FOCUS_FILES:
         for old in (folder / _FOCUS).glob(pattern):
             old.unlink()
-    focus = {f"{_FOCUS}/{focus.name}.yaml": focus.text for focus in focus_suites(report)}
+    focus = {f"{_FOCUS}/{name}.yaml": text for name, text in focus_suites(report).items()}
     for name, text in {**focus, **(others or {})}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         write_file(folder / name, text)

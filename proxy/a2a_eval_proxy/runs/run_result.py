@@ -222,6 +222,17 @@ class RunWatch(TurnListener):
         """That many further turns are done, or do not come."""
         self.done += turns
 
+    def __str__(self) -> str:
+        """`110 passed, 10 failed`, and what is wrong with the store, if anything."""
+        problem = self.store.problem
+        waiting = f", waiting for the store: {problem}" if problem else ""
+        return f"{self.passed_turns:,} passed, {self.failed_turns:,} failed{waiting}"
+
+    @property
+    def line(self) -> str:
+        """`120 of 1,000 turns, 110 passed, 10 failed`."""
+        return f"{self.done:,} of {counted(self.planned, 'turn')}, {self}"
+
     @property
     def stops(self) -> bool:
         return self.fail_fast and self.failed

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.wire import FAILED_STATES
+from jinja2 import PackageLoader
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
@@ -15,19 +16,18 @@ from rich.table import Column, Table
 from tool_call_evaluators.attempts import NOT_THE_AGENTS
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.grouping import grouped
-from tool_call_evaluators.model import UNPROVEN, Status
+from tool_call_evaluators.model import UNPROVEN
 from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation, turn_failure
 from tool_call_evaluators.report.model import GATE_NOT_MET, Report
+from tool_call_evaluators.report.templating import plain_lines, plain_text
 from tool_call_evaluators.report.tree import tree_text
 from tool_call_evaluators.texts import (
-    call_text,
     counted,
     gate_name,
     gate_sign,
     moment_text,
     one_line,
     printable,
-    score_text,
 )
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, state_name
 
@@ -51,9 +51,9 @@ _STYLES = {
 }
 """Of the verdicts on turns."""
 
-_MOST_CALLS = 8  # of a turn
+_TEMPLATES = PackageLoader(__package__ or "", "templates")
 _WHOLE_ID = 32  # characters of the id of a case that stay on a line, so that they can be copied
-_LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500  # characters; reports and the export have the rest
+_LONGEST_CALL, _LONGEST_TEXT = 120, 500  # characters; reports and the export have the rest
 
 
 def plain_table(*headings: str | Column) -> Table:
@@ -152,13 +152,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
 
 def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
     """One line with the results of each conversation that was evaluated as a whole, or should have been."""
-    lines = []
-    for conversation in conversations:
-        said = [result.to_dict() for result in conversation.results if result.status is not Status.SKIPPED]
-        if said:
-            scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
-            lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
-    return lines
+    return _cells("whole", conversations=conversations)
 
 
 def passed(turn: TurnJson) -> bool:
@@ -212,55 +206,35 @@ def _is_measured(turn: TurnJson) -> bool:
 def _remarks(turn: TurnJson, verdict: str, notes: Mapping[str, str], *, reasons: bool = False) -> list[str]:
     """`notes` are those of the report, by evaluator; one is there only if the verdict of the row does not say it.
     `reasons`: with those of results."""
-    said, ended = [], ""
-    if turn["state"] in FAILED_STATES:
-        ended = state_name(turn["state"])
-        said += [f"[red]task {ended}[/red]"] if turn_failure(turn) else []
-    if turn["status"] != "done":
-        said.append(f"[red]{turn['status']}[/red]")
-    elif not turn["evaluations"]:
-        said.append("[red]no score[/red]")
-    said += [
-        " ".join([escape(plain(result["evaluator"])), _score(result), *_note(notes, verdict, result)])
-        + (f": {escape(plain(result['reason']))}" if reasons else "")
-        for result in turn["evaluations"]
-        if (result["status"] not in ("passed", "skipped") and (reasons or result["evaluator"] != TURN_SUCCEEDED))
-        or result["label"] == UNPROVEN
-    ]
-    codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
-    codes.pop(f"task_{ended}", None)
-    said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
-    return said
-
-
-def _note(notes: Mapping[str, str], verdict: str, result: Mapping[str, Any]) -> list[str]:
-    note = notes.get(result["evaluator"], "")
-    said = "gate not met" if note == GATE_NOT_MET else "tolerated"
-    return [note] if note and verdict != said else []
-
-
-def _score(result: Mapping[str, Any]) -> str:
-    if result["status"] == "scored" and result["score"] is None:
-        return escape(plain(result["label"], _LONGEST_LABEL))
-    if result["score"] is None:
-        word = UNPROVEN if result["label"] == UNPROVEN else result["status"]
-        return f"[dim]{word}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
-    score = score_text(result["score"])
-    return score if result["passed"] is not False else f"[red]{score}[/red]"
+    return _cells(
+        "remarks",
+        turn=turn,
+        verdict=verdict,
+        notes=notes,
+        reasons=reasons,
+        ended=state_name(turn["state"]) if turn["state"] in FAILED_STATES else "",
+        failed=turn_failure(turn),
+        codes={finding["code"]: finding["severity"] for finding in turn["findings"]},
+        gate_not_met=GATE_NOT_MET,
+        turn_succeeded=TURN_SUCCEEDED,
+    )
 
 
 def _calls(turn: TurnJson) -> list[str]:
-    calls = turn["tool_calls"]
-    more = len(calls) - _MOST_CALLS
-    lines = [_call(call) for call in calls[:_MOST_CALLS]] + ([f"… and {more} more"] if more > 0 else [])
-    if ConversationTurn(0, turn).unseen:
-        return [*lines, f"[dim]{'others ' if lines else ''}not visible[/dim]"]
-    return lines
+    return _cells("calls", turn=turn, unseen=ConversationTurn(0, turn).unseen)
 
 
-def _call(call: Mapping[str, Any]) -> str:
-    error = " [red]error[/red]" if call["error"] else ""
-    return f"{escape(plain(call_text(call), _LONGEST_CALL))}{error}"
+def _cells(part: str, **values: Any) -> list[str]:
+    return plain_lines("turn_cells.txt", _TEMPLATES, _marked, part=part, unproven=UNPROVEN, **values)
+
+
+def marked_text(template: str, **values: Any) -> str:
+    """The text of a template with the markup of rich, whose values show as they are, each on one line."""
+    return plain_text(template, _TEMPLATES, _marked, **values)
+
+
+def _marked(text: str) -> str:
+    return escape(plain(text))
 
 
 MAX_TURNS = 200  # turns of a run in a table

@@ -68,7 +68,7 @@ def test_only_what_the_agent_failed_is_run_again() -> None:
         assert not verdict.passed
         focused = focus_suites(build_report("r", turns, verdict.to_dict(), suite=SUITE))
         assert len(focused) == expected
-        assert all(parse_suite(item.text).cases[0].simulate == SUITE.cases[0].simulate for item in focused)
+        assert all(parse_suite(text).cases[0].simulate == SUITE.cases[0].simulate for text in focused.values())
 
 
 def test_a_run_that_was_cut_off_lacks_a_turn() -> None:
