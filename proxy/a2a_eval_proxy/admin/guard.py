@@ -25,13 +25,13 @@ class AdminTokens:
     """The admin token, and a token that reads the metrics only. Compared as digests: the time shows nothing of them."""
 
     def __init__(self, admin: str, metrics: str | None = None) -> None:
-        self._admin = _digest(admin)
-        self._metrics = _digest(metrics) if metrics else b""
+        self._admin = digest(admin)
+        self._metrics = digest(metrics) if metrics else b""
         self._failed = ProblemLog(logger, "login failed {count} time(s), last: {what} from {peer}", logging.WARNING)
 
     def check(self, token: str, peer: str) -> Literal["admin", "metrics"] | None:
         """Which token it is, None for a wrong one."""
-        given = _digest(token)
+        given = digest(token)
         is_admin, is_metrics = hmac.compare_digest(given, self._admin), hmac.compare_digest(given, self._metrics)
         if not is_admin and not is_metrics:
             self.wrong(peer, "a wrong token")
@@ -43,8 +43,9 @@ class AdminTokens:
         self._failed.seen(what=what, peer=peer or "an unknown address")
 
 
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+def digest(token: str) -> bytes:
+    """What is kept and compared in place of a secret."""
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
@@ -129,7 +130,8 @@ class AdminGuard:
         if has_session or pages is None or path == LOGIN_PATH or path.startswith("/assets/"):
             by = "no login" if self._tokens is None else "session" if has_session else "login"
             return self._app, by
-        return pages.ask_to_log_in if _wants_page(headers) else _needs_token, ""
+        wants_page = any(name == b"accept" and b"text/html" in value for name, value in headers)
+        return pages.ask_to_log_in if wants_page else _needs_token, ""
 
     def _of_another_site(self, scope: Scope, *, of_browser: bool) -> Refusal | None:
         headers, method = scope["headers"], scope["method"]
@@ -164,10 +166,6 @@ def _bearer(headers: Headers) -> str | None:
 
 def _is_page(path: str) -> bool:
     return not path.startswith(_NOT_PAGES)
-
-
-def _wants_page(headers: Headers) -> bool:
-    return any(name == b"accept" and b"text/html" in value for name, value in headers)
 
 
 def _refused(refused: Refusal) -> ASGIApp:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,9 +36,6 @@ class CalibrateOptions(PluginOption, RedactionOptions, StoredRunOptions):
 _MOST_DISAGREEMENTS = 20
 
 
-_LINE_EVERY_S = 10.0
-
-
 @command(CalibrateOptions)
 def calibrate(options: CalibrateOptions) -> None:
     """Compare the judges of a suite with labels of people.
@@ -53,6 +49,7 @@ def calibrate(options: CalibrateOptions) -> None:
     Example: a2a-eval-proxy calibrate suite.yaml --labels labels.csv
     """
     from jinja2 import PackageLoader
+    from rich.console import Console
     from tool_call_evaluators.importers import import_suites
     from tool_call_evaluators.report.templating import plain_text
     from tool_call_evaluators.report.text_forms import calibration_lines
@@ -61,20 +58,19 @@ def calibrate(options: CalibrateOptions) -> None:
     from .judging import calibrate
 
     suite = import_suites(options.suite, allow_plugins=options.allow_plugins).suite
-    said_at = time.monotonic()
-
-    def advance(done: int, of: int) -> None:
-        nonlocal said_at
-        if time.monotonic() - said_at > _LINE_EVERY_S:
-            said_at = time.monotonic()
-            click.echo(f"{done:,} of {of:,} labelled", err=True)
-
     labels = None if options.labels is None else Path(options.labels)
-    made = run_async(
-        calibrate(
-            suite, options.store, options.run, options.evaluator, labels, privacy=options.privacy(), advance=advance
+    with Console(stderr=True).status("") as status:
+        made = run_async(
+            calibrate(
+                suite,
+                options.store,
+                options.run,
+                options.evaluator,
+                labels,
+                privacy=options.privacy(),
+                advance=lambda done, of: status.update(f"{done:,} of {of:,} labelled"),
+            )
         )
-    )
     if options.output == "json":
         echo_json(made)
         return

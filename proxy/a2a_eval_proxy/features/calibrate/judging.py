@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.evaluator import EvaluatorBase, Scope, evaluate
@@ -160,14 +160,8 @@ def _nothing(judged: Mapping[str, EvaluatorBase], labels: Path | None) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Asked:
-    """The results of asking a judge: once for the verdict, and again to see whether it says the same."""
-
-    evaluator: JudgeableEvaluator
-    first: EvalResult
-    again: Sequence[EvalResult] = ()
-    swapped: EvalResult | None = None
+_Asked: TypeAlias = tuple[JudgeableEvaluator, EvalResult, Sequence[EvalResult], EvalResult | None]
+"""The results of asking a judge: once for the verdict, twice past the cache, and with the choices swapped."""
 
 
 @dataclass(slots=True)
@@ -180,19 +174,20 @@ class _OfJudge:
     silent: int = 0
     problem: str = ""
 
-    def add(self, turn_id: str, asked: _Asked) -> None:
-        if asked.first.status is Status.ERRORED:
+    def add(self, turn_id: str, first: EvalResult, twice: Sequence[EvalResult], swapped: EvalResult | None) -> None:
+        """The result of asking a judge, and those of asking it again to see whether it says the same."""
+        if first.status is Status.ERRORED:
             self.silent += 1
-            self.problem = self.problem or asked.first.reason
+            self.problem = self.problem or first.reason
             return
-        self.verdicts[turn_id] = _verdict(asked.first)
-        again = [_verdict(result) for result in asked.again if result.score is not None]
+        self.verdicts[turn_id] = _verdict(first)
+        again = [_verdict(result) for result in twice if result.score is not None]
         if len(again) > 1:
             self.consistency.same.append(again[0].agrees(again[1]))
-        elif asked.again:
+        elif twice:
             self.consistency.unanswered += 1
-        if again and asked.swapped is not None and asked.swapped.score is not None:
-            self.consistency.swapped.append(again[0].agrees(_verdict(asked.swapped)))
+        if again and swapped is not None and swapped.score is not None:
+            self.consistency.swapped.append(again[0].agrees(_verdict(swapped)))
 
 
 def _verdict(result: EvalResult) -> JudgeVerdict:
@@ -238,8 +233,9 @@ class _Work:
                 if isinstance(asked, str):
                     labels.excluded[asked] += 1
                 else:
-                    key = asked.evaluator.judge_key, asked.evaluator.threshold
-                    judges.setdefault(key, _OfJudge(asked.evaluator)).add(turn_id, asked)
+                    evaluator = asked[0]
+                    key = evaluator.judge_key, evaluator.threshold
+                    judges.setdefault(key, _OfJudge(evaluator)).add(turn_id, *asked[1:])
             self._advance(start + len(part), len(turn_ids))
         if silent := sum(judge.silent for judge in judges.values()):
             labels.excluded[f"{self._scope}s without the judge's answer"] += silent
@@ -285,7 +281,7 @@ class _Work:
         return list(firsts.values()) or [turn_id or name]  # a turn without a conversation is one by its own id
 
     async def _ask(self, turn_id: str, metric: str, *, twice: bool) -> _Asked | str:
-        """The judge's answers about a turn, or the conversation that begins with it; or why that is excluded."""
+        """A judge's answers about a turn, or the conversation that begins with it; or why that is excluded."""
         them = f"{self._scope}s"
         stored = await self._store.turn(turn_id)
         if stored is None:
@@ -318,13 +314,13 @@ class _Work:
             first.score is None or "prompt" not in first.details.get("judge", ())
         ):
             return f"{them} for which no judge is asked"
-        asked = _Asked(evaluator, first)
+        again, swapped = list[EvalResult](), None
         if twice and first.score is not None and (fresh := self._evaluator(self._past_cache, turn, metric)):
-            asked.again = [await _result(case, fresh) for _ in range(2)]
+            again = [await _result(case, fresh) for _ in range(2)]
             if isinstance(fresh, LabelledEvaluator):
-                swapped = replace(fresh, judge=_SwappedChoices(judge_of(fresh.judge)))
-                asked.swapped = await _result(case, swapped)
-        return asked
+                in_order = replace(fresh, judge=_SwappedChoices(judge_of(fresh.judge)))
+                swapped = await _result(case, in_order)
+        return evaluator, first, again, swapped
 
     async def _conversation(self, first: TurnJson) -> list[TurnJson]:
         """The turns of the conversation and case of this turn."""

@@ -75,7 +75,8 @@ async def _label(view: View) -> Values:
     offered = [turn["turn_id"] for turn in found if _has_result(turn["evaluations"], metric)]
     kind = "turn" if offered else "conversation"
     if not offered:
-        offered = await _conversations_with_result(view.control, metric, run, agent)
+        newest = await store.newest_conversations(run, MAX_TO_LABEL, agent)
+        offered = [turn_id for turn_id, results in newest if _has_result(results, metric)]
     offered.sort(key=lambda turn_id: sha256(turn_id.encode("utf-8", "replace")).digest())  # the same for all raters
     labels = [
         one for one in await store.annotations(run) if one["evaluator"] == metric and one.get("label") is not None
@@ -120,12 +121,6 @@ async def _label(view: View) -> Values:
         "rubric": _rubric(evaluator),
         "threshold": getattr(evaluator, "threshold", None) if is_graded else None,
     }
-
-
-async def _conversations_with_result(control: Control, metric: str, run: str | None, agent: str | None) -> list[str]:
-    """The first turns of those of the newest conversations that have a result of the evaluator, not skipped."""
-    newest = await control.store.newest_conversations(run, MAX_TO_LABEL, agent)
-    return [turn_id for turn_id, results in newest if _has_result(results, metric)]
 
 
 def _has_result(results: Evaluations, metric: str) -> bool:

@@ -67,10 +67,6 @@ class ChatEndpoint:
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
         return httpx.AsyncClient(headers=headers, timeout=timeout, transport=EnvironmentTransport(self.tls or True))
 
-    @property
-    def _url(self) -> str:
-        return self.endpoint.partition("?")[0]
-
     async def reach(self) -> None:
         """Raises AgentUnreachableError if nothing answers at the endpoint; any response is an answer."""
         async with self.client() as client:
@@ -119,12 +115,12 @@ class ChatEndpoint:
 
     def _problem(self, client: httpx.AsyncClient, problem: str) -> str:
         """Without the secrets in headers and query: servers quote a refused key."""
-        query = self.endpoint.partition("?")[2]
+        url, _, query = self.endpoint.partition("?")
         secrets = [value.removeprefix("Bearer ") for name, value in client.headers.items() if name not in _PLAIN]
         for secret in (*secrets, *(pair.partition("=")[2] for pair in query.split("&"))):
             if len(secret) > 3:
                 problem = problem.replace(secret, "***")
-        return f"{self._url}: {problem}"
+        return f"{url}: {problem}"
 
 
 _CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from itertools import islice
 from typing import Any
@@ -17,7 +16,7 @@ from tool_call_evaluators.matching.placeholders import is_placeholder, readable
 from tool_call_evaluators.report.figures import percentile
 from tool_call_evaluators.report.html import environment as report_environment
 from tool_call_evaluators.report.model import OUTCOMES, seconds_between
-from tool_call_evaluators.texts import one_line, score_text
+from tool_call_evaluators.texts import in_json, one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
 from ...settings.parsing import TRACE_ID
@@ -38,6 +37,7 @@ def turn_row(turn: TurnJson) -> dict[str, Any]:
     words; "" without annotations.
     """
     summary = turn if "verdict" in turn else turn_summary(turn)
+    assessed = Counter[str](summary.get("assessments", ()))
     calls = summary["tool_calls"][:_MAX_CHIPS]
     is_done = summary["status"] == "done"
     return {
@@ -48,13 +48,8 @@ def turn_row(turn: TurnJson) -> dict[str, Any]:
         "more": summary["tool_call_count"] - len(calls),
         "unseen": is_done and summary["calls"] == Calls.UNKNOWN,
         "seconds": seconds_between(summary["started_at"], summary["ended_at"]),
-        "annotated": _annotated(summary.get("assessments", ())),
+        "annotated": ", ".join(f"{assessed[kind]} {kind}" for kind in ("right", "wrong") if assessed[kind]),
     }
-
-
-def _annotated(assessments: Sequence[str]) -> str:
-    counts = Counter(assessments)
-    return ", ".join(f"{counts[kind]} {kind}" for kind in ("right", "wrong") if counts[kind])
 
 
 class Links:
@@ -122,7 +117,7 @@ def environment(trace_url: str | None = None) -> Environment:
         PackageLoader(__package__ or "", "templates"), PackageLoader(_FEATURES, ""), undefined=Absent
     )
     made.filters |= {
-        "json": json_line,
+        "json": in_json,
         "parts": parts,
         "percentile": percentile,
         "readable": readable,
@@ -150,10 +145,6 @@ def parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, Mapping) and not is_placeholder(value):
         return list(islice(value.items(), MAX_PARTS))
     return list(enumerate(value[:MAX_PARTS])) if isinstance(value, list | tuple) else []
-
-
-def json_line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def sentence(text: str) -> str:

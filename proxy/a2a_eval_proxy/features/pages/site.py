@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from hashlib import sha256
 from typing import Any
 
 from a2a_tool_capture.recent import Recent
@@ -22,7 +21,7 @@ from tool_call_evaluators import report
 
 from ...admin.api_route import form_of
 from ...admin.control import Control
-from ...admin.guard import LOGIN_PATH, AdminTokens, peer_of
+from ...admin.guard import LOGIN_PATH, AdminTokens, digest, peer_of
 from ...admin.long_computations import seen
 from ...feature import features
 from ...store import StoreError
@@ -48,11 +47,11 @@ class PageSessions:
 
     def add_code(self, code: str, now: float) -> None:
         """From now on `redeem` accepts `code`, once, until it expires."""
-        self._codes[_digest(code)] = now + CODE_LASTS_S
+        self._codes[digest(code)] = now + CODE_LASTS_S
 
     def redeem(self, code: str, session: str, now: float) -> bool:
         """Open `session` for a code that is neither used nor expired. Returns whether it was opened."""
-        expires = self._codes.pop(_digest(code), None)
+        expires = self._codes.pop(digest(code), None)
         if expires is None or now >= expires:
             return False
         self.open(session, now)
@@ -60,11 +59,11 @@ class PageSessions:
 
     def open(self, session: str, now: float) -> None:
         """Open a session for a caller who has shown the admin token."""
-        self._sessions[_digest(session)] = now
+        self._sessions[digest(session)] = now
 
     def use(self, session: str, now: float) -> bool:
         """Returns whether a session is open; it stays open for `IDLE_S` from now."""
-        key = _digest(session)
+        key = digest(session)
         used = self._sessions.pop(key, None)
         if used is None or now - used >= IDLE_S:
             return False
@@ -72,11 +71,7 @@ class PageSessions:
         return True
 
     def close(self, session: str) -> None:
-        self._sessions.pop(_digest(session), None)
-
-
-def _digest(secret: str) -> bytes:
-    return sha256(secret.encode("utf-8", "surrogatepass")).digest()
+        self._sessions.pop(digest(session), None)
 
 
 REST_S = 0.08

@@ -104,11 +104,12 @@ async def _values(view: View) -> Mapping[str, Any]:
         open_turns = sum(run in (None, turn["run"]) and name in ("", turn.get("agent_name")) for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     (report,) = await view.control.agent_statuses([name]) if name in view.control.scorings else (None,)
+    first = next((f"/agents/{agent}" for agent in view.control.scorings), "")
     return {
         "agent": report.status if report else await view.control.agent.status() if view.control.agent else None,
         "report": report,
         "overview": None if report else await overview(view.control),
-        "proxy_url": report.address if report else _address(view),
+        "proxy_url": report.address if report else view.control.proxy_url and view.control.proxy_url + first,
         "is_live": cursor is None,
         "figures": await view.figures.of(run, name or None),
         "open_turns": open_turns,
@@ -118,16 +119,6 @@ async def _values(view: View) -> Mapping[str, Any]:
         "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
         **({} if "fragment" in given else await _form(view, filters, found)),
     }
-
-
-def _address(view: View) -> str | None:
-    """Where a client may begin: at the proxy, or at the first of several agents."""
-    first = next(iter(view.control.scorings), None)
-    return (
-        view.control.proxy_url
-        if first is None or view.control.proxy_url is None
-        else f"{view.control.proxy_url}/agents/{first}"
-    )
 
 
 def _selected(in_progress: Sequence[TurnJson], query: TurnQuery) -> list[TurnJson]:
