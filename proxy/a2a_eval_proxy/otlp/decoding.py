@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from a2a_tool_capture.json_limits import WALKED, has_too_many_values, too_deep
@@ -42,61 +42,26 @@ _MOST_OF_AN_ERROR = 300
 _FIELD = re.compile(r"Failed to parse (\w+) field: ")
 
 
+_CODES = {
+    400: GrpcStatus.INVALID_ARGUMENT,  # not OTLP, truncated, or not of its content type
+    404: GrpcStatus.UNIMPLEMENTED,  # no telemetry is taken there
+    405: GrpcStatus.UNIMPLEMENTED,
+    408: GrpcStatus.DEADLINE_EXCEEDED,
+    413: GrpcStatus.RESOURCE_EXHAUSTED,  # beyond a limit: as sent, decompressed, or decoded
+    415: GrpcStatus.UNIMPLEMENTED,  # a content type or content encoding
+    500: GrpcStatus.INTERNAL,
+    503: GrpcStatus.UNAVAILABLE,  # too many requests wait to be processed; the only one that senders retry
+}
+
+
 class BodyError(Exception):
-    """A refused request; the message describes the problem and what is accepted."""
+    """A refused request; the message describes the problem and what is accepted. `status` is that of the response over
+    HTTP, `code` over gRPC."""
 
-    status: ClassVar[int]
-    """Of the response over HTTP."""
-    code: ClassVar[GrpcStatus]
-    """Of the response over gRPC."""
-
-
-class MalformedError(BodyError):
-    """Not OTLP, truncated, or not of its content type."""
-
-    status, code = 400, GrpcStatus.INVALID_ARGUMENT
-
-
-class UnknownPathError(BodyError):
-    """No telemetry is taken there."""
-
-    status, code = 404, GrpcStatus.UNIMPLEMENTED
-
-
-class MethodError(BodyError):
-    """A method of HTTP other than POST."""
-
-    status, code = 405, GrpcStatus.UNIMPLEMENTED
-
-
-class TooSlowError(BodyError):
-    """The body did not arrive in time."""
-
-    status, code = 408, GrpcStatus.DEADLINE_EXCEEDED
-
-
-class PayloadTooLargeError(BodyError):
-    """The body exceeds a limit of the receiver: as sent, decompressed, or decoded."""
-
-    status, code = 413, GrpcStatus.RESOURCE_EXHAUSTED
-
-
-class UnsupportedError(BodyError):
-    """An unsupported content type or content encoding."""
-
-    status, code = 415, GrpcStatus.UNIMPLEMENTED
-
-
-class SinkError(BodyError):
-    """The request could not be processed; the log has the reason."""
-
-    status, code = 500, GrpcStatus.INTERNAL
-
-
-class BusyError(BodyError):
-    """Too many requests wait to be processed; the only one that senders retry."""
-
-    status, code = 503, GrpcStatus.UNAVAILABLE
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = _CODES[status]
 
 
 def media_type(content_type: str) -> str:
@@ -109,19 +74,19 @@ def decoding(body: bytes, content_encoding: str, max_bytes: int) -> Decoding:
     BodyError."""
     names = codings(content_encoding)
     if names is None:
-        raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
+        raise BodyError(415, f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
     if not names:
         if len(body) > max_bytes:
-            raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes")
+            raise BodyError(413, f"the body exceeds {max_bytes} bytes")
         return body
     try:
         return (yield from content_coding.decoding(names, body, max_bytes, complete=True))
     except NoRoomError:
-        raise BusyError(TOO_MUCH) from None
+        raise BodyError(503, TOO_MUCH) from None
     except DecodedTooLargeError:
-        raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed") from None
+        raise BodyError(413, f"the body exceeds {max_bytes} bytes when decompressed") from None
     except ValueError as error:
-        raise MalformedError(f"the body is not {content_encoding.strip()}: {error}") from None
+        raise BodyError(400, f"the body is not {content_encoding.strip()}: {error}") from None
 
 
 def read_request(content: bytes, request_type: type[Any], content_type: str) -> Any:
@@ -130,13 +95,13 @@ def read_request(content: bytes, request_type: type[Any], content_type: str) -> 
     if kind == JSON:
         return _from_json(content, request_type)
     if kind != PROTOBUF:
-        raise UnsupportedError(f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
+        raise BodyError(415, f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
     if len(content) > 2 * MAX_FIELDS:  # a field has two bytes or more
         _FieldCount(content).read(0, len(content), _messages_in(request_type.DESCRIPTOR), 0)
     try:
         return request_type.FromString(content)
     except DecodeError:
-        raise MalformedError(f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
+        raise BodyError(400, f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
 
 
 # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,22 +112,22 @@ def _from_json(content: bytes, request_type: type[Any]) -> Any:
         raise _too_many_values()
     document = _parsed(content)
     if not isinstance(document, dict):
-        raise MalformedError(f"expected an object, got {document!s:.60}")
+        raise BodyError(400, f"expected an object, got {document!s:.60}")
     if too_deep(document, WALKED):
-        raise MalformedError(f"nested more than {WALKED} deep")
+        raise BodyError(400, f"nested more than {WALKED} deep")
     _read_ids(document)
     try:
         return ParseDict(document, request_type(), ignore_unknown_fields=True, max_recursion_depth=_MAX_DEPTH)
     except (ParseError, AttributeError, TypeError, ValueError) as error:
         path = ".".join(_FIELD.findall(str(error)))
-        raise MalformedError(f"{path}: {_FIELD.sub('', str(error))}"[:_MOST_OF_AN_ERROR]) from None
+        raise BodyError(400, f"{path}: {_FIELD.sub('', str(error))}"[:_MOST_OF_AN_ERROR]) from None
 
 
 def _parsed(content: bytes) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        problem = MalformedError(f"the body is not JSON: {error}")
+        problem = BodyError(400, f"the body is not JSON: {error}")
     try:
         # JavaScript that shortens a text may cut a character in half: the batch is not lost for that.
         text = json.dumps(json.loads(content), ensure_ascii=False, allow_nan=False)
@@ -182,7 +147,7 @@ def _read_ids(value: Any) -> None:
                 try:
                     value[key] = base64.b64encode(binascii.unhexlify(item)).decode()
                 except ValueError:
-                    raise MalformedError(f"{key}: expected hex digits, got {item[:60]!r}") from None
+                    raise BodyError(400, f"{key}: expected hex digits, got {item[:60]!r}") from None
             else:
                 _read_ids(item)
 
@@ -207,7 +172,7 @@ class _FieldCount:
     def read(self, at: int, end: int, messages: Mapping[int, Any], depth: int) -> None:
         """Count the fields of a message from `at` to `end`, in which fields with these numbers are `messages`."""
         if depth > _MAX_DEPTH:
-            raise MalformedError(f"messages are nested more than {_MAX_DEPTH} deep")
+            raise BodyError(400, f"messages are nested more than {_MAX_DEPTH} deep")
         while at < end:
             self._fields += 1
             if self._fields > MAX_FIELDS:
@@ -225,23 +190,23 @@ class _FieldCount:
             elif wire_type in (1, 5):
                 at += 8 if wire_type == 1 else 4
             else:
-                raise MalformedError(f"the protobuf message has a field of wire type {wire_type}; OTLP has none")
+                raise BodyError(400, f"the protobuf message has a field of wire type {wire_type}; OTLP has none")
         if at > end:
-            raise MalformedError("the protobuf message is truncated")
+            raise BodyError(400, "the protobuf message is truncated")
 
     def _number(self, at: int) -> tuple[int, int]:
         """A number in the body, and where it ends."""
         value = 0
         for shift in range(0, 70, 7):
             if at >= len(self._body):
-                raise MalformedError("the protobuf message is truncated")
+                raise BodyError(400, "the protobuf message is truncated")
             byte = self._body[at]
             at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value, at
-        raise MalformedError("the protobuf message has a number of more than ten bytes")
+        raise BodyError(400, "the protobuf message has a number of more than ten bytes")
 
 
-def _too_many_values() -> PayloadTooLargeError:
-    return PayloadTooLargeError(f"the body has too many values (more than {MAX_FIELDS}); export smaller batches")
+def _too_many_values() -> BodyError:
+    return BodyError(413, f"the body has too many values (more than {MAX_FIELDS}); export smaller batches")

@@ -7,12 +7,10 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import httpx
 from a2a_tool_capture import __version__
-from tool_call_evaluators.judge.transport import asked_wait, backoff
 
 from ..memory import share
 from ..telemetry.counters import ForwardCounts
@@ -21,8 +19,6 @@ from ..telemetry.problem_log import ProblemLog
 logger = logging.getLogger(__name__)
 
 _RETRIED = frozenset({429, 502, 503, 504})  # OTLP specification, "Retryable Response Codes"; no other status is retried
-_LONGEST_DELAY_S = 30.0
-_LONGEST_RETRY_AFTER_S = 120.0
 _LONGEST_TRIED_S = 900.0
 _RESPONSE_TIMEOUT_S = 10.0
 _ENDED = "it could not be sent before the end"
@@ -48,14 +44,13 @@ class OtlpForwarder:
         headers: Mapping[str, str] | None = None,
         *,
         queue_bytes: int = share(16),
-        first_delay_s: float = 1.0,
+        retry_s: float = 5.0,
         counts: ForwardCounts | None = None,
     ) -> None:
         """`url` is the OTLP/HTTP endpoint of the collector (`http://collector:4318`), with or without a path.
 
         Every request carries `headers`, such as credentials. `queue_bytes` limits the size of waiting bodies.
-        `first_delay_s` is the delay before the first retry; it doubles each time, up to 30 s. `counts` are the counters
-        to increment.
+        `retry_s`: how long after a failure a request is sent again. `counts` are the counters to increment.
         """
         base = httpx.URL(url)
         self._base = base.copy_with(path=base.path.rstrip("/").removesuffix("/v1/traces") or "/")
@@ -64,7 +59,7 @@ class OtlpForwarder:
         sent = {name.encode("latin-1"): value.encode("latin-1") for name, value in named.items()}
         self._http = httpx.AsyncClient(headers=sent, timeout=_RESPONSE_TIMEOUT_S, trust_env=False)
         self._queue_bytes = queue_bytes
-        self._first_delay_s = first_delay_s
+        self._retry_s = retry_s
         self._queue: deque[_Export] = deque()
         self._closing = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
@@ -111,9 +106,7 @@ class OtlpForwarder:
         """Send one request, with retries if the failure is temporary. Why the collector does not have it; "" where it
         has."""
         url = self._base.copy_with(path=self._base.path.rstrip("/") + export.path)
-        attempt = 0
         while True:
-            asked_s = None
             try:
                 response = await self._http.post(url, content=export.body, headers=export.headers)
             except httpx.HTTPError as error:
@@ -124,14 +117,12 @@ class OtlpForwarder:
                 problem = f"status {response.status_code} at {export.path}"
                 if response.status_code not in _RETRIED:
                     return problem
-                asked_s = asked_wait(response.headers, datetime.now(UTC))
             if self._closing.is_set() or asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
                 return problem
             self._failed.seen(url=self._shown, why=problem)
             self.counts.retried += 1
             with suppress(TimeoutError):  # the usual end of the wait
-                await asyncio.wait_for(self._closing.wait(), retry_delay(attempt, self._first_delay_s, asked_s))
-            attempt += 1
+                await asyncio.wait_for(self._closing.wait(), self._retry_s)
 
     def _done(self, export: _Export, lost: str) -> None:
         self.counts.held_bytes -= len(export.body)
@@ -140,10 +131,3 @@ class OtlpForwarder:
             self._lost.seen(url=self._shown, why=lost)
         else:
             self.counts.sent += 1
-
-
-def retry_delay(attempt: int, first_delay_s: float, asked_s: float | None, fraction: float | None = None) -> float:
-    """Seconds to wait after a failed attempt: a `backoff` of at most 30 s, or what the collector asks, at most 120 s,
-    whichever is longer."""
-    delay_s = backoff(attempt, fraction, first_s=first_delay_s, longest_s=_LONGEST_DELAY_S)
-    return max(delay_s, min(asked_s or 0.0, _LONGEST_RETRY_AFTER_S))

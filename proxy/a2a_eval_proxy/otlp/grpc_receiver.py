@@ -9,7 +9,7 @@ from typing import Any
 from ..net.grpc_wire import GrpcMessage, GrpcStatus, MessageReader, MessageTooLargeError, ending, only_trailers
 from ..net.http2_server import Ends
 from ..net.http2_streams import Data, Headers, Http2Stream
-from .decoding import PROTOBUF, BodyError, MalformedError, UnknownPathError
+from .decoding import PROTOBUF, BodyError
 from .intake import SIGNALS, Intake, Packed
 
 _SIGNALS_BY_PATH = {f"/{signal.service}/Export".encode(): signal for signal in SIGNALS}
@@ -42,7 +42,7 @@ class GrpcReceiver:
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:
             accepted = ", ".join(known.decode() for known in _SIGNALS_BY_PATH)
-            raise UnknownPathError(f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
+            raise BodyError(404, f"no {path.decode(errors='replace')} here; OTLP goes to {accepted}")
         coding = fields.get(b"grpc-encoding", b"").decode("latin-1")
         return await self._intake.answer(signal, _parts(stream, head.ended), partial(self._unpacked, coding))
 
@@ -53,7 +53,7 @@ class GrpcReceiver:
         except MessageTooLargeError:
             raise self._intake.too_large() from None
         if len(messages) != 1:
-            raise MalformedError(f"{len(messages)} whole messages in a call; Export takes one")
+            raise BodyError(400, f"{len(messages)} whole messages in a call; Export takes one")
         return Packed(messages[0].payload, PROTOBUF, coding if messages[0].is_compressed else "")
 
 

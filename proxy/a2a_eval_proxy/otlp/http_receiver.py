@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, BodyError, MethodError, UnknownPathError, media_type
+from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, BodyError, media_type
 from .intake import SIGNALS, Intake, Packed
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
@@ -53,9 +53,9 @@ class HttpReceiver:
         headers, path = request.headers, request.scope["path"]
         signal = _SIGNALS_BY_PATH.get(path)
         if signal is None:
-            raise UnknownPathError(f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}")
+            raise BodyError(404, f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}")
         if request.method != "POST":
-            raise MethodError(f"{request.method} is not for {signal.path}; use POST")
+            raise BodyError(405, f"{request.method} is not for {signal.path}; use POST")
         declared = headers.get("content-length", "")
         kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "")
         size = int(declared) if declared.isdigit() else 0

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
@@ -24,10 +25,6 @@ from ..errors import log_once
 from .decoding import (
     TOO_MUCH,
     BodyError,
-    BusyError,
-    PayloadTooLargeError,
-    SinkError,
-    TooSlowError,
     decoding,
     read_request,
 )
@@ -123,7 +120,7 @@ class Intake:
         """The response to a request that arrives in `parts`: empty, or a partial success where the sink rejects some
         records. `unpack` is given the whole body. `size` is what its sender declares, if any.
 
-        Raises BodyError: SinkError after forwarding, the others before any processing. What is refused, and is not to
+        Raises BodyError: with 500 after forwarding, else before any processing. What is refused, and is not to
         come again, is told to the sink as lost.
         """
         held = HeldBody(self._bodies)
@@ -138,15 +135,15 @@ class Intake:
             async with self._one_large:  # decoded it takes more memory
                 return await self._use(signal, packed, await asyncio.to_thread(read), len(content))
         except BodyError as error:
-            if signal is not METRICS and not isinstance(error, BusyError):
+            if signal is not METRICS and error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 self._sink.lost(f"an export was refused: {error}")
             raise
         finally:
             held.drop()
 
-    def too_large(self) -> PayloadTooLargeError:
+    def too_large(self) -> BodyError:
         """For a body whose sender exceeds `max_bytes`."""
-        return PayloadTooLargeError(f"the body exceeds {self.max_bytes} bytes; export smaller batches")
+        return BodyError(413, f"the body exceeds {self.max_bytes} bytes; export smaller batches")
 
     async def _read(self, parts: AsyncIterable[bytes], held: HeldBody) -> bytes:
         body = bytearray()
@@ -154,12 +151,12 @@ class Intake:
             async with asyncio.timeout(self._body_timeout_s):
                 async for part in parts:
                     if not held.take(len(part)):
-                        raise BusyError(TOO_MUCH)
+                        raise BodyError(503, TOO_MUCH)
                     body += part
                     if len(body) > self.max_bytes:
                         raise self.too_large()
         except TimeoutError:
-            raise TooSlowError(f"the body did not arrive within {self._body_timeout_s:g} s") from None
+            raise BodyError(408, f"the body did not arrive within {self._body_timeout_s:g} s") from None
         return bytes(body)
 
     async def _use(self, signal: Signal, packed: Packed, request: Any, size_bytes: int) -> Any:
@@ -172,7 +169,7 @@ class Intake:
                 rejected = await self._sink.take(request, size_bytes)
             except Exception as error:  # the sender gets an error; one request ends no receiver
                 log_once(logger, f"taking a request at {signal.path} failed; it is not logged again", error)
-                raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
+                raise BodyError(500, "the request could not be processed; see the log of a2a-eval-proxy") from error
         if rejected:
             self._sink.lost(_NAMELESS)
         return signal.answer(rejected)

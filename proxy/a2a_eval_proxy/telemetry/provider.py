@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -119,7 +119,6 @@ def _context_of(turn: Turn) -> Context:
 
 
 _CLOSE_S = 5.0
-_UNKNOWN_SERVICE = "unknown_service"  # how the SDK begins the name of a service that has none
 
 
 class Telemetry:
@@ -166,11 +165,8 @@ def _loggers(resource: Resource) -> SdkLoggerProvider:
 
 def _resource() -> Resource:
     """What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, and our name where they give none."""
-    resource = Resource.create()
-    ours = {SERVICE_VERSION: __version__}
-    if str(resource.attributes.get(SERVICE_NAME, _UNKNOWN_SERVICE)).startswith(_UNKNOWN_SERVICE):
-        resource = resource.merge(Resource({SERVICE_NAME: "a2a-eval-proxy"}))
-    return Resource(ours).merge(resource)
+    ours = Resource.create({SERVICE_NAME: "a2a-eval-proxy", SERVICE_VERSION: __version__})
+    return ours.merge(OTELResourceDetector().detect())
 
 
 async def _done(shutdown: Callable[[], None]) -> None:

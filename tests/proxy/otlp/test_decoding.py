@@ -11,9 +11,6 @@ import pytest
 from a2a_eval_proxy.otlp import decoding
 from a2a_eval_proxy.otlp.decoding import (
     BodyError,
-    MalformedError,
-    PayloadTooLargeError,
-    UnsupportedError,
     read_request,
 )
 from a2a_eval_proxy.protocol.content_coding import granted
@@ -88,7 +85,7 @@ def test_every_coding_yields_the_same_request(coding, compressed):
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "gzip;q=1", "snappy"])
 def test_other_codings_are_unsupported(coding):
-    with pytest.raises(UnsupportedError, match="gzip, deflate"):
+    with pytest.raises(BodyError, match="gzip, deflate"):
         decode(BODY, content_encoding=coding)
 
 
@@ -107,16 +104,16 @@ def test_other_codings_are_unsupported(coding):
     ],
 )
 def test_broken_compression_is_malformed(coding, body, complaint):
-    with pytest.raises(MalformedError, match=complaint):
+    with pytest.raises(BodyError, match=complaint):
         decode(body, content_encoding=coding)
 
 
 def test_the_limit_is_inclusive_and_holds_for_what_is_decompressed():
     assert decompress(gzip.compress(bytes(1000)), "gzip", 1000) == bytes(1000)
-    with pytest.raises(PayloadTooLargeError, match="exceeds 999 bytes when decompressed"):
+    with pytest.raises(BodyError, match="exceeds 999 bytes when decompressed"):
         decompress(gzip.compress(bytes(1000)), "gzip", 999)
     assert decompress(bytes(1000), "", 1000) == bytes(1000)
-    with pytest.raises(PayloadTooLargeError, match="exceeds 999 bytes"):
+    with pytest.raises(BodyError, match="exceeds 999 bytes"):
         decompress(bytes(1000), "", 999)
 
 
@@ -125,7 +122,7 @@ def test_a_gzip_bomb_of_a_gigabyte_is_never_unpacked():
     assert len(bomb) < 2 << 20
     tracemalloc.start()
     try:
-        with pytest.raises(PayloadTooLargeError):
+        with pytest.raises(BodyError, match="exceeds"):
             decode(bomb, content_encoding="gzip", max_bytes=1 << 20)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -138,7 +135,7 @@ def test_a_gzip_bomb_of_a_gigabyte_is_never_unpacked():
 
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/protobuf", "application/grpc", "json"])
 def test_other_content_types_are_unsupported(content_type):
-    with pytest.raises(UnsupportedError, match="application/x-protobuf or application/json"):
+    with pytest.raises(BodyError, match="application/x-protobuf or application/json"):
         decode(BODY, content_type)
 
 
@@ -147,7 +144,7 @@ def test_other_content_types_are_unsupported(content_type):
 
 @pytest.mark.parametrize("body", [BODY[:-1], b"\xff", b"<html>", b"{}", b"\x0a\x05ab"])
 def test_what_is_not_protobuf_is_malformed(body):
-    with pytest.raises(MalformedError, match="ExportTraceServiceRequest"):
+    with pytest.raises(BodyError, match="ExportTraceServiceRequest"):
         decode(body)
 
 
@@ -163,12 +160,12 @@ def test_what_is_not_protobuf_is_malformed(body):
     ],
 )
 def test_more_messages_than_memory_are_refused_before_parsing(unit, few):
-    with pytest.raises(PayloadTooLargeError, match="too many values"):
+    with pytest.raises(BodyError, match="too many values"):
         decode(unit * 2 * few, max_bytes=1 << 20)
 
 
 def test_more_fields_than_are_read_are_refused(few):
-    with pytest.raises(PayloadTooLargeError, match="too many values"):
+    with pytest.raises(BodyError, match="too many values"):
         decode(field(9, b"xxx") * 2 * few, max_bytes=1 << 20)
 
 
@@ -190,7 +187,7 @@ def test_a_full_sized_body_of_ordinary_spans_is_not_refused(few):
     ],
 )
 def test_the_walk_before_parsing_finds_broken_messages(body, complaint, few):
-    with pytest.raises(MalformedError, match=complaint):
+    with pytest.raises(BodyError, match=complaint):
         decode(field(2, bytes(2 * few)) + body)
 
 
@@ -199,9 +196,9 @@ def test_deep_values_are_refused_like_deep_json(few):
     for _ in range(200):
         value = field(5, field(1, value))  # an array in an array
     deep = field(1, field(1, field(1, field(2, value))))
-    with pytest.raises(MalformedError, match="ExportTraceServiceRequest"):
+    with pytest.raises(BodyError, match="ExportTraceServiceRequest"):
         decode(deep, max_bytes=1 << 20)
-    with pytest.raises(MalformedError, match="nested more than 100 deep"):
+    with pytest.raises(BodyError, match="nested more than 100 deep"):
         decode(field(2, bytes(2 * few)) + deep)
 
 
@@ -237,7 +234,7 @@ def test_a_damaged_request_is_a_request_or_refused(position, inserted, removed):
     ],
 )
 def test_more_json_values_than_memory_are_refused_before_parsing(body):
-    with pytest.raises(PayloadTooLargeError, match="too many values"):
+    with pytest.raises(BodyError, match="too many values"):
         decode(body, JSON, max_bytes=1 << 24)
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from a2a_eval_proxy import __version__
 from a2a_eval_proxy.otlp import forwarding as otlp_forward
-from a2a_eval_proxy.otlp.forwarding import OtlpForwarder, retry_delay
+from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from support.otlp import JSON, PROTOBUF, CollectingSink, export_request, receiver, serving
 
 BODY = export_request(["a"]).SerializeToString()
@@ -52,7 +52,7 @@ class Collector:
 
 @asynccontextmanager
 async def forwarding(url, headers=None, *, close_timeout_s=5.0, **options):
-    forwarder = OtlpForwarder(url, headers, first_delay_s=0.01, **options)
+    forwarder = OtlpForwarder(url, headers, retry_s=0.01, **options)
     try:
         yield forwarder
     finally:
@@ -219,7 +219,7 @@ async def test_what_was_tried_for_too_long_is_dropped(collector, monkeypatch):
 
 
 async def test_close_gives_what_waits_another_chance(collector, address):
-    forward = OtlpForwarder(f"http://{address}", first_delay_s=3600.0)
+    forward = OtlpForwarder(f"http://{address}", retry_s=3600.0)
     forward.offer("/v1/traces", JSON, "", b"1")
     while not forward.counts.retried:
         await asyncio.sleep(0)
@@ -248,18 +248,3 @@ async def test_credentials_in_the_url_are_not_logged(address, caplog):
         forward.offer("/v1/traces", JSON, "", b"1")
     assert caplog.records
     assert "secret" not in caplog.text
-
-
-# ── delays ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_delays_double_up_to_half_a_minute():
-    assert [retry_delay(attempt, 1.0, None, 0.0) for attempt in range(7)] == [1, 2, 4, 8, 16, 30, 30]
-    assert [retry_delay(attempt, 1.0, None, 1.0) for attempt in range(3)] == [0.5, 1, 2]
-    assert retry_delay(10**9, 1.0, None, 0.0) == 30
-
-
-def test_retry_after_is_honoured_within_bounds():
-    assert retry_delay(0, 1.0, 7.0, 1.0) == 7
-    assert retry_delay(0, 1.0, 1e9, 1.0) == 120
-    assert retry_delay(3, 1.0, 0.0, 0.0) == 8  # a collector that says "at once" again and again is not hammered

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from http import HTTPStatus
 
 import pytest
-from a2a_eval_proxy.otlp.decoding import JSON, MalformedError, read_request
+from a2a_eval_proxy.otlp.decoding import JSON, BodyError, read_request
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -49,7 +50,7 @@ def one_value(value):
 
 
 def refusal(**fields):
-    with pytest.raises(MalformedError) as caught:
+    with pytest.raises(BodyError) as caught:
         one_span(**fields)
     return str(caught.value).removeprefix("resourceSpans.scopeSpans.spans.")
 
@@ -115,13 +116,13 @@ def test_a_refusal_is_short_however_long_the_value():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"nope", b"\xff\xfe", b'{"a":NaN}', b'"\\'])
 def test_what_is_not_json_is_refused(body):
-    with pytest.raises(MalformedError, match="not JSON"):
+    with pytest.raises(BodyError, match="not JSON"):
         decode_json(body, ExportTraceServiceRequest)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"5", b"null", b'"text"'])
 def test_what_is_not_an_object_is_refused(body):
-    with pytest.raises(MalformedError, match=r"^expected an object"):
+    with pytest.raises(BodyError, match=r"^expected an object"):
         decode_json(body, ExportTraceServiceRequest)
 
 
@@ -129,8 +130,9 @@ def test_what_is_not_an_object_is_refused(body):
 def test_deep_json_is_refused(depth):
     value = '{"arrayValue":{"values":[' * depth + '{"intValue":1}' + "]}}" * depth
     body = '{"resourceSpans":[{"resource":{"attributes":[{"key":"k","value":' + value + "}]}}]}"
-    with pytest.raises(MalformedError):
+    with pytest.raises(BodyError) as caught:
         decode_json(body.encode(), ExportTraceServiceRequest)
+    assert caught.value.status == HTTPStatus.BAD_REQUEST
 
 
 def test_nesting_within_the_limit_is_read():
@@ -148,5 +150,5 @@ def test_nesting_within_the_limit_is_read():
 
 @given(st.integers(0, len(JAVASCRIPT)), st.binary(max_size=3), st.integers(0, 3))
 def test_damaged_json_is_a_request_or_refused(position, inserted, removed):
-    with suppress(MalformedError):
+    with suppress(BodyError):
         decode_json(JAVASCRIPT[:position] + inserted + JAVASCRIPT[position + removed :], ExportTraceServiceRequest)
