@@ -244,20 +244,15 @@ async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
 
 
 async def _prune(store: Store, settings: Settings) -> None:
-    """Have the store delete turns beyond the retention limits of the proxy and of its agents, periodically."""
+    """Have the store delete turns beyond the retention limits, periodically."""
     guard, held = JumpGuard(), False
-    of_agents = {agent.key: agent.settings for name, agent in settings.each_agent.items() if name}
     while True:
         held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
-        if held and not was_held and any(one.retain_days is not None for one in (settings, *of_agents.values())):
+        if held and not was_held and settings.retain_days is not None:
             logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
-        now = None if held else time.time()
-        of_all = Limits.of(settings.retain_days, settings.retain_mb, now)
-        each = [Limits.of(one.retain_days, one.retain_mb, now, key) for key, one in of_agents.items()]
-        others = tuple(one.agent for one in each if one.agent is not None)
-        found = (*each, of_all._replace(max_bytes=None, but=others), of_all._replace(before=None))
-        if limits := [one for one in found if one[:2] != (None, None)]:
-            store.prune(*limits)
+        limits = Limits.of(settings.retain_days, settings.retain_mb, None if held else time.time())
+        if limits != Limits():
+            store.prune(limits)
         await asyncio.sleep(_PRUNE_EVERY_S)
 
 

@@ -408,13 +408,6 @@ def test_an_agent_is_not_the_proxy_itself(tmp_path: Path) -> None:
         settings(tmp_path, {"orders": "http://localhost:8080/agents/orders"}, listen="127.0.0.1:8080")
 
 
-def test_what_agents_keep_is_their_own_or_the_proxys(tmp_path: Path) -> None:
-    agents = {"a": {"upstream": "http://a", "retain_mb": 60}, "b": {"upstream": "http://b", "retain_mb": 40}}
-    each = settings(tmp_path, {**agents, "c": "http://c"}, retain_mb=100, retain_days=3.0).each_agent
-    limits = {name: (one.settings.retain_days, one.settings.retain_mb) for name, one in each.items()}
-    assert limits == {"a": (3.0, 60), "b": (3.0, 40), "c": (3.0, None)}
-
-
 def test_one_agent_or_several(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="upstream: is the only agent"):
         settings(tmp_path, {"orders": "http://a"}, upstream="http://b")

@@ -195,18 +195,12 @@ async def unknown_run(store: Store, run: str) -> str:
     return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"
 
 
-async def pruned(location: str, days: float | None, megabytes: int | None, *, agent: str | None = None) -> str:
-    """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`; of one
-    `agent` (`Turn.agent_key`), or (None) of all.
+async def pruned(location: str, days: float | None, megabytes: int | None) -> str:
+    """Delete turns that ended more than `days` ago, then the oldest until the store takes at most `megabytes`.
 
     Returns what was deleted. Raises StoreError.
     """
     async with open_existing_store(location) as store:
-        if agent is not None and agent not in (known := await store.agents()):
-            has = ", ".join(known) or "no agent that it knows"
-            raise StoreError(
-                f"no turns of an agent {agent!r}{did_you_mean(agent, known)}; the store has turns of {has}"
-            )
-        deleted = await store.pruned(Limits.of(days, megabytes, time.time(), agent))
+        deleted = await store.pruned(Limits.of(days, megabytes, time.time()))
         left = (await store.figures()).turns
     return f"deleted {counted(deleted, 'turn')}; {left} are left"

@@ -256,13 +256,10 @@ class ScoringOptions(PluginOption, RedactionOptions):
 class RetentionOptions(Options):
     """Which turns are deleted."""
 
-    retain_days: float | None = _privacy(
-        types.DAYS, "Delete turns this long after they end. Default: never.", of_agent=True
-    )
+    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.")
     retain_mb: int | None = _privacy(
         replace(types.COUNT, metavar="MB"),
-        "Delete the oldest turns when the store, or what an agent has in it, is larger than this. Default: never.",
-        of_agent=True,
+        "Delete the oldest turns when the store is larger than this. Default: never.",
     )
 
 

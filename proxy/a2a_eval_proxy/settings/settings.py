@@ -169,7 +169,6 @@ def _agent_of(shared: Settings, name: str, own: Mapping[str, Any]) -> Agent:
     """The agent with these settings of its own over those of the proxy. Raises ConfigError."""
     given, hosts = own_settings(shared, name, own)
     values: dict[str, Any] = {"agents": (), "run": f"{shared.run}-{name}"}
-    values["retain_mb"] = None  # the proxy's is that of the whole store
     for key, item in options_of(Settings).items():
         if item.names_agent and getattr(shared, key):
             values[key] = f"{getattr(shared, key)}/agents/{name}"

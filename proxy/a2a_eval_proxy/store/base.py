@@ -159,18 +159,16 @@ class Scored:
 
 class Limits(NamedTuple):
     """What is kept: turns that ended at `before` or later (seconds since the epoch), of these the newest that take
-    `max_bytes`. None: no such limit. It is for one `agent` (`Turn.agent_key`), or (None) for all `but` some."""
+    `max_bytes`. None: no such limit."""
 
     before: float | None = None
     max_bytes: int | None = None
-    agent: str | None = None
-    but: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, days: float | None, megabytes: int | None, now: float | None, agent: str | None = None) -> Limits:
+    def of(cls, days: float | None, megabytes: int | None, now: float | None) -> Limits:
         """Those of `retain_days` and `retain_mb`. `now` None: nothing is deleted for its age."""
         before = None if days is None or now is None else now - days * 86_400
-        return cls(before, None if megabytes is None else megabytes * 1_000_000, agent)
+        return cls(before, None if megabytes is None else megabytes * 1_000_000)
 
 
 class ConversationKey(NamedTuple):

@@ -260,7 +260,7 @@ class Change(Item):
 class Prune(Item):
     """Done between groups of items: deletes what is beyond these limits."""
 
-    limits: Sequence[Limits] = ()
+    limits: Limits = field(default_factory=Limits)
     reported: Future[int] | None = None
     """Receives the number of deleted turns, or why they could not be deleted; None: the log does."""
 

@@ -41,7 +41,7 @@ from .encoding import (
     encoded_scored,
     nothing,
 )
-from .writes import DELETE_ANSWERS, delete_oldest, delete_orphans, oldest_of, used_bytes
+from .writes import DELETE_ANSWERS, OLDEST, delete_oldest, delete_orphans
 
 logger = logging.getLogger(__name__)
 
@@ -200,11 +200,11 @@ class QueuedWrites(ABC):
         """Delete these turns, and the evaluations of their conversations."""
         self._put(Discard(turn_ids, committed))
 
-    def prune(self, *limits: Limits) -> None:
+    def prune(self, limits: Limits) -> None:
         """Delete turns beyond these limits, with their evaluations, and overwrite the deleted data in a file."""
         self._put(Prune(limits=limits))
 
-    async def pruned(self, *limits: Limits) -> int:
+    async def pruned(self, limits: Limits) -> int:
         """As `prune`; returns the number of deleted turns. Raises StoreError."""
         outcome: Future[int] = Future()
         outcome.set_running_or_notify_cancel()
@@ -354,10 +354,8 @@ class QueuedWrites(ABC):
         return StoreError(f"store {self._name}: a write failed for a reason of this program; report it: {told}")
 
     def _prune(self, item: Prune) -> None:
-        deleted = 0
         try:
-            for limits in item.limits:
-                deleted += self._delete(limits)
+            deleted = self._delete(item.limits)
             if deleted:
                 for statement in delete_orphans(self._dialect):
                     self._execute(statement, {})
@@ -379,18 +377,18 @@ class QueuedWrites(ABC):
     def _delete(self, limits: Limits) -> int:
         deleted, answers_before = 0, limits.before
         if limits.before is not None:
-            while count := self._execute(*delete_oldest(self._dialect, limits, before=limits.before)):
+            while count := self._execute(*delete_oldest(before=limits.before)):
                 deleted += count
         if limits.max_bytes is not None:
             too_much = 0
-            while (excess := self._value(*used_bytes(self._dialect, limits)) - limits.max_bytes) > 0:
-                count = self._execute(*delete_oldest(self._dialect, limits, excess=excess))
+            while (excess := self._value(self._dialect.used, {}) - limits.max_bytes) > 0:
+                count = self._execute(*delete_oldest(excess=excess))
                 if not count:
                     break
                 too_much += count
             if too_much:
                 deleted += too_much
-                oldest = self._value(*oldest_of(self._dialect, limits))
+                oldest = self._value(OLDEST, {})
                 answers_before = time.time() if oldest is None else max(oldest, answers_before or 0)
         if answers_before is not None:
             self._execute(DELETE_ANSWERS, {"before": rfc3339_at(max(answers_before, 0.0))})

@@ -7,7 +7,6 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
-from .base import Limits
 from .dialects import SqlDialect
 from .encoding import (
     Add,
@@ -19,7 +18,6 @@ from .encoding import (
     FinishConversations,
     Item,
     conversation_key,
-    json_text,
     latest_results,
 )
 from .schema import CONVERSATIONS, OUTCOMES, TURNS
@@ -169,40 +167,21 @@ def _discard_conversation(dialect: SqlDialect) -> str:
 # ── what is old ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_agents(limits: Limits, dialect: SqlDialect) -> str:
-    if limits.agent is not None:
-        return dialect.has("agent")
-    return f"NOT ({dialect.one_of('agent', 'but')})" if limits.but else "true"
+OLDEST = "SELECT started_at FROM turns ORDER BY seq LIMIT 1"
+"""Selects when the oldest turn began."""
+
+_DELETE_OLDEST = (
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM"  # noqa: S608  # fixed texts
+    " (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS earlier FROM"
+    f" (SELECT seq, size, coalesce(ended_at, started_at) AS ended FROM turns ORDER BY seq LIMIT {_BATCH}) AS oldest"
+    " WHERE ended < :before) AS summed WHERE earlier < :excess)"
+)
 
 
-def _values_of(limits: Limits) -> dict[str, Any]:
-    return {"agent": limits.agent, "but": json_text(limits.but)}
-
-
-def used_bytes(dialect: SqlDialect, limits: Limits) -> Named:
-    """Selects how many bytes the store takes, or the turns of an agent."""
-    if limits.agent is None:
-        return dialect.used, {}
-    return f"SELECT coalesce(sum(size), 0) FROM turns WHERE {_of_agents(limits, dialect)}", _values_of(limits)  # noqa: S608  # fixed texts
-
-
-def oldest_of(dialect: SqlDialect, limits: Limits) -> Named:
-    """Selects when the oldest of these turns began."""
-    of = _of_agents(limits, dialect)
-    return f"SELECT started_at FROM turns WHERE {of} ORDER BY seq LIMIT 1", _values_of(limits)  # noqa: S608  # fixed texts
-
-
-def delete_oldest(dialect: SqlDialect, limits: Limits, *, before: float = _EVER, excess: float = _BATCH_BYTES) -> Named:
+def delete_oldest(*, before: float = _EVER, excess: float = _BATCH_BYTES) -> Named:
     """Deletes of the oldest turns those that ended before that moment, up to the one that takes the last of `excess`
     bytes."""
-    statement = (
-        "DELETE FROM turns WHERE seq IN (SELECT seq FROM"  # noqa: S608  # fixed texts
-        " (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS earlier FROM"
-        " (SELECT seq, size, coalesce(ended_at, started_at) AS ended FROM turns"
-        f" WHERE {_of_agents(limits, dialect)} ORDER BY seq LIMIT {_BATCH}) AS oldest"
-        " WHERE ended < :before) AS summed WHERE earlier < :excess)"
-    )
-    return statement, {**_values_of(limits), "before": before, "excess": min(excess, _BATCH_BYTES)}
+    return _DELETE_OLDEST, {"before": before, "excess": min(excess, _BATCH_BYTES)}
 
 
 def delete_orphans(dialect: SqlDialect) -> list[str]:

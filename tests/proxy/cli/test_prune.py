@@ -57,17 +57,3 @@ async def test_the_oldest_go_until_the_rest_fits(location: str) -> None:
     if not location.startswith("postgres"):  # which compresses them
         assert 0 < len(ids) < 6
         assert Path(location).stat().st_size <= 1_000_000
-
-
-async def test_turns_of_one_agent_go(location: str) -> None:
-    store = open_store(location)
-    await Kept(store).add(*(turn(number, agent_name="orders", user_text="x" * 400_000) for number in range(20, 25)))
-    store.close()
-    done = prune(location, "--agent", "orders", "--retain-mb", "1")
-    assert (done.returncode, done.stderr, done.stdout[-14:]) == (0, "", "; 12 are left\n")
-    assert await left(location) == [*(f"turn-{number:04}" for number in range(1, 11)), "turn-0023", "turn-0024"]
-    assert prune(location, "--agent", "http://agent", "--retain-days", "7").stdout.startswith("deleted 4 turns; ")
-    unknown = prune(location, "--agent", "order", "--retain-days", "7")
-    assert unknown.returncode == 2
-    assert "no turns of an agent 'order'" in unknown.stderr
-    assert unknown.stderr.endswith("; the store has turns of http://agent, orders\n")

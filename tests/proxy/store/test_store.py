@@ -51,32 +51,6 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
 
 
-AGENTS = ("orders", "refunds", "search", "gone")
-
-
-async def test_agents_have_limits_of_their_own(kept: Kept) -> None:
-    """By age and by size; turns of others, such as an agent that is no more, fall under the store's."""
-    began = turn(0).started_at
-    for n in range(80):
-        await kept.add(turn(n, agent_name=AGENTS[n % 4], user_text="x" * 100_000))
-    own = [
-        Limits(began + 10, None, "orders"),
-        Limits(None, 1_000_000, "refunds"),
-        Limits(None, 1_000_000_000, "search"),
-        Limits(began, 1, "unknown"),
-        Limits(began + 50, None, None, ("orders", "refunds", "search", "unknown")),
-    ]
-    assert await kept.store.pruned(*own) == 3 + 11 + 12
-    assert await kept.store.pruned(*own) == 0
-    left = {agent: [int(turn_id[5:]) for turn_id in await kept.ids(agent=agent)] for agent in AGENTS}
-    assert left == {
-        "orders": [*range(12, 80, 4)],
-        "refunds": [*range(45, 80, 4)],
-        "search": [*range(2, 80, 4)],
-        "gone": [*range(51, 80, 4)],
-    }
-
-
 async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
     await kept.add(turn(1), turn(2))
     kept.store.prune(Limits(0, 100_000_000))

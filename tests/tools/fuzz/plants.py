@@ -240,17 +240,6 @@ def judge_budget(""",
         ),
         kind="agents",
     ),
-    "agents-share-pruning": Plant(
-        "prune of one agent deletes the turns of all",
-        (
-            Edit(
-                "runs.stored_turns",
-                "Limits.of(days, megabytes, time.time(), agent)",
-                "Limits.of(days, megabytes, time.time())",
-            ),
-        ),
-        kind="agents",
-    ),
     "agents-share-turns": Plant(
         "the list of turns of one agent has those of all",
         (Edit("admin.turns_api", '"case", "agent", "status"', '"case", "status"'),),
