@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tool_call_evaluators.suite import Case, SuiteError, parse_case
+from tool_call_evaluators.suite import Case, parse_case
 from tool_call_evaluators.suite.writing import case_dict
 
 from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
@@ -52,13 +52,10 @@ class CasesApi(Api):
         data, size = await json_object(request, "a case", _MAX_CASE_BYTES)
         try:
             body, context_id = registered_case(data, case_id)
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from None
-        if body.get("id") != case_id:
-            raise HTTPException(400, f"id: the body says {body.get('id')!r}, the path {case_id!r}")
-        try:
+            if body.get("id") != case_id:
+                raise ValueError(f"id: the body says {body.get('id')!r}, the path {case_id!r}")
             case = parse_case(body, "case")
-        except SuiteError as error:
+        except ValueError as error:
             raise HTTPException(400, str(error)) from None
         cases, case = self._place_of(case, given.agent)
         try:

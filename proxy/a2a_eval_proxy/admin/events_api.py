@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -14,14 +14,12 @@ from starlette.routing import Route
 from ..telemetry.event_bus import TYPES, Event, EventBus, EventFilter, EventType
 from .api_route import api_route
 from .control import Api
+from .turns_api import OfTurns
 
 
-class EventsQuery(BaseModel):
+class EventsQuery(OfTurns):
     """Which events, of which turns."""
 
-    run: str | None = None
-    agent: str | None = None
-    case: str | None = None
     types: Annotated[frozenset[EventType], BeforeValidator(lambda text: text.split(","))] = TYPES
     turn: str | None = None
     view: Literal["short", "count"] = "short"

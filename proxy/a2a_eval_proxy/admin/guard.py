@@ -125,19 +125,17 @@ class AdminGuard:
         has_session = self._tokens is None or (pages is not None and pages.has_session(scope))
         if self._tokens is not None and not has_session and (pages is None or not _is_page(path)):
             return _needs_token, ""
-        if refused := self._of_another_site(scope, of_browser=self._tokens is not None):
+        method = scope["method"]
+        refused = refusal(headers, self._names, navigation=_is_page(path) and method == "GET") or cross_origin_write(
+            method, headers, of_browser=self._tokens is not None
+        )
+        if refused:
             return _refused(refused), ""
         if has_session or pages is None or path == LOGIN_PATH or path.startswith("/assets/"):
             by = "no login" if self._tokens is None else "session" if has_session else "login"
             return self._app, by
         wants_page = any(name == b"accept" and b"text/html" in value for name, value in headers)
         return pages.ask_to_log_in if wants_page else _needs_token, ""
-
-    def _of_another_site(self, scope: Scope, *, of_browser: bool) -> Refusal | None:
-        headers, method = scope["headers"], scope["method"]
-        return refusal(
-            headers, self._names, navigation=_is_page(scope["path"]) and method == "GET"
-        ) or cross_origin_write(method, headers, of_browser=of_browser)
 
 
 def peer_of(scope: Scope) -> str:

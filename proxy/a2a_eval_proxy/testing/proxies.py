@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import CaptureError, TurnTimeoutError
 from a2a_tool_capture.wire import INTERRUPTED_STATES
+from jinja2 import PackageLoader
+from tool_call_evaluators.report.templating import plain_lines
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.texts import counted, one_line, printable
+from tool_call_evaluators.texts import one_line, printable
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
 from ..runs.run_plan import publish_report
-from ..runs.run_result import RunResult, judge_turns
+from ..runs.run_result import judge_turns
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings.options import load
 from ..settings.settings import Settings
@@ -257,6 +259,7 @@ def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
 
 
 _SHOWN_REASONS, _LONGEST_REASON = 50, 500
+_TEMPLATES = PackageLoader(__package__ or "", "")
 
 
 class SessionResult(NamedTuple):
@@ -281,23 +284,15 @@ def finish_session(run: str, exports: list[Export], suite: Suite | None, folder:
     except OSError as error:
         problem = f"the report could not be written: {error}"
         return SessionResult(True, [problem], [problem])
-    lines = [*_lines(conclusion), *([f"report: {page}"] if page else [])]
     reasons = [] if suite is None else conclusion.verdict.reasons
+    lines = plain_lines(
+        "session.txt",
+        _TEMPLATES,
+        report=conclusion.report,
+        reasons=reasons,
+        page=page,
+        most=_SHOWN_REASONS,
+        longest=_LONGEST_REASON,
+    )
     shown = [printable(one_line(reason.message, _LONGEST_REASON)) for reason in reasons[:_SHOWN_REASONS]]
     return SessionResult(bool(reasons), list(map(printable, lines)), shown)
-
-
-def _lines(conclusion: RunResult) -> list[str]:
-    report, reasons = conclusion.report, conclusion.verdict.reasons
-    captured = f"{counted(len(report.turns), 'turn')}, {counted(report.tool_call_count, 'tool call')}"
-    if report.suite is None:
-        lines = [f"{captured}; no suite, no gates"]
-    else:
-        conversations = counted(len(report.conversations), "conversation")
-        lines = [f"suite {report.suite.name}: {report.counts['passed']} of {conversations} passed ({captured})"]
-        lines.append(f"gates failed, {counted(len(reasons), 'reason')}:" if reasons else "gates passed")
-        lines += [f"  {one_line(reason.message, _LONGEST_REASON)}" for reason in reasons[:_SHOWN_REASONS]]
-        if len(reasons) > _SHOWN_REASONS:
-            lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
-    costs = [f"{who}: {cost}" for who, cost in report.costs.items()]
-    return [*lines, *filter(None, (report.visibility_text, report.excluded_text)), *costs]

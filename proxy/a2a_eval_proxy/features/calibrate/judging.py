@@ -91,7 +91,11 @@ async def calibrate(
             found = [_named(label, judged, scopes, labels) for label in given]
         by_metric = grouped((label.metric or "", label) for label in found if label.metric in judged)
         if not by_metric:
-            raise LabelError(_nothing(judged, labels))
+            how = "give some on the page /label of `ui` or `serve`, or a file with --labels FILE"
+            names = " or ".join(judged)
+            raise LabelError(
+                f"{labels}: it has no labels of {names}" if labels else f"there are no labels of {names}: {how}"
+            )
         made = []
         for name, own in by_metric.items():
             work = _Work(store, suite, run, privacy, advance, scopes[name])
@@ -149,15 +153,6 @@ def _named(label: Label, judged: Mapping[str, EvaluatorBase], scopes: Mapping[st
         of = f"conversation {label.conversation_id[:100]}" if label.conversation_id else f"turn {label.turn_id[:100]}"
         raise LabelError(f"{file}, {of}: {error}") from None
     return label
-
-
-def _nothing(judged: Mapping[str, EvaluatorBase], labels: Path | None) -> str:
-    names = " or ".join(judged)
-    if labels is not None:
-        return f"{labels}: it has no labels of {names}"
-    return (
-        f"there are no labels of {names}: give some on the page /label of `ui` or `serve`, or a file with --labels FILE"
-    )
 
 
 _Asked: TypeAlias = tuple[JudgeableEvaluator, EvalResult, Sequence[EvalResult], EvalResult | None]

@@ -45,7 +45,8 @@ async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], pr
     progress("agent card")
     seen, card, unread = await client.card(url)
     interfaces, left = offered_interfaces(card)
-    probes = [_Probe(client, interface, card.capabilities.streaming, progress) for interface in interfaces]
+    streams = card.capabilities.streaming
+    probes = [_Probe(client, interface, streams, progress) for interface in interfaces]
     if probes:
         messages = messages or [await _message_that_calls_a_tool(probes[0], card)]
         for probe in probes:
@@ -54,7 +55,11 @@ async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], pr
         with_calls = {turn.message for probe in probes for turn in probe.turns if turn.shows_calls}
         for probe in probes:
             await (probe.repeat_without_calls(with_calls) if with_calls else probe.try_wrong_places(messages))
-    return ProbeRecord(seen, tuple(probe.conversation for probe in probes), (*unread, *left))
+    said = [
+        ProbeConversation(interface, tuple(probe.turns), streams)
+        for interface, probe in zip(interfaces, probes, strict=True)
+    ]
+    return ProbeRecord(seen, tuple(said), (*unread, *left))
 
 
 async def _message_that_calls_a_tool(probe: _Probe, card: AgentCard) -> str:
@@ -78,10 +83,6 @@ class _Probe:
         self._streams = streams
         self._progress = progress
         self.turns: list[ProbeTurn] = []
-
-    @property
-    def conversation(self) -> ProbeConversation:
-        return ProbeConversation(self._interface, tuple(self.turns), self._streams)
 
     async def send_all_variants(self, message: str) -> None:
         """Send `message` in every variant; stops if the interface cannot be reached."""

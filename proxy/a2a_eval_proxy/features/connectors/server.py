@@ -169,7 +169,7 @@ class RecentTasks(InMemoryTaskStore):
 async def serving(
     agent: str, chat: AgentDefaults, headers: Mapping[str, str], tls: ssl.SSLContext | None, timeout_s: float
 ) -> AsyncIterator[LocalAgent]:
-    """The server of a `python:` or `openai:` agent.
+    """The server of a `python:` or `openai:` agent: an instance for each conversation. A turn fails after `timeout_s`.
 
     `chat`: how a chat-completions API is asked: `model`, `system` and `body`, whose `enable_metadata`, as in
     ArkSim, is not sent: it adds `metadata` with the conversation's `chat_id` and `turn_id`. `headers` and `tls` are
@@ -179,8 +179,18 @@ async def serving(
     scheme, _, reference = agent.partition(":")
     models = scheme == "openai"
     new_agent = await _models(reference, chat, headers, tls) if models else python_agents(reference)
-    async with served(agent.partition("?")[0] if models else agent, new_agent, timeout_s) as server:
-        yield server
+    name = agent.partition("?")[0] if models else agent
+    loop = LoopThread(name)
+    stack = AsyncExitStack()
+    try:
+        yield await loop.call(_start(stack, loop, name, new_agent, timeout_s))
+    finally:
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await loop.call(stack.aclose())
+            loop.close(CLOSE_TIMEOUT_S)
+        except TimeoutError:
+            logger.warning("%s does not stop: it blocks its event loop; its thread is abandoned", name)
 
 
 async def _models(
@@ -194,25 +204,6 @@ async def _models(
     api = ChatEndpoint(endpoint(resolve("--agent", url)), body, headers, tls)
     await api.reach()
     return lambda: ChatAgent(api, first, with_metadata=with_metadata)
-
-
-@asynccontextmanager
-async def served(name: str, new_agent: Callable[[], Any], timeout_s: float) -> AsyncIterator[LocalAgent]:
-    """An A2A server for the agents that `new_agent` creates, one for each conversation.
-
-    Raises what the first call of `new_agent` raises. A turn fails after `timeout_s` seconds.
-    """
-    loop = LoopThread(name)
-    stack = AsyncExitStack()
-    try:
-        yield await loop.call(_start(stack, loop, name, new_agent, timeout_s))
-    finally:
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await loop.call(stack.aclose())
-            loop.close(CLOSE_TIMEOUT_S)
-        except TimeoutError:
-            logger.warning("%s does not stop: it blocks its event loop; its thread is abandoned", name)
 
 
 async def _start(

@@ -5,14 +5,13 @@ Run it by hand with `python -m a2a_eval_proxy.features.demo.agent --port 9999`.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
-import sys
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import click
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
@@ -140,30 +139,23 @@ async def run_agent(
 async def _serve_until_stopped(host: str, port: int, public_url: str | None, *, weak: bool) -> None:
     stopped = stop_signal()
     async with run_agent(host=host, port=port, public_url=public_url, weak=weak) as url:
-        sys.stdout.write(f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json)\n")
-        sys.stdout.flush()
+        click.echo(f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json)")
         await stopped.wait()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@click.command(help=__doc__.splitlines()[0])
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=9999, show_default=True, help="Port to listen on, 0 for a free one.")
+@click.option("--public-url", help="URL the card names. Default: from --host and --port.")
+@click.option("--fixed", is_flag=True, help="Without the weaknesses that the sample suite finds.")
+def main(host: str, port: int, public_url: str | None, fixed: bool) -> None:
     """Exit codes: 0 stopped by the user, 2 bad usage, 3 the address is not available."""
-    parser = argparse.ArgumentParser(
-        prog="python -m a2a_eval_proxy.features.demo.agent", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument(
-        "--port", type=int, default=9999, help="port to listen on, 0 for a free one (default: %(default)s)"
-    )
-    parser.add_argument("--public-url", help="URL the card names (default: from --host and --port)")
-    parser.add_argument("--fixed", action="store_true", help="without the weaknesses that the sample suite finds")
-    options = parser.parse_args(arguments)
     try:
-        asyncio.run(_serve_until_stopped(options.host, options.port, options.public_url, weak=not options.fixed))
-        return 0
+        asyncio.run(_serve_until_stopped(host, port, public_url, weak=not fixed))
     except ListenError as error:
-        sys.stderr.write(f"{error}. Try another --host or --port\n")
-    return UNREACHABLE
+        click.echo(f"{error}. Try another --host or --port", err=True)
+        raise SystemExit(UNREACHABLE) from None
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

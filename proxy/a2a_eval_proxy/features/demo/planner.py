@@ -39,9 +39,6 @@ class _Request(NamedTuple):
     tools: Mapping[str, Tool]
     weak: bool
 
-    def call(self, name: str, **arguments: Any) -> Any:
-        return self.tools[name](**arguments)
-
 
 CONFIRM_ABOVE_EUR = 50.0
 
@@ -76,11 +73,11 @@ def make_plan(text: str, memory: Memory, tools: Mapping[str, Tool], *, weak: boo
 
 def _track(request: _Request) -> Plan:
     order_id = yield from _which_order(request)
-    order = request.call("lookup_order", order_id=order_id)
+    order = request.tools["lookup_order"](order_id=order_id)
     if not order["tracking_number"]:
         yield f"Order {order_id} is {order['status']} and has not left us yet."
     elif _mentions(request.text, "when", "arrive", "delivery"):
-        shipment = request.call("estimate_delivery", tracking_number=order["tracking_number"])
+        shipment = request.tools["estimate_delivery"](tracking_number=order["tracking_number"])
         yield f"{shipment['carrier']} has your parcel. Order {order_id} arrives on {shipment['arrives_on']}."
     else:
         items = ", ".join(f"{line['quantity']} x {line['name']}" for line in order["lines"])
@@ -88,32 +85,32 @@ def _track(request: _Request) -> Plan:
 
 
 def _list_orders(request: _Request) -> Plan:
-    customer = request.call("find_customer", email=_EMAIL.findall(request.text)[0])
-    found = request.call("list_orders", customer_id=customer["customer_id"])
+    customer = request.tools["find_customer"](email=_EMAIL.findall(request.text)[0])
+    found = request.tools["list_orders"](customer_id=customer["customer_id"])
     orders = ", ".join(f"{order['order_id']} ({order['status']})" for order in found["orders"])
     yield f"{customer['name']} has these orders: {orders or 'none'}."
 
 
 def _stock(request: _Request) -> Plan:
     query = next(product for product in _PRODUCTS if product in request.text.lower())
-    found = request.call("search_products", query=query)
+    found = request.tools["search_products"](query=query)
     product = found["products"][0]
     answers = [f"The {product['name']} costs {product['price_eur']:.2f} EUR."]
     stock = None
     if _mentions(request.text, "have", "in stock", "available"):
-        stock = request.call("check_stock", sku=product["sku"])
+        stock = request.tools["check_stock"](sku=product["sku"])
         answers.append("It is in stock." if stock["in_stock"] else f"It is back on {stock['restock_on']}.")
     if _mentions(request.text, "how many"):
         # WEAKNESS: each part of a double question is answered for itself, with a look-up of its own.
         if request.weak or stock is None:
-            stock = request.call("check_stock", sku=product["sku"])
+            stock = request.tools["check_stock"](sku=product["sku"])
         answers.append(f"We have {stock['in_stock']} of it.")
     yield " ".join(answers)
 
 
 def _refund(request: _Request) -> Plan:
     order_id = yield from _which_order(request)
-    order = request.call("lookup_order", order_id=order_id)
+    order = request.tools["lookup_order"](order_id=order_id)
     # WEAKNESS: an amount the user names is not read; the whole order is refunded.
     named = None if request.weak else _AMOUNT.search(request.text)
     amount = float(named[1]) if named else order["total_eur"]
@@ -123,14 +120,14 @@ def _refund(request: _Request) -> Plan:
         if not _mentions(answer, "yes"):
             yield "Then nothing was refunded."
             return
-    refund = request.call("issue_refund", order_id=order_id, amount_eur=amount)
+    refund = request.tools["issue_refund"](order_id=order_id, amount_eur=amount)
     yield f"Done. {refund['amount_eur']:.2f} EUR are on their way back to you, reference {refund['refund_id']}."
 
 
 def _cancel(request: _Request) -> Plan:
     order_id = yield from _which_order(request)
-    request.call("lookup_order", order_id=order_id)
-    request.call("cancel_order", order_id=order_id)
+    request.tools["lookup_order"](order_id=order_id)
+    request.tools["cancel_order"](order_id=order_id)
     yield f"Order {order_id} is cancelled."
 
 
@@ -138,8 +135,8 @@ def _change_address(request: _Request) -> Plan:
     order_id = yield from _which_order(request)
     address = _ADDRESS.search(request.text)
     where = address[1] if address else (yield Ask("What is the new address?"))
-    order = request.call("lookup_order", order_id=order_id)
-    changed = request.call("update_address", order_id=order["order_id"], address=where)
+    order = request.tools["lookup_order"](order_id=order_id)
+    changed = request.tools["update_address"](order_id=order["order_id"], address=where)
     yield f"Order {order_id} now goes to {changed['address']}."
 
 

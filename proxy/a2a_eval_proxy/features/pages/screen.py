@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.recent import Recent
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ...admin.control import Control, known_agent
-from ...store import RunSummary, Store
+from ...store import Store
 from ...store.reads import TurnFigures
 from .rendering import Links
 
@@ -63,13 +62,6 @@ class View:
         """For how long the page waits for what takes long; None: until it is there."""
         query = self.request.query_params
         return None if "fragment" in query or "wait" in query else FIRST_PAINT_S
-
-    async def run(self, name: str) -> RunSummary:
-        """The run of the store with this name. Raises HTTPException (404)."""
-        found = await self.control.store.runs(name)
-        if not found:
-            raise HTTPException(404, f"The store has no run {name[:200]!r}.")
-        return found[0]
 
 
 Values: TypeAlias = Mapping[str, Any]  # the variables of a template

@@ -174,15 +174,13 @@ async def _neighbours(view: View, turn: TurnJson) -> Mapping[str, Any]:
     filters, link = given_filters(view.request), view.link
     query = replace(filtered(view.control, filters), limit=1)
     cursor = await view.control.store.cursor_after(turn["turn_id"])
-    found: dict[str, str | None] = {}
-    for name, newest_first in (("newer", False), ("older", True)):
-        items = []
-        if cursor is not None:
-            page = await view.control.store.turns(replace(query, cursor=cursor, newest_first=newest_first))
-            items = page.items
-        found[name] = link("turns", items[0]["turn_id"], **filters) if items else None
+    pages = {
+        name: await view.control.store.turns(replace(query, cursor=cursor, newest_first=newest_first))
+        for name, newest_first in (("newer", False), ("older", True))
+        if cursor is not None
+    }
     return {
-        **found,
+        **{name: link("turns", page.items[0]["turn_id"], **filters) for name, page in pages.items() if page.items},
         "filters": filters,
         "back": link("", **filters) + f"#t-{turn['turn_id']}",
     }
