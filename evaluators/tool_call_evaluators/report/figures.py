@@ -5,27 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..attempts import Attempts, pass_rates
 from .model import Report, duration, seconds_between
 from .templating import plain_text
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFigures:
-    """A tool: its calls, those with an error, those that differ from the expected ones, and their 95th percentile in
-    seconds, None without times.
-
-    A mismatch is an unexpected, changed, moved or missing call.
-    """
-
-    name: str
-    calls: int
-    errors: int
-    mismatches: int
-    p95: float | None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
@@ -58,8 +42,10 @@ def models_usage(report: Report) -> tuple[dict[str, Any], int]:
     return {name: sum(usage.get(name, 0) for usage in stated) for name in names}, len(stated)
 
 
-def tool_figures(report: Report) -> list[ToolFigures]:
-    """Each tool that was called or expected, the one with the most mismatches and errors first."""
+def tool_figures(report: Report) -> list[dict[str, Any]]:
+    """Each tool that was called or expected, the one with the most mismatches and errors first: its `name`, `calls`,
+    `errors`, `mismatches` (unexpected, changed, moved or missing calls), and the 95th percentile of its calls (`p95`)
+    in seconds, None without times."""
     calls: Counter[str] = Counter()
     errors: Counter[str] = Counter()
     times: dict[str, list[float]] = {}
@@ -79,6 +65,12 @@ def tool_figures(report: Report) -> list[ToolFigures]:
     )
     names = sorted({*calls, *mismatches}, key=lambda name: (-mismatches[name] - errors[name], -calls[name], name))
     return [
-        ToolFigures(name, calls[name], errors[name], mismatches[name], percentile(times.get(name, []), 0.95))
+        {
+            "name": name,
+            "calls": calls[name],
+            "errors": errors[name],
+            "mismatches": mismatches[name],
+            "p95": percentile(times.get(name, []), 0.95),
+        }
         for name in names
     ]

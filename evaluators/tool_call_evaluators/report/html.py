@@ -6,7 +6,6 @@ import hashlib
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -92,21 +91,8 @@ MAX_TEXT = 600
 
 Targets = Sequence[tuple[str, str]]
 """Links: the address and the text of each."""
-
-
-@dataclass(frozen=True, slots=True)
-class SectionLinks:
-    """Where the sections link to; without arguments, to places of the report's own page.
-
-    `place`: a conversation by its index (None if unknown), or its turn from 1 (0: the whole conversation).
-    """
-
-    place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
-    focus: bool = False
-    """Whether the other files of the report are in the folder of the page."""
-
-
-_IN_PAGE = SectionLinks(focus=True)
+Place = Callable[[int | None, int], str]
+"""The address of a conversation by its index (None if unknown), or of its turn from 1 (0: the whole conversation)."""
 
 
 def overview(report: Report) -> str:
@@ -116,29 +102,32 @@ def overview(report: Report) -> str:
     return f"{masthead}\n{sections(report)}"
 
 
-def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "Why it failed") -> str:
-    """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run."""
-    found = causes(report)
+def sections(report: Report, place: Place | None = None, why_title: str = "Why it failed") -> str:
+    """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run.
+
+    With `place`, they link to where that is; without, to places of the report's own page, in whose folder are its other
+    files."""
+    to, found = place or (lambda index, turn: f"#{_anchor(index, turn)}"), causes(report)
     index = {name: place for name, (place, _) in report.by_name.items()}
     findings = Counter((finding["severity"], finding["code"]) for turn in report.turns for finding in turn["findings"])
 
     def places(error: Cause) -> Targets:
         return [
-            (links.place(index.get(name), turn), excerpt(name, 60) + (f", turn {turn}" if turn else ""))
+            (to(index.get(name), turn), excerpt(name, 60) + (f", turn {turn}" if turn else ""))
             for name, turn in error.places
         ]
 
     by_status = grouped(
-        (report.status(item), (links.place(place, 0), item.label)) for place, item in enumerate(report.conversations)
+        (report.status(item), (to(number, 0), item.label)) for number, item in enumerate(report.conversations)
     )
     failed = [item for item in report.conversations if report.status(item) == "failed"]
-    suites = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for item in failed if links.focus)
+    suites = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for item in failed if place is None)
     repeated, seconds = attempts(report), turn_seconds(report)
     return rendered(
         "overview.html",
         part="sections",
         report=report,
-        links=links,
+        alone=place is None,
         why_title=why_title,
         tile_of_baseline=report.baseline and baseline_tile(report.baseline),
         verdicts=Counter(item.verdict for item in repeated),

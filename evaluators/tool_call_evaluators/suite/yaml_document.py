@@ -269,20 +269,23 @@ class _YamlReader:
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     """The message of the parser, with its usual cause."""
-    said = error.problem or "is not YAML"
-    mark = error.problem_mark
+    said, mark = error.problem or "is not YAML", error.problem_mark
     if "maximum nesting depth" in said:  # libyaml's own limit, where it reads ahead of the events
         return f"nests deeper than {READ} levels"
-    if "mapping values are not allowed" in said:
-        return f"{said}: a string with ': ' needs quotes"
-    if "violates indentation" in said:
-        return f"{said}; indent with spaces"
-    if "did not find expected" in said or "unexpected end of stream" in said:
-        return f"{said}; is a bracket or a quote not closed, or a line not indented like its neighbours?"
     if mark is not None and "cannot start any token" in said:
         found = text.split("\n")[mark.line][mark.column :][:1]
         return f"{said}: a tab; indent with spaces" if found == "\t" else f"{said}: {found!r}; put the string in quotes"
-    return said
+    return said + next((cause for part, cause in _CAUSES.items() if part in said), "")
+
+
+_NOT_CLOSED = "; is a bracket or a quote not closed, or a line not indented like its neighbours?"
+_CAUSES = {
+    "mapping values are not allowed": ": a string with ': ' needs quotes",
+    "violates indentation": "; indent with spaces",
+    "did not find expected": _NOT_CLOSED,
+    "unexpected end of stream": _NOT_CLOSED,
+}
+"""What usually causes a problem, by a part of the parser's message."""
 
 
 def _position(mark: Any) -> Position:

@@ -52,7 +52,6 @@ from .output import JsonOutput
 from .traces import receiving
 
 if TYPE_CHECKING:
-    from ..otlp.trace_service import Tracing
     from ..runs.drive import AgentOptions
 
 _LINE_EVERY_S, _REFRESH_S = 10.0, 0.1
@@ -98,11 +97,6 @@ _MOST_CAUSES = 30
 
 async def run_and_show(options: RunOptions) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite`, `run_suite` and `receiving` do."""
-    async with receiving(options, silent=options.quiet) as tracing:
-        return await _run_and_show(options, tracing)
-
-
-async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = options.privacy()
@@ -116,24 +110,25 @@ async def _run_and_show(options: RunOptions, tracing: Tracing | None) -> bool:
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
     try:
         with shown_progress(silent=options.quiet) as progress:
-            progress.fail_fast = options.fail_fast
-            conclusion = await run_suite(
-                *parts[0],
-                options.store,
-                name,
-                others=parts[1:],
-                resume=options.resume,
-                repeat_all=options.repeat_all,
-                seed=options.seed,
-                agent_version=options.agent_version,
-                replay_user=options.replay_user,
-                texts=_keeps_texts(plan, options),
-                privacy=privacy,
-                partial=bool(options.selection),
-                terms=_terms(options),
-                watch=progress,
-                tracing=tracing,
-            )
+            async with receiving(options, silent=options.quiet) as tracing:
+                progress.fail_fast = options.fail_fast
+                conclusion = await run_suite(
+                    *parts[0],
+                    options.store,
+                    name,
+                    others=parts[1:],
+                    resume=options.resume,
+                    repeat_all=options.repeat_all,
+                    seed=options.seed,
+                    agent_version=options.agent_version,
+                    replay_user=options.replay_user,
+                    texts=_keeps_texts(plan, options),
+                    privacy=privacy,
+                    partial=bool(options.selection),
+                    terms=_terms(options),
+                    watch=progress,
+                    tracing=tracing,
+                )
     except asyncio.CancelledError:  # Ctrl-C
         begun = options.resume or progress.store.writes
         click.echo(f"\ninterrupted; {_resuming(name) if begun else 'nothing is stored yet'}", err=True)

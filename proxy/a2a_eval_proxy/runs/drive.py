@@ -393,7 +393,7 @@ class _Driver:
                     break
                 if self._run.pipeline.depth >= _MAX_WAITING or self._run.pipeline.store_ended:
                     await self._run.pipeline.drained()
-                await self._converse(case, self._users.speaker(case, number), self._run.attempt(case, number))
+                await self._converse(case, self._users(case, number), self._run.attempt(case, number))
                 if self._run.watch.fail_fast:
                     await self._run.pipeline.drained()
                     self._run.watch.failed |= self.unanswered > 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.wire import FAILED_STATES
@@ -152,21 +151,8 @@ def planned_turns(case: Case) -> int:
 Conversations = Mapping[str, Sequence[int]]  # numbers of conversations by the id of their case
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedUsers:
-    """Creates the user's side of conversations."""
-
-    prompt: Prompt
-    instructions: Mapping[str, str]  # by the id of the case
-    voice: Voice | None = None  # None: no case has a simulated user
-    replayed: str | None = None
-    """The run whose replies they repeat."""
-
-    def speaker(self, case: Case, number: int) -> Speaker:
-        if case.simulate is None:
-            return Speaker(case, number, None, None)
-        user = SimulatedUser(case.simulate, self.instructions[case.id], str(self.prompt), tool_names(case))
-        return Speaker(case, number, user, self.voice, self.replayed)
+SimulatedUsers = Callable[[Case, int], Speaker]
+"""Creates the user's side of the conversation with a case that has this number."""
 
 
 async def users_of(
@@ -181,13 +167,23 @@ async def users_of(
     prompt = user_prompt(settings.prompt)
     simulated = {case.id: case.simulate for case in suite.cases if case.simulate and todo.get(case.id)}
     instructions = {case_id: _instructions(case_id, scenario, prompt) for case_id, scenario in simulated.items()}
+    voice = None  # no case has a simulated user
     if replay is not None:
         records = await _records(store, replay)
         for case in suite.cases:
             if case.id in simulated:
                 _check_records(replay, records, case, todo[case.id], instructions[case.id])
-        return SimulatedUsers(prompt, instructions, _of_run(replay, records), replay)
-    return SimulatedUsers(prompt, instructions, _model(suite, next(iter(simulated)), seed) if simulated else None)
+        voice = _of_run(replay, records)
+    elif simulated:
+        voice = _model(suite, next(iter(simulated)), seed)
+
+    def speaker(case: Case, number: int) -> Speaker:
+        if case.simulate is None:
+            return Speaker(case, number, None, None)
+        user = SimulatedUser(case.simulate, instructions[case.id], str(prompt), tool_names(case))
+        return Speaker(case, number, user, voice, replay)
+
+    return speaker
 
 
 def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 
 from a2a_tool_capture.wire import FAILED_STATES
 from jinja2 import PackageLoader
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Column, Table
 from tool_call_evaluators.attempts import NOT_THE_AGENTS
 from tool_call_evaluators.gates import USER_REASONS
@@ -51,7 +50,7 @@ _STYLES = {
 }
 """Of the verdicts on turns."""
 
-_TEMPLATES = PackageLoader(__package__ or "", "templates")
+TEMPLATES = PackageLoader(__package__ or "", "templates")
 _WHOLE_ID = 32  # characters of the id of a case that stay on a line, so that they can be copied
 _LONGEST_CALL, _LONGEST_TEXT = 120, 500  # characters; reports and the export have the rest
 
@@ -97,26 +96,18 @@ def turn_table(report: Report, most: int | None = None) -> Table:
     return table
 
 
-def conversation_list(turns: Iterable[TurnJson]) -> Group:
-    """Conversations with their turns: verdict and id, message, tool calls, and why it failed."""
-    parts: list[RenderableType] = []
-    by_conversation = grouped(((turn["case_id"], turn["conversation_id"]), turn) for turn in turns)
-    for (case, conversation), together in by_conversation.items():
-        heading = f"[bold]{escape(plain(case or 'no case'))}[/bold]"
-        parts.append(heading + (f", conversation {escape(plain(conversation))}" if conversation else ""))
-        for turn in together:
-            verdict = ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed"
-            calls = [f"→ {call}" for call in _calls(turn)] or ["[dim]no tool calls[/dim]"]
-            lines = [
-                escape(plain(turn["user_text"], _LONGEST_CALL)),
-                *calls,
-                *_remarks(turn, verdict, {}, reasons=True),
-            ]
-            head = f"[{_STYLES[verdict]}]{verdict}[/] {escape(plain(turn['turn_id']))}"
-            head += f" [dim]agent {escape(plain(name))}[/]" if (name := turn.get("agent_name")) else ""
-            parts.append(Padding(head, (0, 0, 0, 2), expand=False))
-            parts.append(Padding("\n".join(filter(None, lines)), (0, 0, 0, 4), expand=False))
-    return Group(*parts)
+def conversation_list(turns: Iterable[TurnJson]) -> str:
+    """Conversations with their turns, with the markup of rich: verdict and id, message, tool calls, and why it
+    failed."""
+    conversations = grouped(((turn["case_id"], turn["conversation_id"]), turn) for turn in turns)
+    return marked_text(
+        "conversations.txt",
+        conversations=conversations,
+        styles=_STYLES,
+        verdict=lambda turn: ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed",
+        calls=_calls,
+        remarks=_remarks,
+    )
 
 
 _ORDER = {"failed": 0, "unscored": 1}
@@ -225,12 +216,12 @@ def _calls(turn: TurnJson) -> list[str]:
 
 
 def _cells(part: str, **values: Any) -> list[str]:
-    return plain_lines("turn_cells.txt", _TEMPLATES, _marked, part=part, unproven=UNPROVEN, **values)
+    return plain_lines("turn_cells.txt", TEMPLATES, _marked, part=part, unproven=UNPROVEN, **values)
 
 
 def marked_text(template: str, **values: Any) -> str:
     """The text of a template with the markup of rich, whose values show as they are, each on one line."""
-    return plain_text(template, _TEMPLATES, _marked, **values)
+    return plain_text(template, TEMPLATES, _marked, **values)
 
 
 def _marked(text: str) -> str:

@@ -373,7 +373,7 @@ def test_calls_that_are_not_visible_are_not_shown_as_missing():
     assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [
         [{"kind": "removed", "left": 0}]
     ] * 2
-    assert [(tool.name, tool.mismatches) for tool in tool_figures(shown)] == [("refund", 1)]
+    assert [(tool["name"], tool["mismatches"]) for tool in tool_figures(shown)] == [("refund", 1)]
     not_visible = finding("no_capture", message="the card declares no extension")
     shown = report([turn("1", "Refund me", case="refund", findings=[not_visible])], UNSEEN)
     (conversation,) = json.loads(json_report(shown))["conversations"]

@@ -15,7 +15,7 @@ from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, html_report
 from tool_call_evaluators.report.figures import percentile, tool_figures
-from tool_call_evaluators.report.html import SectionLinks, sections
+from tool_call_evaluators.report.html import sections
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.report.shorten import shortened_turn
@@ -166,7 +166,7 @@ def test_tiles_and_tools_sum_up_the_run():
     assert "50%" in static
     assert "<b>1.0 s</b>" in static
     assert "<b>3.0 s</b>" in static
-    assert [(tool.name, tool.calls, tool.errors, tool.mismatches, tool.p95) for tool in tool_figures(made)] == [
+    assert [tuple(tool.values()) for tool in tool_figures(made)] == [
         ("f", 2, 0, 1, 2.0),
         ("g", 1, 1, 0, None),
         ("gone", 0, 0, 1, None),
@@ -255,8 +255,7 @@ def test_shortened_turns_keep_the_details_that_are_told():
 
 def test_the_sections_link_to_where_the_caller_lists_turns():
     made = report([turn("t", "hi", evaluations=[result("tool_error", 0.0)])])
-    links = SectionLinks(lambda index, number: f'/{index}/{number}?q="')
-    plain, linked = sections(made), sections(made, links)
+    plain, linked = sections(made), sections(made, lambda index, number: f'/{index}/{number}?q="')
     assert "<header" not in plain
     assert '<span class="times">1 time</span>' in plain
     assert '<a href="/0/0?q=&#34;">conversation-t</a>' in linked

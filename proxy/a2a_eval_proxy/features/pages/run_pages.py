@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
-from tool_call_evaluators.report.html import SectionLinks, sections
+from tool_call_evaluators.report.html import Place, sections
 from tool_call_evaluators.report.model import Report, RunOutcome, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
@@ -156,7 +156,7 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
     return link("turns", conversation.executed[0]["turn_id"])
 
 
-def _links(report: Report, link: Link) -> SectionLinks:
+def _links(report: Report, link: Link) -> Place:
     def place(index: int | None, number: int) -> str:
         if index is None:
             return "#cases"
@@ -164,7 +164,7 @@ def _links(report: Report, link: Link) -> SectionLinks:
         turn = next((item.turn for item in conversation.turns if item.index + 1 == number), None)
         return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#missing"
 
-    return SectionLinks(place)
+    return place
 
 
 CASES_PAGE = 50
