@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 from a2a_eval_proxy.features.worker.command import Engine
-from a2a_eval_proxy.features.worker.feature import WorkerOptions
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.parts import Timeouts

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.features.worker.feature import WorkerOptions
 from a2a_eval_proxy.features.worker.job_scorer import JobScorer, WorkerAgents
+from a2a_eval_proxy.features.worker.options import WorkerOptions
 from a2a_eval_proxy.privacy.policy import privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.settings.options import load

@@ -32,7 +32,7 @@ from ...runs.tables import StoredRun, agents_asked, find, stored_runs
 from ...scoring.case_book import CaseBook
 from ...scoring.turn_in_case import turn_in_case
 from ...store import StoreError
-from .feature import McpOptions
+from .options import McpOptions
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -31,8 +31,8 @@ from ...store.postgres.work import MOST_TRIES, Job, WorkStore
 from ...telemetry.counters import SCORED, Metrics, Source
 from ...telemetry.logs import LOG_LINE, start_logging
 from ...telemetry.prometheus import BacklogWatch, process_registry
-from .feature import WorkerOptions
 from .job_scorer import JobScorer, WorkerAgents
+from .options import WorkerOptions
 
 logger = logging.getLogger(__name__)
 
