@@ -20,7 +20,7 @@ from .admin.api import admin_app
 from .admin.guard import AdminTokens
 from .agent_line import AgentLine
 from .body_memory import BodyMemory
-from .clock import CLOCK, JumpGuard
+from .clock import CLOCK, Clock
 from .errors import ConfigError
 from .feature import provided
 from .memory import share
@@ -245,12 +245,10 @@ async def _resume(pipelines: Sequence[Pipeline], opened: asyncio.Event) -> None:
 
 async def _prune(store: Store, settings: Settings) -> None:
     """Have the store delete turns beyond the retention limits, periodically."""
-    guard, held = JumpGuard(), False
+    steady = Clock()
     while True:
-        held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
-        if held and not was_held and settings.retain_days is not None:
-            logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
-        limits = Limits.of(settings.retain_days, settings.retain_mb, None if held else time.time())
+        now = min(time.time(), steady.now())  # a system clock that is set ahead deletes nothing
+        limits = Limits.of(settings.retain_days, settings.retain_mb, now)
         if limits != Limits():
             store.prune(limits)
         await asyncio.sleep(_PRUNE_EVERY_S)

@@ -33,23 +33,3 @@ class Clock:
 
 CLOCK = Clock()
 """The clock of this process."""
-
-
-class JumpGuard:
-    """Decides whether old data may be deleted: not for a day after the clock was set far ahead.
-
-    The times of `may_delete` are seconds: the system's clock, and one that only goes ahead.
-    """
-
-    def __init__(self, most_s: float = 3600.0, hold_s: float = 86_400.0) -> None:
-        self._most_s = most_s
-        self._hold_s = hold_s
-        self._last: tuple[float, float] | None = None
-        self._held_until = 0.0
-
-    def may_delete(self, wall_s: float, steady_s: float) -> bool:
-        """Whether the clock can be trusted; call this periodically."""
-        last, self._last = self._last, (wall_s, steady_s)
-        if last is not None and (wall_s - last[0]) - (steady_s - last[1]) > self._most_s:
-            self._held_until = steady_s + self._hold_s
-        return steady_s >= self._held_until

@@ -165,9 +165,9 @@ class Limits(NamedTuple):
     max_bytes: int | None = None
 
     @classmethod
-    def of(cls, days: float | None, megabytes: int | None, now: float | None) -> Limits:
-        """Those of `retain_days` and `retain_mb`. `now` None: nothing is deleted for its age."""
-        before = None if days is None or now is None else now - days * 86_400
+    def of(cls, days: float | None, megabytes: int | None, now: float) -> Limits:
+        """Those of `retain_days` and `retain_mb`."""
+        before = None if days is None else now - days * 86_400
         return cls(before, None if megabytes is None else megabytes * 1_000_000)
 
 
