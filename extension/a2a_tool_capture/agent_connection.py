@@ -44,7 +44,7 @@ from .errors import (
     via_proxy,
 )
 from .json_values import read_json
-from .spec import EXTENSIONS_HEADER, URI
+from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import BINDINGS, received_event, rpc_error, unknown_fields, unread_event
 
 _received: ContextVar[Any] = ContextVar("received")
@@ -210,7 +210,7 @@ class AgentConnection:
     def context(self, interface: AgentInterface, traceparent: str = "", tracestate: str = "") -> ClientCallContext:
         """Headers of one request. For A2A 0.3 the SDK also sends the extensions under the older header name."""
         own = [value for name, value in self._headers.items() if name.lower() == EXTENSIONS_HEADER.lower()]
-        asked = with_a2a_extensions([*own, URI])
+        asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
         parameters = ServiceParametersFactory.create([asked])
         if interface.protocol_binding == _GRPC:  # over HTTP they are headers of the HTTP client
             apart = (EXTENSIONS_HEADER.lower(), HOST)
@@ -336,7 +336,8 @@ def mapped_errors(url: str, card: AgentCard | None = None, *, first: bool = Fals
 def _error_from(error: Exception, url: str, first: str, card: AgentCard | None) -> CaptureError:
     if isinstance(error, ExtensionSupportRequiredError):
         offered = card.capabilities.extensions if card else ()
-        missing = ", ".join(one.uri for one in offered if one.required and one.uri != URI) or "URI"
+        known = {version.uri for version in KNOWN_VERSIONS}
+        missing = ", ".join(one.uri for one in offered if one.required and one.uri not in known) or "URI"
         flag = f"send it with --header '{EXTENSIONS_HEADER}: {missing}'"
         return AgentUnreachableError(f"{url} requires an extension of its clients ({error.message}): {flag}")
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):

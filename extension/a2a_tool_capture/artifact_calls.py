@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -21,10 +21,11 @@ from .spec import (
     BASE_URI,
     DEFAULT_ARGUMENTS,
     ENDED_AT,
+    KNOWN_VERSIONS,
     METADATA_KEY,
     NOT_RECORDED_KEY,
     STARTED_AT,
-    URI,
+    ExtensionVersion,
     is_capture_uri,
     looks_alike,
 )
@@ -96,48 +97,58 @@ def listed_uris(artifact: Mapping[str, Any]) -> frozenset[str]:
 def read_tool_calls(
     artifact: Mapping[str, Any],
     *,
-    already_listed: bool = False,
+    already_listed: Collection[str] = (),
     require_artifact_uri: bool = True,
+    versions: Sequence[ExtensionVersion] = KNOWN_VERSIONS,
     seen: SeenCalls = _NEVER,
 ) -> ToolCallReading:
     """Read the calls from a v1.0 Artifact (ProtoJSON object). Never raises on JSON-shaped input.
 
-    `already_listed`: this artifact id has listed the extension before; servers drop `extensions` when they merge
-    chunks. Calls of an artifact that never listed it are ignored with the finding `uri_not_listed`, unless
-    `require_artifact_uri` is false. `seen` has the times at which calls were seen.
+    `already_listed` names URIs that this artifact id has listed before: servers drop `extensions` when they
+    merge chunks. Calls whose URI was never listed are ignored with the finding `uri_not_listed`, unless
+    `require_artifact_uri` is false. `versions` are tried in the given order, highest first; the first one
+    whose list counts is the only one counted (an agent in migration emits the same calls twice). `seen` has the times
+    at which calls were seen.
     """
     findings: list[Finding] = []
     metadata = artifact.get("metadata")
     artifact_id = artifact.get("artifactId")
     where = f"artifact {artifact_id!r}" if isinstance(artifact_id, str) else "artifact"
     calls: list[ToolCall] = []
-    listed = {URI} if already_listed else listed_uris(artifact)
+    listed = already_listed
+    if len(already_listed) < len(versions):
+        listed = listed_uris(artifact).union(already_listed)
     if not isinstance(metadata, dict):
         if metadata and any(map(looks_alike, listed)):
             findings.append(_unknown(f"'metadata' is {_kind(metadata)}", where))
         return ToolCallReading([], findings)
     if NOT_RECORDED_KEY in metadata:
         findings.append(not_recorded(metadata, where))
-    if METADATA_KEY in metadata:
-        entries = metadata[METADATA_KEY]
+    for version in versions:
+        if version.metadata_key not in metadata:
+            continue
+        entries = metadata[version.metadata_key]
         if not isinstance(entries, list):
             message = f"tool calls are {_kind(entries)}, expected a list; they were ignored"
             findings.append(Finding("calls_not_a_list", message, where=where))
-        elif entries and require_artifact_uri and URI not in listed:
+            continue
+        if entries and require_artifact_uri and version.uri not in listed:
             message = (
-                f"{len(entries)} tool call(s) ignored: the artifact does not list {URI} in "
+                f"{len(entries)} tool call(s) ignored: the artifact does not list {version.uri} in "
                 "'extensions'; list it there on every chunk"
             )
             findings.append(Finding("uri_not_listed", message, where=where))
-        else:
-            for number, entry in enumerate(entries):
-                call = _read_entry(entry, where, number, findings, seen)
-                if call is not None:
-                    calls.append(call)
+            continue
+        for number, entry in enumerate(entries):
+            call = _read_entry(entry, where, number, findings, seen)
+            if call is not None:
+                calls.append(call)
+        break
     if not calls or len(metadata) > 1:
+        known = {version.metadata_key: version.uri for version in versions}
         lists = any(map(looks_alike, listed))
         for key, value in metadata.items():
-            if value and key != METADATA_KEY and (code := _unread(key, lists=lists)):
+            if value and key not in known and (code := _unread(key, lists=lists)):
                 findings.append(_unknown(f"metadata has {key!r}", where, code))
     return ToolCallReading(calls, findings)
 

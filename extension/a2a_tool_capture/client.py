@@ -22,7 +22,7 @@ from .merge import TaskMerger
 from .models import CapturedTurn, Finding
 from .recent import Recent
 from .secret_references import resolve_header
-from .spec import URI
+from .spec import KNOWN_VERSIONS
 from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
 
 CLOSING_GRACE_S = 2.0
@@ -138,7 +138,8 @@ class CaptureClient:
     @property
     def declared(self) -> bool:
         """Whether the card declares the extension. The client requests calls in any case."""
-        return any(extension.uri == URI for extension in self._card.capabilities.extensions)
+        known = {version.uri for version in KNOWN_VERSIONS}
+        return any(extension.uri in known for extension in self._card.capabilities.extensions)
 
     def conversation(self) -> CaptureConversation:
         """A new conversation with this agent."""

@@ -19,7 +19,7 @@ from .generations import Generations
 from .models import Finding, Severity, ToolCall
 from .reconciliation import reconcile
 from .same_call import KnownCalls, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
-from .spec import URI
+from .spec import KNOWN_VERSIONS
 from .token_usage import TokenUsage
 from .wire import (
     EVENT_KEYS,
@@ -115,6 +115,8 @@ MAX_FINDINGS = 200
 _MAX_REASON = 2_000
 """Characters of the reason of a failure that its finding repeats."""
 
+_KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
+
 MISSED_EVENTS = "missed_events"
 """The finding of a turn in which the generations of the task's updates jump (A2A 1.1)."""
 
@@ -155,8 +157,7 @@ class TaskMerger:
         self._now: float | None = None
         self._seen_before: SeenCalls | None = None
         self._artifacts: dict[str, MergedArtifact] = {}
-        self._listed: set[str] = set()
-        """Ids of the artifacts that have listed the extension."""
+        self._listed: dict[str, frozenset[str]] = {}
         self._findings: dict[Finding, None] = {}
         self._status_text = ""
         self._end_text = ""
@@ -542,17 +543,14 @@ class TaskMerger:
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
-        extensions = artifact.get("extensions")
-        if isinstance(extensions, list) and URI in extensions:
-            self._listed.add(artifact_id)
+        listed, extensions = self._listed.get(artifact_id, frozenset()), artifact.get("extensions")
+        if isinstance(extensions, list):
+            self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
         if "metadata" not in artifact:
             return []
         seen = self._seen_before or SeenCalls(self._now)
         calls, findings = read_tool_calls(
-            artifact,
-            already_listed=artifact_id in self._listed,
-            require_artifact_uri=self._require_artifact_uri,
-            seen=seen,
+            artifact, already_listed=listed, require_artifact_uri=self._require_artifact_uri, seen=seen
         )
         for finding in findings:
             self._keep(finding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
@@ -26,10 +27,27 @@ OWN_ARTIFACT_PREFIX = "tool-calls-"
 DESCRIPTION = "Reports tool calls in artifact metadata, for evaluation"
 
 
-URI = f"{BASE_URI}/v1"
-METADATA_KEY = f"{URI}/tool_calls"
-"""Key of `Artifact.metadata` that holds the list of calls."""
+@dataclass(frozen=True, slots=True)
+class ExtensionVersion:
+    """One version of the extension. `number` orders versions; the highest one present is used."""
 
+    number: int
+    uri: str = field(init=False)
+    metadata_key: str = field(init=False)
+    """Key of `Artifact.metadata` that holds the list of calls."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", f"{BASE_URI}/v{self.number}")
+        object.__setattr__(self, "metadata_key", f"{self.uri}/tool_calls")
+
+
+V1 = ExtensionVersion(1)
+
+KNOWN_VERSIONS: tuple[ExtensionVersion, ...] = (V1,)
+"""Versions this library reads, highest first."""
+
+URI = V1.uri
+METADATA_KEY = V1.metadata_key
 NOT_RECORDED_KEY = f"{URI}/not_recorded"
 """Key of metadata that lists in sentences why calls of the request may be missing, besides `METADATA_KEY`."""
 

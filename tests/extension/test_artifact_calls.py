@@ -11,12 +11,12 @@ import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallSource, read_tool_calls
 from a2a_tool_capture.artifact_calls import ToolCallReading, listed_uris
 from a2a_tool_capture.json_limits import READ
-from a2a_tool_capture.spec import BASE_URI
+from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_objects, json_values
 
-V2 = f"{BASE_URI}/v2"
+V2 = ExtensionVersion(2)
 
 
 def artifact(entries: Any, *, extensions: Any = (URI,), key: str = METADATA_KEY) -> dict[str, Any]:
@@ -188,13 +188,38 @@ def test_the_uri_may_be_one_of_several() -> None:
 # ── versions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def migrating(v2: Any, v1: Any, extensions: tuple[Any, ...] = (V1.uri, V2.uri)) -> dict[str, Any]:
+    """An artifact of an agent that emits two versions."""
+    return {
+        "artifactId": "a1",
+        "metadata": {V1.metadata_key: v1, V2.metadata_key: v2},
+        "extensions": list(extensions),
+    }
+
+
+def names(content: dict[str, Any]) -> list[str]:
+    return [call.name for call in read_tool_calls(content, versions=(V2, V1)).tool_calls]
+
+
 @pytest.mark.statement(343, 345)
-def test_of_two_versions_the_known_one_counts() -> None:
-    both = artifact([{"name": "known"}], extensions=(URI, V2))
-    both["metadata"][f"{V2}/tool_calls"] = [{"name": "unknown"}]
-    reading = read_tool_calls(both)
-    assert [call.name for call in reading.tool_calls] == ["known"]
-    assert codes(reading) == ["unknown_version"]
+def test_the_highest_version_is_the_only_one_counted() -> None:
+    assert names(migrating([{"name": "new"}], [{"name": "old"}])) == ["new"]
+
+
+def test_versions_are_chosen_artifact_by_artifact() -> None:
+    assert names(artifact([{"name": "old"}])) == ["old"]
+    assert names(artifact([{"name": "new"}], key=V2.metadata_key, extensions=(V2.uri,))) == ["new"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        migrating("junk", [{"name": "old"}]),
+        migrating([{"name": "new"}], [{"name": "old"}], extensions=(V1.uri,)),
+    ],
+)
+def test_a_version_that_cannot_be_read_leaves_the_next_one(content: dict[str, Any]) -> None:
+    assert names(content) == ["old"]
 
 
 # ── any input ───────────────────────────────────────────────────────────────────────────────────────────────
