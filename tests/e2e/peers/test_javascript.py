@@ -79,7 +79,6 @@ async def test_the_lines_of_the_page_make_an_agent_conform(
         command = [COMMAND, "doctor", url, "--message", questions[0], "--trace-wait", "1", "--otlp", "127.0.0.1:0"]
         doctor = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         assert doctor.returncode == (1 if mark == "-" else 0), doctor
-        assert "framework  @a2a-js/sdk, by the header of its server (x-powered-by: express)" in doctor.stdout
         assert ("npm install ./extension/js" in doctor.stdout) is (mark == "-")
         if mark == "-":
             assert not (await check(url, questions[0])).calls_seen

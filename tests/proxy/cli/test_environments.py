@@ -143,7 +143,7 @@ def test_ctrl_c_while_a_command_starts_has_no_traceback(words: list[str], agent:
 @pytest.mark.usefixtures("folder")
 def test_sigterm_says_how_to_go_on_as_ctrl_c_does(agent: str) -> None:
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        Path("suite.yaml").write_text(SUITE.replace("message me", "gate 1"))
+        Path("suite.yaml").write_text(SUITE.replace("message me", "long 1"))
         command = [COMMAND, "run", "suite.yaml", "--agent", agent, "--run", f"run-{code}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             while not Path("a2a-eval-proxy.db").exists() and process.poll() is None:

@@ -341,7 +341,7 @@ def judge_budget(""",
         (
             Edit(
                 "relay.answer_readers",
-                "self.leaves_out = DESCRIBE_BODY if names else _LENGTH",
+                "self.leaves_out = DESCRIBE_BODY if names else LENGTH",
                 "self.leaves_out = DESCRIBE_BODY if names else frozenset()",
             ),
         ),
