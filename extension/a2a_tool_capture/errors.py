@@ -16,33 +16,27 @@ class CaptureError(Exception):
     """Base class. `turn` holds what was captured before `send` failed; None if nothing was."""
 
     turn: CapturedTurn | None = None
+    exit_code = 3
+    """Exit code of a command that ends with this error: unreachable."""
 
 
 class ConfigurationError(CaptureError):
     """An invalid argument, such as a header or a binding."""
 
-    exit_code = 2
-    """Exit code of a command that ends with this error: bad usage or input."""
+    exit_code = 2  # bad usage or input
 
 
 class AgentUnreachableError(CaptureError):
     """Not the agent answered: no connection, or one that was lost for good; a gateway, a login, a web page, a server
     whose application failed. A run that meets it says nothing about the agent."""
 
-    exit_code = 3
-    """Exit code of a command that ends with this error: unreachable."""
-
 
 class AgentError(CaptureError):
     """The agent responded with an error, or with something that is not A2A."""
 
-    exit_code = 3
-
 
 class TurnTimeoutError(CaptureError):
     """The turn did not finish in time; `turn` holds what was captured before."""
-
-    exit_code = 3
 
 
 _PROBLEMS = (

@@ -23,8 +23,6 @@ from .detectors import DETECTORS, SECRET_NAME, Detector, SpanIterator
 if TYPE_CHECKING:
     from tool_call_evaluators.model import ExpectedCall
 
-DROPPED = object()  # returned by an edit to remove a value
-
 
 def json_inside(text: str) -> Any:
     """Returns the object, list or string that `text` is the JSON of, or None. Raises ValueError for too many values."""
@@ -46,12 +44,11 @@ _PLACEHOLDER = re.compile(rf"(\[(?:{'|'.join(DETECTORS)}|{REDACTED})(?::[a-p]{{1
 class Action(StrEnum):
     """The replacement of a match.
 
-    `mask`: `[email]`. `hash`: `[email:` and 16 letters, the same for equal values under one key. `drop`: removed.
+    `mask`: `[email]`. `hash`: `[email:` and 16 letters, the same for equal values under one key.
     """
 
     MASK = "mask"
     HASH = "hash"
-    DROP = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +194,8 @@ class Redactor:
         new: dict[str, Any] = {}
         for key, item in value.items():
             place = free_key(self._in_text(str(key), 0, None), new)  # two keys may have the same placeholder
-            kept = self._named(key, item, depth)
-            if kept is not DROPPED:
-                new[place] = kept
-        unchanged = len(new) == len(value) and all(
+            new[place] = self._named(key, item, depth)
+        unchanged = all(
             new_key == key and new[key] is item for new_key, (key, item) in zip(new, value.items(), strict=True)
         )
         return value if unchanged else new
@@ -249,15 +244,11 @@ class Redactor:
         return "".join([*pieces, text[position:]]) if pieces else text
 
     def _replaced(self, kind: str, action: Action, value: Any) -> Any:
-        if action is Action.DROP:
-            return DROPPED
         if value is None or (isinstance(value, str) and _PLACEHOLDER.fullmatch(value)):
             return value
         return self._placed(kind, action, value if isinstance(value, str) else canonical(value))
 
     def _placed(self, kind: str, action: Action, text: str) -> str:
-        if action is Action.DROP:
-            return ""
         if action is Action.MASK:
             return f"[{kind}]"
         digest = hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:16]

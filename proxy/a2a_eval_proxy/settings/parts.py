@@ -201,7 +201,7 @@ class RedactionOptions(Options):
     redact: tuple[RedactionRule, ...] = _privacy(
         types.REDACTION_RULES,
         f"Redact matches of these detectors before turns are stored, judged or exported: {', '.join(DETECTORS)}. "
-        "Default action: mask; append :hash or :drop for another. A config file may also have path and pattern rules.",
+        "Default action: mask; append :hash for the other. A config file may also have path and pattern rules.",
         of_agent=True,
     )
     redact_key: str | None = _privacy(

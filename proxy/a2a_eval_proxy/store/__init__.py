@@ -20,7 +20,6 @@ from .base import (
     StoreUnreachableError,
     TurnQuery,
 )
-from .sqlite.file import is_read_only
 from .sqlite.store import SqliteStore, observations_in_memory
 from .store import Store, every_turn
 
@@ -64,8 +63,4 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
     if must_exist and not Path(path).is_file():
         problem = "is a directory" if Path(path).is_dir() else "there is no such file"
         raise StoreError(f"store {path}: {problem}; --store names another")
-    if must_exist and is_read_only(path):
-        raise StoreError(
-            f"store {path}: it is read-only; copy it, with its -wal file if it has one; --store names the copy"
-        )
     return SqliteStore(path, patient=patient)

@@ -115,11 +115,6 @@ def _is_ours(path: str) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:72] == _APPLICATION_ID.to_bytes(4, "big")
 
 
-def is_read_only(path: str) -> bool:
-    """Whether the file is readable, but it or a write-ahead log next to it cannot be written."""
-    return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
-
-
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Configure the file, and create its tables in a new one.
 
