@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import MISSING, fields, replace
-from textwrap import indent
+from dataclasses import MISSING, Field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +39,7 @@ def evaluators(options: EvaluatorsOptions) -> None:
     from tool_call_evaluators.registry import evaluator_class
 
     if options.name is not None:
-        click.echo("\n".join(explained(evaluator_class(options.name))))
+        click.echo(explained(evaluator_class(options.name)))
         return
     from rich.table import Column
 
@@ -59,39 +58,31 @@ def evaluators(options: EvaluatorsOptions) -> None:
     wide_console().print(table, markup=False)
 
 
-def explained(cls: type[EvaluatorBase]) -> list[str]:
+def explained(cls: type[EvaluatorBase]) -> str:
+    from jinja2 import PackageLoader
     from tool_call_evaluators.evaluator import field_text
-
-    low, high = cls.scale
-    lines = [f"{cls.name}: scores each {cls.scope}, from {low:g} to {high:g}", "", inspect.getdoc(cls) or "", ""]
-    if cls.needs:
-        lines += [f"Skipped without {', '.join(map(field_text, cls.needs))}.", ""]
-    lines += ["Options:", *_options(cls)]
-    return lines
-
-
-def _options(cls: type[EvaluatorBase]) -> list[str]:
-    """A line for each option: its default, what it may be, what it is for."""
+    from tool_call_evaluators.report.templating import plain_text
     from tool_call_evaluators.suite.schema import suite_schema
 
     schemas = suite_schema()["definitions"]["evaluator"]["anyOf"][1]["properties"]
-    described = schemas.get(cls.name, {}).get("properties", {})
-    own = [spec for spec in fields(cls) if spec.name not in _COMMON]
-    lines = []
-    for spec in [*own, *(spec for spec in fields(cls) if spec.name in _COMMON)]:
-        schema = described.get(spec.name, {})
-        default = "required" if spec.default is spec.default_factory is MISSING else _default(spec.default)
-        choices = " | ".join(map(str, schema.get("enum", ())))
-        lines.append(f"  {spec.name} ({default})" + (f": {choices}" if choices else ""))
-        if text := schema.get("description"):
-            lines.append(indent(text, " " * 6))
-    return lines
+    return plain_text(
+        "evaluators.txt",
+        PackageLoader(__package__, ""),
+        cls=cls,
+        text=inspect.getdoc(cls) or "",
+        needs=", ".join(map(field_text, cls.needs)),
+        options=sorted(fields(cls), key=lambda spec: _COMMON.index(spec.name) if spec.name in _COMMON else -1),
+        schemas=schemas.get(cls.name, {}).get("properties", {}),
+        default=_default,
+    )
 
 
-def _default(value: Any) -> str:
-    if value is None or value is MISSING:
-        return "not set" if value is None else "empty"
-    return json.dumps(value) if isinstance(value, str | int | float | bool) else str(value)
+def _default(option: Field[Any]) -> str:
+    if option.default is MISSING:
+        return "required" if option.default_factory is MISSING else "empty"
+    if option.default is None:
+        return "not set"
+    return json.dumps(option.default) if isinstance(option.default, str | int | float | bool) else str(option.default)
 
 
 FEATURE = Feature(commands=[evaluators])

@@ -26,26 +26,9 @@ SIGN_OF = {"unreachable": "failed", "no card": "failed", "failing": "failed", "f
            "calls not visible": "warning", "no turns": "skipped", "ok": "passed"}  # fmt: skip
 
 
-async def overview(control: Control) -> Values | None:
-    """All of several agents in one sentence; None where there is one agent, or none. Does not wait for cards that were
-    read before."""
-    if not control.scorings:
-        return None
-    reports = failing_first(await control.agent_statuses(wait=False))
-    failing = [report for report in reports if report.health in FAILS_NOW]
-    return {
-        "count": len(reports),
-        "failing": failing[:_NAMED],
-        "more": len(failing) - len(failing[:_NAMED]),
-        "lately": sum(report.health == "failed lately" for report in reports),
-        "unseen": sum(report.health == "calls not visible" for report in reports),
-    }
-
-
 async def _agents(view: View) -> Values:
     reports = failing_first(await view.control.agent_statuses())
-    failing = sum(report.health in FAILS_NOW for report in reports)
-    return {"reports": reports, "failing": failing, "sign_of": SIGN_OF}
+    return {"reports": reports, "fails_now": FAILS_NOW, "sign_of": SIGN_OF}
 
 
 async def _one(view: View) -> Values:
@@ -104,11 +87,14 @@ async def _values(view: View) -> Mapping[str, Any]:
         open_turns = sum(run in (None, turn["run"]) and name in ("", turn.get("agent_name")) for turn in in_progress)
     found = page.items if cursor else [*_selected(in_progress, query), *page.items]
     (report,) = await view.control.agent_statuses([name]) if name in view.control.scorings else (None,)
+    several = view.control.scorings and not report  # of all, as they were read before
     first = next((f"/agents/{agent}" for agent in view.control.scorings), "")
     return {
         "agent": report.status if report else await view.control.agent.status() if view.control.agent else None,
         "report": report,
-        "overview": None if report else await overview(view.control),
+        "all_agents": failing_first(await view.control.agent_statuses(wait=False)) if several else [],
+        "fails_now": FAILS_NOW,
+        "most_named": _NAMED,
         "proxy_url": report.address if report else view.control.proxy_url and view.control.proxy_url + first,
         "is_live": cursor is None,
         "figures": await view.figures.of(run, name or None),
