@@ -25,11 +25,13 @@ def diagnose(
     traces: str,
     framework: Framework | None = None,
     again: str = "",
+    server: str = "",
 ) -> tuple[str, bool]:
     """What to say to the user, and whether calls were made and all are known with arguments and results.
 
     `message` led to `turn`, as JSON, with spans of these `scopes`; `traces` are the variables with which the agent
-    sends them. `framework` is what the user names; None: the one that is recognised. `again` are the options of the
+    sends them. `framework` is what the user names; None: the one that is recognised, at last
+    by what responses say of the `server`. `again` are the options of the
     command that the user repeats.
     """
     seen, calls, sources = visibility_in(turn), turn["tool_calls"], turn["capture"]["sources"]
@@ -38,7 +40,7 @@ def diagnose(
     marks = [
         one.mark for one in FRAMEWORKS if one.mark and any(one.mark in item["message"] for item in turn["findings"])
     ]
-    found = (framework, "") if framework else recognised(card, scopes, marks)
+    found = (framework, "") if framework else recognised(card, scopes, marks, server)
     text = plain_text(
         "diagnosis.txt",
         _TEMPLATES,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
 from .frameworks import CAN_BE_NAMED
+
+if TYPE_CHECKING:
+    from ...runs.drive import AgentOptions
 
 
 class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
@@ -58,7 +62,21 @@ async def _diagnose(options: DoctorOptions) -> tuple[str, bool]:
         scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []
     given = {"--message": options.message, "--framework": options.framework}
     again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
-    return diagnose(agent.url, first.card, first.text, turn, scopes, variables(f"http://{options.otlp}"), named, again)
+    traces, server = variables(f"http://{options.otlp}"), await _server(agent)
+    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, again, server)
+
+
+async def _server(agent: AgentOptions) -> str:
+    """What a response of the agent says of its server; "" without HTTP."""
+    import httpx
+    from a2a_tool_capture.environment_proxies import EnvironmentTransport
+
+    try:
+        async with httpx.AsyncClient(transport=EnvironmentTransport(agent.tls or True), timeout=5.0) as http:
+            headers = (await http.get(f"{agent.url}/.well-known/agent-card.json")).headers
+    except (httpx.HTTPError, httpx.UnsupportedProtocol):
+        return ""
+    return " ".join(headers.get(name, "") for name in ("server", "x-powered-by"))
 
 
 FEATURE = Feature(commands=[doctor])

@@ -22,11 +22,14 @@ A2A_SDK, *FRAMEWORKS = CAN_BE_NAMED
 """
 
 
-def recognised(card: Any, scopes: Sequence[str], marks: Iterable[str]) -> tuple[Framework, str] | None:
+def recognised(
+    card: Any, scopes: Sequence[str], marks: Iterable[str], server: str = ""
+) -> tuple[Framework, str] | None:
     """The framework of an agent, and by what it is recognised; None if by nothing.
 
-    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages. Spans are better evidence
-    than the card, which may have any words.
+    `scopes` are those of its spans, `marks` the keys that mark tool calls in its messages, `server` is what its
+    responses say of the server. Spans are better evidence than the card, which may have any words; a server is that of
+    a language at best.
     """
     for framework in FRAMEWORKS:
         if framework.mark and framework.mark in marks:
@@ -39,4 +42,7 @@ def recognised(card: Any, scopes: Sequence[str], marks: Iterable[str]) -> tuple[
     for framework in FRAMEWORKS:
         if framework.card and (found := re.search(framework.card, words, re.IGNORECASE)):
             return framework, f"its agent card ({found[0]!r})"
+    for framework in FRAMEWORKS:
+        if framework.server and (found := re.search(framework.server, server, re.IGNORECASE)):
+            return framework, f"the server of its responses ({found[0]})"
     return None
