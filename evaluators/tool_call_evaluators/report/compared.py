@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 from ..outcomes.comparison import CaseChange, Comparison, ScoreChange
 from ..outcomes.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES
 from ..texts import counted, printable, report_json, score_text
-from .templating import plain_lines
+from .templating import plain_lines, plain_text
 
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""
@@ -66,19 +66,10 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
     def painted(text: str, tone: Tone | None) -> str:
         return printable(text) if tone is None else paint(printable(text), tone)
 
-    lines = [painted(shown["sentence"], shown["tone"]), *(painted(*line) for line in shown["notes"]), ""]
-    for case in shown["cases"]:
-        lines.append(f"{painted(case['title'], case['tone'])} ({case['rate']})")
-        lines += [f"  {painted(*line)}" for line in (*case["outcome"], *case["calls"], *case["scores"])]
-    lines += [*shown["more"], *([""] if shown["cases"] else [])]
-    rows = [(_HEAD, False), *shown["rows"]] if shown["rows"] else []
+    rows = [(cells, "worse" if dropped else None) for cells, dropped in shown["rows"]]
+    rows = [(_HEAD, "quiet"), *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
-    for cells, dropped in rows:
-        numbers = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        row = "  ".join([cells[0].ljust(widths[0]), *numbers]).rstrip()
-        lines.append(painted(row, "worse" if dropped else "quiet" if cells is _HEAD else None))
-    lines += ["", *(painted(*line) for line in shown["figures"])]
-    return "\n".join(lines).rstrip() + "\n"
+    return plain_text("comparison.txt", shown=shown, rows=rows, widths=widths, painted=painted).rstrip() + "\n"
 
 
 def _count_texts(comparison: Comparison) -> str:

@@ -36,7 +36,7 @@ from .causes import Cause, causes
 from .compared import baseline_tile, shown_comparison
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
-from .model import Report, seconds_between, verdict_sign, verdict_words
+from .model import OUTCOMES, Report, seconds_between
 from .page import page_data
 from .timeline import timeline, waterfall
 from .tree import shown_tree
@@ -148,8 +148,7 @@ def sections(report: Report, place: Place | None = None, why_title: str = "Why i
 
 
 _NAMES: Mapping[str, object] = {
-    "verdict_sign": verdict_sign,
-    "verdict_words": verdict_words,
+    "outcomes": OUTCOMES,
     "outcome_class": lambda report: report.outcome if report.outcome in ("passed", "failed") else "undecided",
     "gate_name": gate_name,
     "gate_sign": gate_sign,
@@ -180,7 +179,7 @@ def html_report(report: Report) -> str:
     seen, unseen = _seen(report)
     return standalone_page(
         "report.html",
-        f"{verdict_words(report)}: {', '.join(dict.fromkeys((report.title, report.run)))}",
+        f"{OUTCOMES[report.outcome][1]}: {', '.join(dict.fromkeys((report.title, report.run)))}",
         overview(report),
         '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n",
         trace_url=report.trace_url,

@@ -489,14 +489,6 @@ def build_report(
     return Report(run, verdict, follow(turns, suite, conversation_results), suite)
 
 
-def verdict_sign(report: Report) -> str:
-    return OUTCOMES[report.outcome][0]
-
-
-def verdict_words(report: Report) -> str:
-    return OUTCOMES[report.outcome][1]
-
-
 def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules) -> list[CallChange]:
     """The expected calls compared with those of `turns`. Shortened results are not compared."""
     turns = list(turns)

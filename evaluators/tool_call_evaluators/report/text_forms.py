@@ -14,7 +14,7 @@ from ..outcomes.conversations import TurnJson
 from ..texts import duration_text, gate_name, gate_sign, printable
 from .causes import causes
 from .compared import change_line, shown_comparison
-from .model import Report, seconds_between, verdict_sign, verdict_words
+from .model import OUTCOMES, Report, seconds_between
 from .templating import LONGEST, markdown, plain_text
 
 MAX_ROWS = 50
@@ -28,8 +28,7 @@ def markdown_summary(report: Report) -> str:
         report=report,
         took=duration_text(seconds_between(report.started_at, report.ended_at)),
         causes=causes(report),
-        verdict_sign=verdict_sign,
-        words=verdict_words(report),
+        outcomes=OUTCOMES,
         change_line=change_line,
         gate_name=gate_name,
         gate_sign=gate_sign,

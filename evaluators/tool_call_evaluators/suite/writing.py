@@ -14,6 +14,7 @@ from typing import Any
 from unicodedata import normalize
 
 from ..matching.placeholders import inner_values, with_inner
+from ..texts import MISSING_CHARACTER
 from ..type_conversion import adapter
 from .model import Case, Suite
 from .yaml_document import plain_value
@@ -94,11 +95,6 @@ def scalar(value: Any) -> str:
     return json.dumps(value)
 
 
-def printable_line(text: str) -> str:
-    """`text` for a comment."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def entry_lines(head: str, value: Any, indent: int) -> list[str]:
     """`head` followed by `value`, on the same line or below."""
     if isinstance(value, str) and "\n" in value and (literal := _literal(value, indent)):
@@ -148,7 +144,7 @@ def _quoted(text: str) -> str:
 
     def escape(match: re.Match[str]) -> str:
         code = ord(match[0])
-        return "\N{REPLACEMENT CHARACTER}" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
+        return MISSING_CHARACTER if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
 
     return _UNPRINTABLE.sub(escape, json.dumps(text, ensure_ascii=False))
 
@@ -177,7 +173,8 @@ def suite_text(
 
 def comment_lines(comments: Iterable[str], pad: str) -> list[str]:
     """`comments` as lines of a suite file, indented by `pad`."""
-    return [f"{pad}# {printable_line(line)}".rstrip() for comment in comments for line in comment.splitlines()]
+    lines = (line for comment in comments for line in comment.splitlines())
+    return [f"{pad}# {_UNPRINTABLE.sub(MISSING_CHARACTER, line)}".rstrip() for line in lines]
 
 
 def suite_dict(suite: Suite) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec
 
-from a2a_tool_capture import ToolCall
 from a2a_tool_capture.recent import RecentKeys
-from tool_call_evaluators.texts import counted, duration_text, one_line, printable, score_text
+from jinja2 import PackageLoader
+from tool_call_evaluators.report.templating import plain_text
+from tool_call_evaluators.texts import counted, one_line, printable
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
@@ -20,8 +21,8 @@ from ..turn import Turn
 P = ParamSpec("P")
 
 _STDERR = 2
-_LONGEST_NAME = 60
-_MOST_NAMES = 10
+_TEMPLATES = PackageLoader(__package__ or "", "")
+_LONGEST = 500  # characters of a text in a line
 _EVERY_S = 0.1
 _MOST_LINES = 20
 """Lines that wait. People cannot read two hundred a second, and each line costs as much as a call of an evaluator."""
@@ -50,56 +51,34 @@ class TurnLines(TurnListener):
                 self._lines.write(self._first_line, turn, results)
             elif turn.turn_id in self._not_visible and turn.visibility.unknown is None:
                 self._not_visible.discard(turn.turn_id)
-                self._lines.write(turn_line, turn, f"{_verdict(results)}, now that its spans came")
+                self._lines.write(turn_line, turn, ", now that its spans came", results)
 
     def _first_line(self, turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
         if turn.visibility.unknown is not None:
             self._not_visible.add(turn.turn_id)
-        return turn_line(turn, _verdict(results))
+        return turn_line(turn, "", results)
 
 
-def turn_line(turn: Turn, verdict: str) -> str:
-    """Time, agent (of several), case, called tools, verdict and duration of a turn; nothing in it can steer a terminal
-    or end the line."""
+def turn_line(turn: Turn, said: str, results: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """Time, agent (of several), case, called tools, the verdict of the results (as in the table of `run`) with what is
+    `said` beside it, and duration of a turn; nothing in it can steer a terminal or end the line."""
     ended = turn.started_at if turn.ended_at is None else turn.ended_at
-    clock = datetime.fromtimestamp(ended).strftime("%H:%M:%S")  # local, as the times of the log
-    case = _name(turn.case_id) if turn.case_id else "-"
-    agent = f"{turn.agent_name}  " if turn.agent_name else ""
-    return f"{clock}  {agent}{case}  {_calls(turn)}  {verdict}  {duration_text(ended - turn.started_at)}"
+    return plain_text(
+        "turn_line.txt",
+        _TEMPLATES,
+        _shown,
+        turn=turn,
+        clock=datetime.fromtimestamp(ended).strftime("%H:%M:%S"),  # local, as the times of the log
+        seconds=ended - turn.started_at,
+        unseen=turn.visibility.unknown,
+        results=results,
+        said=said,
+        turn_succeeded=TURN_SUCCEEDED,
+    )
 
 
-def _calls(turn: Turn) -> str:
-    unseen = turn.visibility.unknown
-    if not turn.tool_calls:
-        return "tool calls not visible" if unseen else "no tool calls"
-    names = [_call(call) for call in turn.tool_calls[:_MOST_NAMES]]
-    more = len(turn.tool_calls) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "") + (", others not visible" if unseen else "")
-
-
-def _call(call: ToolCall) -> str:
-    return _name(call.name) + (" (error)" if call.error else "")
-
-
-def _verdict(results: Sequence[Mapping[str, Any]]) -> str:
-    """As in the table of `run`, with what decides it."""
-    said = [result for result in results if result["status"] != "skipped"]
-    for result in said:
-        if result["evaluator"] == TURN_SUCCEEDED and result["status"] == "failed":
-            return f"failed ({result['label']})"
-    for status in ("errored", "failed"):
-        if named := [_result(result) for result in said if result["status"] == status]:
-            return f"{status} ({', '.join(named)})"
-    return "passed" if said else "unscored"
-
-
-def _result(result: Mapping[str, Any]) -> str:
-    score = "" if result["score"] is None else f" {score_text(result['score'])}"
-    return _name(result["evaluator"]) + score
-
-
-def _name(text: str) -> str:
-    return one_line(printable(text), _LONGEST_NAME)
+def _shown(text: str) -> str:
+    return one_line(printable(text), _LONGEST)
 
 
 class LineWriter:
