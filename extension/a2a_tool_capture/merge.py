@@ -80,15 +80,6 @@ class TurnStart:
         kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
         return TurnStart([*calls, *kept][:MAX_CALLS], texts, elsewhere, self.responses)
 
-    def with_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> TurnStart:
-        """The same with calls and response texts of earlier turns."""
-        return TurnStart(
-            [*self.calls, *calls][:MAX_CALLS],
-            self.texts,
-            [*self.elsewhere, *calls][:MAX_CALLS],
-            [*self.responses, *(text for text in texts if text)],
-        )
-
 
 FIRST_TURN = TurnStart()
 
@@ -607,7 +598,13 @@ class ContinuedMerger(TaskMerger):
 
         Arguments of None mean unknown arguments: such a call is identified by its id, or by its name alone.
         """
-        self._turn = self._turn.with_earlier(calls, texts)
+        start = self._turn
+        self._turn = replace(
+            start,
+            calls=[*start.calls, *calls][:MAX_CALLS],
+            elsewhere=[*start.elsewhere, *calls][:MAX_CALLS],
+            responses=[*start.responses, *filter(None, texts)],
+        )
         if calls or texts:
             self._stated().know_earlier()
 

@@ -75,7 +75,8 @@ def same_call(earlier: ToolCall, later: ToolCall) -> bool:
     if not earlier.id or earlier.id != later.id or earlier.name != later.name:
         return False
     if _same_arguments(earlier.arguments, later.arguments):
-        return not finished(earlier) or _ends_alike(earlier, later) or later.source in _RUN_AGAIN
+        ends_alike = later.result in (None, earlier.result) and later.error in (None, earlier.error)
+        return not finished(earlier) or ends_alike or later.source in _RUN_AGAIN
     if not later.arguments:
         return _agree(earlier.result, later.result) and _agree(earlier.error, later.error)
     return not finished(earlier) and (finished(later) or _continues(earlier.arguments or {}, later.arguments))
@@ -83,10 +84,6 @@ def same_call(earlier: ToolCall, later: ToolCall) -> bool:
 
 _RUN_AGAIN = (ToolCallSource.ADK, ToolCallSource.KAGENT)
 """Sources whose ids are unique, and whose call may end first with a refusal and, once confirmed, with a result."""
-
-
-def _ends_alike(earlier: ToolCall, later: ToolCall) -> bool:
-    return later.result in (None, earlier.result) and later.error in (None, earlier.error)
 
 
 def contradicts(earlier: ToolCall, later: ToolCall) -> bool:

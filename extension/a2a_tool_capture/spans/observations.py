@@ -343,8 +343,8 @@ def _join_nested(groups: dict[tuple[str, str], ObservationGroup], lineage: Linea
                 if _same_tool(above, inner) and _agree(outer, groups[inner.span.key]):
                     _join(groups, outer, groups[inner.span.key])
                 break
-            if _is_sub_agent(span):
-                break
+            if not {SpanRole.AGENT, SpanRole.MODEL}.isdisjoint(roles_of(span).values()):
+                break  # the call is another agent's, not the one above seen again
 
 
 def _join_overlapping(groups: Iterable[ObservationGroup], *, with_arguments: bool) -> list[ObservationGroup]:
@@ -406,11 +406,6 @@ def contained(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
 
 def _same_tool(one: Observation, other: Observation) -> bool:
     return same_tool(one.name, other.name, prefixed=one.transport or other.transport)
-
-
-def _is_sub_agent(span: Span) -> bool:
-    """Whether a call below it is another agent's, not the one above it seen again."""
-    return not {SpanRole.AGENT, SpanRole.MODEL}.isdisjoint(roles_of(span).values())
 
 
 def _distinct(groups: Iterable[ObservationGroup]) -> list[ObservationGroup]:

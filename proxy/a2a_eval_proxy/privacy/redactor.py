@@ -16,7 +16,7 @@ from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.json_limits import WALKED, has_too_many_values
 
-from ..turn import Turn, TurnLinks
+from ..turn import Turn
 from .content_removal import free_key, state_without_content
 from .detectors import DETECTORS, SECRET_NAME, Detector, SpanIterator
 
@@ -111,6 +111,7 @@ class Redactor:
 
     def turn(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Matches in ids are hashed, never masked, so that ids stay distinct."""
+        links = turn.links
         return replace(
             turn,
             run=self.identifier(turn.run),
@@ -129,15 +130,9 @@ class Redactor:
             ],
             findings=[self.finding(finding) for finding in turn.findings],
             simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
-            spans=self._spans(turn.spans),
-            links=turn.links and self._links(turn.links),
+            spans=turn.spans and [{**span, "name": self.text(span["name"])} for span in turn.spans],
+            links=links and links._replace(names=tuple((kind, self.identifier(name)) for kind, name in links.names)),
         )
-
-    def _links(self, links: TurnLinks) -> TurnLinks:
-        return links._replace(names=tuple((kind, self.identifier(named)) for kind, named in links.names))
-
-    def _spans(self, spans: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-        return spans and [{**span, "name": self.text(span["name"])} for span in spans]
 
     def simulated_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the redacted record of a simulated user (JSON form); what was replaced cannot be replayed."""
