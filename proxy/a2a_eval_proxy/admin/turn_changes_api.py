@@ -235,12 +235,11 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     """
     case_id = validated(NewBinding, data).case_id
     turn = await stored_turn(control.store, turn_id)
+    name = turn.get("agent_name")
     if control.scoring_of(turn).cases.case(case_id) is None:
-        name = turn.get("agent_name")
         of_agent = f" of the agent {name}; GET /api/cases?agent={name}" if name else "; GET /api/cases"
         raise HTTPException(404, f"case_id: no case {case_id!r}{of_agent} lists them")
     if not control.evaluates(turn):
-        name = turn.get("agent_name")
         raise HTTPException(409, f"this process does not score turns{f' of the agent {name}' if name else ''}")
     if turn["status"] != "done":
         raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")

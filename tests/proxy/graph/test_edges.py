@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.features.graph.edges import Edge, SpanFacts, TurnFacts, edges_of
+from a2a_eval_proxy.features.graph.edges import Edge, TurnFacts, edges_of
 from a2a_eval_proxy.turn import NamedIn, TurnLinks
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,14 +63,18 @@ def test_the_tracestate_names_the_parent_among_parallel_branches() -> None:
     }
 
 
+def span(span_id: str, parent: str, enters: bool) -> dict[str, Any]:
+    return {"span_id": span_id, "parent_span_id": parent, "enters": enters}
+
+
 SPANS_TO_RIGHT = (
-    SpanFacts("server", "to-right", True),
-    SpanFacts("model", "server", False),
-    SpanFacts("in-a", "model", False),
+    span("server", "to-right", True),
+    span("model", "server", False),
+    span("in-a", "model", False),
 )
-SPANS_OF_TWO = (SpanFacts("first", "to-user", True), SpanFacts("in-left", "first", False))
-SPANS_BELOW_LEFT = (*SPANS_OF_TWO, SpanFacts("second", "to-left", True), SpanFacts("in-a", "second", False))
-OF_THE_CLIENT = {"client_span_id": "to-first", "spans": (SpanFacts("in-second", "to-first", False),)}
+SPANS_OF_TWO = (span("first", "to-user", True), span("in-left", "first", False))
+SPANS_BELOW_LEFT = (*SPANS_OF_TWO, span("second", "to-left", True), span("in-a", "second", False))
+OF_THE_CLIENT = {"client_span_id": "to-first", "spans": (span("in-second", "to-first", False),)}
 USER = turn("user", 0, 10)
 OF_TASK_A = ((NamedIn.PARENT_TASK, "task-a"),)
 SAME: dict[str, Any] = {"conversation_id": "conversation"}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +57,7 @@ def accept(options: AcceptOptions) -> None:
 def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, allow_plugins: bool = False) -> None:
     """Show each change, ask for it unless `yes`, and write those that are accepted."""
     from tool_call_evaluators.suite.yaml_document import read_text
+    from tool_call_evaluators.texts import counted
 
     from ...runs.suite_file import change_suite_file
     from .changes import changed_text
@@ -84,14 +84,10 @@ def review(file: Path, found: Acceptance, *, yes: bool, dry_run: bool = False, a
     for sentence in found.left_out:
         click.echo(f"stays: {sentence}", err=True)
     if dry_run or not chosen:
-        click.echo(f"{file} stays as it is" + (f" (--dry-run): {_changes(chosen)}" if chosen else ""))
+        click.echo(f"{file} stays as it is" + (f" (--dry-run): {counted(len(chosen), 'change')}" if chosen else ""))
         return
     change_suite_file(file, lambda text: changed_text(text, chosen, file), allow_plugins=allow_plugins)
-    click.echo(f"{file}: {_changes(chosen)} accepted")
-
-
-def _changes(chosen: Sequence[Proposal]) -> str:
-    return f"{len(chosen)} change{'s' * (len(chosen) != 1)}"
+    click.echo(f"{file}: {counted(len(chosen), 'change')} accepted")
 
 
 class RecordOptions(StoredRunOptions):

@@ -17,19 +17,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from tool_call_evaluators.agent_tree import AskedBy, EdgeEvidence
 
 from ...turn import NamedIn, TurnLinks
-
-
-class SpanFacts(NamedTuple):
-    """A span that was received. `enters`: it is the first of a process, which got `parent_span_id` with a request."""
-
-    span_id: str
-    parent_span_id: str
-    enters: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,9 @@ class TurnFacts:
     task_id: str
     conversation_id: str
     links: TurnLinks
-    spans: tuple[SpanFacts, ...] = ()
+    spans: Sequence[Mapping[str, Any]] = ()
+    """Those that were received, each with its `span_id` and `parent_span_id`; one that `enters` is the first of a
+    process, which got `parent_span_id` with a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +180,7 @@ class _SpanTree:
     """The spans of a trace, as far as the turns of the trace have kept them."""
 
     def __init__(self, turns: Sequence[TurnFacts]) -> None:
-        self._spans = {span.span_id: span for turn in turns for span in turn.spans}
+        self._spans = {span["span_id"]: span for turn in turns for span in turn.spans}
         self._given = _grouped(turns, lambda turn: [turn.parent_span_id])
 
     def turns_above(self, child: TurnFacts) -> list[TurnFacts]:
@@ -196,11 +190,11 @@ class _SpanTree:
         """
         seen: set[str] = set()
         span = self._spans.get(child.links.client_span_id)
-        while span is not None and span.span_id not in seen:
-            if span.enters and span.parent_span_id in self._given:
-                return self._given[span.parent_span_id]
-            seen.add(span.span_id)
-            span = self._spans.get(span.parent_span_id)
+        while span is not None and span["span_id"] not in seen:
+            if span.get("enters") and span["parent_span_id"] in self._given:
+                return self._given[span["parent_span_id"]]
+            seen.add(span["span_id"])
+            span = self._spans.get(span["parent_span_id"])
         return []
 
 

@@ -20,7 +20,7 @@ from ...store.base import TurnJson
 from ...store.encoding import name_key
 from ...store.reads import LinkedBy, LinkedTurn
 from ...turn import NamedIn
-from .edges import Edge, SpanFacts, TurnFacts, edges_of
+from .edges import Edge, TurnFacts, edges_of
 
 MOST_TURNS = 500
 """Maximum number of turns that are read for a tree."""
@@ -199,10 +199,7 @@ def _facts(linked: LinkedTurn) -> TurnFacts:
         task_id=turn["task_id"],
         conversation_id=turn["conversation_id"],
         links=linked.links,
-        spans=tuple(
-            SpanFacts(span["span_id"], span["parent_span_id"], span.get("enters", False))
-            for span in turn.get("spans") or ()
-        ),
+        spans=turn.get("spans") or (),
     )
 
 

@@ -19,7 +19,6 @@ from tool_call_evaluators.report.model import OUTCOMES, seconds_between
 from tool_call_evaluators.texts import in_json, one_line, score_text
 from tool_call_evaluators.visibility import Calls
 
-from ...settings.parsing import TRACE_ID
 from ...store.base import TurnJson
 from ...store.reads import turn_summary
 
@@ -123,7 +122,6 @@ def environment(trace_url: str | None = None) -> Environment:
         "readable": readable,
         "score": score_text,
         "sentence": sentence,
-        "trace_address": trace_address,
         "source_name": lambda source: SOURCES.get(source, source),
     }
     made.globals |= {
@@ -134,10 +132,6 @@ def environment(trace_url: str | None = None) -> Environment:
         "trace_url": trace_url,
     }
     return made
-
-
-def trace_address(trace_id: str, trace_url: str) -> str:
-    return trace_url.replace(TRACE_ID, quote(trace_id, safe=""))
 
 
 def parts(value: Any) -> list[tuple[Any, Any]]:
