@@ -216,10 +216,10 @@ def traceloop_arguments(value: Any) -> Arguments:
     wrapped = parse_object(value)
     if wrapped is None or "input_str" not in wrapped:
         return keyword_arguments(wrapped)
-    inputs = wrapped.get("inputs")
+    inputs, options = wrapped.get("inputs"), wrapped.get("kwargs")
     return Arguments(
         inputs if isinstance(inputs, dict) else parse_object(wrapped["input_str"]),
-        _id_in(wrapped.get("kwargs"), "tool_call_id"),
+        usable_id(options.get("tool_call_id")) if isinstance(options, Mapping) else "",
     )
 
 
@@ -386,7 +386,3 @@ def usable_id(value: Any) -> str:
         return ""
     text = value.strip().strip('"')
     return "" if is_placeholder(text) else text
-
-
-def _id_in(content: Any, key: str) -> str:
-    return usable_id(content.get(key)) if isinstance(content, Mapping) else ""

@@ -42,7 +42,10 @@ def span_of(value: Any, place: int = 0) -> Span:
         start_ns=start_ns,
         end_ns=max(start_ns, _time_ns(_get(value, "end_time", "EndTime"))),
         attributes=attributes,
-        events=tuple(map(_event, events)) if isinstance(events, list | tuple) else (),
+        events=tuple(
+            SpanEvent(str(_get(one, "name") or ""), _time_ns(_get(one, "timestamp", "time")), _attributes(one))
+            for one in (events if isinstance(events, list | tuple) else ())
+        ),
         status_code=_STATUS.get(_word(code or _get(value, "Status")), STATUS_UNSET),
         status_message=str(message or ""),
         dropped=_count(value, "dropped_attributes") + _count(value, "dropped_events"),
@@ -75,10 +78,6 @@ def _call_attributes(name: str, call: Mapping[str, Any]) -> dict[str, Any]:
     return named | {f"gen_ai.tool.call.{key}": _plain(value) for key, value in content.items()}
 
 
-def _event(value: Any) -> SpanEvent:
-    return SpanEvent(str(_get(value, "name") or ""), _time_ns(_get(value, "timestamp", "time")), _attributes(value))
-
-
 def _attributes(value: Any) -> dict[str, Any]:
     found = _get(value, "attributes", "Attributes")
     if isinstance(found, str):  # as UiPath exports them
@@ -90,11 +89,12 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """`value` with tuples as lists, as other processes get it."""
-    return mapped(value, lambda leaf: bounded(leaf) if isinstance(leaf, str) else leaf, depth=ATTRIBUTE, beyond=_cut)
-
-
-def _cut(_: Any) -> CutText:
-    return CutText("")
+    return mapped(
+        value,
+        lambda leaf: bounded(leaf) if isinstance(leaf, str) else leaf,
+        depth=ATTRIBUTE,
+        beyond=lambda _: CutText(""),
+    )
 
 
 def _scope(value: Any) -> str:

@@ -120,14 +120,12 @@ class OtlpForwarder:
             if self._closing.is_set() or asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
                 return problem
             self._failed.seen(url=self._shown, why=problem)
-            self.counts.retried += 1
+            self.counts.outcomes["retried"] += 1
             with suppress(TimeoutError):  # the usual end of the wait
                 await asyncio.wait_for(self._closing.wait(), self._retry_s)
 
     def _done(self, export: _Export, lost: str) -> None:
         self.counts.held_bytes -= len(export.body)
+        self.counts.outcomes["dropped" if lost else "sent"] += 1
         if lost:
-            self.counts.dropped += 1
             self._lost.seen(url=self._shown, why=lost)
-        else:
-            self.counts.sent += 1

@@ -22,15 +22,10 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 class ForwardCounts:
     """Telemetry sent on to a collector: requests since the start, and what waits now."""
 
-    sent: int = 0
-    retried: int = 0
-    dropped: int = 0
-    """Lost: refused by the collector, tried for too long, pushed out of a full queue, or left at the end."""
+    outcomes: Counter[str] = field(default_factory=lambda: Counter(sent=0, retried=0, dropped=0))
+    """Dropped are those that were lost: refused by the collector, tried for too long, pushed out of a full queue, or
+    left at the end."""
     held_bytes: int = 0  # of the bodies not sent yet
-
-    @property
-    def outcomes(self) -> Mapping[str, int]:
-        return {"sent": self.sent, "retried": self.retried, "dropped": self.dropped}
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ async def test_every_signal_goes_on_byte_for_byte(collector):
             "content-type": PROTOBUF,
         }.items()
     )
-    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (4, 0, 0)
+    assert (forward.counts.outcomes["sent"], forward.counts.outcomes["dropped"], forward.counts.held_bytes) == (4, 0, 0)
 
 
 async def test_what_is_refused_is_not_forwarded_and_a_failing_sink_does_not_matter(collector):
@@ -149,13 +149,13 @@ async def test_a_collector_that_is_down_gets_everything_when_it_comes(collector,
     async with forwarding(f"http://{address}") as forward:
         for number in range(5):
             forward.offer("/v1/traces", JSON, "", b"%d" % number)
-        while forward.counts.retried < 3:
+        while forward.counts.outcomes["retried"] < 3:
             await asyncio.sleep(0)
         async with serving(collector, address):
             await collector.received(5)
             await forward.close(5.0)
     assert collector.bodies == [b"%d" % number for number in range(5)]
-    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (5, 0, 0)
+    assert (forward.counts.outcomes["sent"], forward.counts.outcomes["dropped"], forward.counts.held_bytes) == (5, 0, 0)
     (waiting,) = [record.getMessage() for record in caplog.records]
     assert waiting.startswith(f"http://{address}: 1 request(s) with telemetry failed and are sent again, last: ")
 
@@ -168,7 +168,11 @@ async def test_these_answers_are_retried(collector, status):
         forward.offer("/v1/traces", JSON, "", b"2")
         await collector.received(4)
     assert collector.bodies == [b"1", b"1", b"1", b"2"]
-    assert (forward.counts.sent, forward.counts.retried, forward.counts.dropped) == (2, 2, 0)
+    assert (
+        forward.counts.outcomes["sent"],
+        forward.counts.outcomes["retried"],
+        forward.counts.outcomes["dropped"],
+    ) == (2, 2, 0)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
@@ -179,7 +183,11 @@ async def test_other_answers_are_not_retried_and_logged_once(collector, caplog, 
             forward.offer("/v1/traces", JSON, "", b"%d" % number)
         await collector.received(4)
     assert collector.bodies == [b"1", b"2", b"3", b"4"]
-    assert (forward.counts.sent, forward.counts.retried, forward.counts.dropped) == (1, 0, 3)
+    assert (
+        forward.counts.outcomes["sent"],
+        forward.counts.outcomes["retried"],
+        forward.counts.outcomes["dropped"],
+    ) == (1, 0, 3)
     assert [record.getMessage() for record in caplog.records] == [
         f"{url}: {lost} request(s) with telemetry lost, last: status {status} at /v1/traces" for lost in (1, 2)
     ]
@@ -190,7 +198,7 @@ async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
         for number in range(10):
             forward.offer("/v1/traces", JSON, "", b"%010d" % number)
             assert forward.counts.held_bytes <= 35
-        assert forward.counts.dropped == 7
+        assert forward.counts.outcomes["dropped"] == 7
         async with serving(collector, address):
             await collector.received(3)
             await forward.close(5.0)
@@ -201,7 +209,7 @@ async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
 async def test_a_body_larger_than_the_queue_is_dropped(collector):
     async with serving(collector) as url, forwarding(url, queue_bytes=10) as forward:
         forward.offer("/v1/traces", JSON, "", bytes(11))
-        assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
+        assert (forward.counts.outcomes["dropped"], forward.counts.held_bytes) == (1, 0)
         forward.offer("/v1/traces", JSON, "", bytes(10))
         await collector.received(1)
     assert collector.bodies == [bytes(10)]
@@ -215,13 +223,13 @@ async def test_what_was_tried_for_too_long_is_dropped(collector, monkeypatch):
         forward.offer("/v1/traces", JSON, "", b"2")
         await collector.received(2)
     assert collector.bodies == [b"1", b"2"]
-    assert (forward.counts.sent, forward.counts.dropped) == (1, 1)
+    assert (forward.counts.outcomes["sent"], forward.counts.outcomes["dropped"]) == (1, 1)
 
 
 async def test_close_gives_what_waits_another_chance(collector, address):
     forward = OtlpForwarder(f"http://{address}", retry_s=3600.0)
     forward.offer("/v1/traces", JSON, "", b"1")
-    while not forward.counts.retried:
+    while not forward.counts.outcomes["retried"]:
         await asyncio.sleep(0)
     async with serving(collector, address):
         await forward.close(10.0)  # the next attempt would be due in 15 s or later
@@ -232,7 +240,7 @@ async def test_close_gives_up_in_time_and_says_what_is_lost(address, caplog):
     async with forwarding(f"http://{address}", close_timeout_s=0.05) as forward:
         for _ in range(3):
             forward.offer("/v1/traces", JSON, "", b"1")
-    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (0, 3, 0)
+    assert (forward.counts.outcomes["sent"], forward.counts.outcomes["dropped"], forward.counts.held_bytes) == (0, 3, 0)
     assert "2 request(s) with telemetry lost, last: " in caplog.records[-1].getMessage()
 
 
@@ -240,7 +248,7 @@ async def test_close_at_once_counts_what_was_offered(address):
     forward = OtlpForwarder(f"http://{address}")
     forward.offer("/v1/traces", JSON, "", b"1")
     await forward.close(0.01)
-    assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
+    assert (forward.counts.outcomes["dropped"], forward.counts.held_bytes) == (1, 0)
 
 
 async def test_credentials_in_the_url_are_not_logged(address, caplog):
