@@ -20,7 +20,7 @@ from a2a_tool_capture.spans.model import LogEvent, Span
 from a2a_tool_capture.spans.tool_calls import tool_calls
 
 from .model import EvalCase, ToolDefinition
-from .texts import json_text
+from .texts import json_text, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,7 @@ def _read(what: str, values: Iterable[Any], read: Callable[[Any, int], _Record])
 def _keys(spans: Iterable[Span]) -> str:
     """The names of the first attributes, for the warning."""
     keys = list(dict.fromkeys(key for span in spans for key in span.attributes))
-    more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
-    return ", ".join(keys[:_MAX_KEYS]) + more if keys else "no attributes"
+    return listed(keys, _MAX_KEYS) or "no attributes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def listed(names: Sequence[str], most: int, others: str = "more") -> str:
+    """`a, b and 3 more`: the first `most` of the names, and the number of the `others`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} {others}" if more > 0 else "")
+
+
 def excerpt(text: str, limit: int = 60) -> str:
     """`text`, cut to `limit` characters, with an ellipsis if it is cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -10,7 +10,7 @@ from ..behavior_failures import SEVERITY, normalised
 from ..grouping import grouped
 from ..matching.explain import CallChange
 from ..outcomes.conversations import ConversationTurn, RunConversation
-from ..texts import counted
+from ..texts import counted, listed
 from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
 
 NO_METRICS = ("missing_turn", "failed_turn")
@@ -63,8 +63,7 @@ class Cause:
         facts += [self.note] if self.note else []
         if len(self.places) == 1:
             return f"{self.where}: {self.text}" + (f" ({'; '.join(facts)})" if facts else "")
-        more = len(self.cases) - MAX_CASES
-        named = ", ".join(self.cases[:MAX_CASES]) + (f" and {more:,} more" if more > 0 else "")
+        named = listed(self.cases, MAX_CASES)
         return f"{self.text} ({'; '.join([*facts, counted(len(self.places), 'time')])}: {named})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,5 +167,5 @@ def _differences(changes: list[tuple[CallChange, str]]) -> tuple[str, Hashable]:
             key.add((change.kind, tool, difference.part, difference.path, difference.problem))
     distinct = list(dict.fromkeys(texts))
     more = len(distinct) - MAX_DIFFERENCES
-    listed = distinct[:MAX_DIFFERENCES] + ([counted(more, "more difference")] if more > 0 else [])
-    return "; ".join(listed), frozenset(key)
+    told = distinct[:MAX_DIFFERENCES] + ([counted(more, "more difference")] if more > 0 else [])
+    return "; ".join(told), frozenset(key)

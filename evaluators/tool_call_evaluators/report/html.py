@@ -186,7 +186,9 @@ def html_report(report: Report) -> str:
         agent=report.agent_url,
         seen=seen,
         unseen=unseen,
-        listed=_listed(report),
+        report=report,
+        listed=sorted(report.conversations, key=lambda one: report.status(one) != "failed")[:MAX_LISTED],
+        most_reasons=_MOST_REASONS,
         unlisted=max(0, len(report.conversations) - MAX_LISTED),
         data=Markup(page_data(report)),  # noqa: S704  # JSON that is safe inside a script element
     )
@@ -194,20 +196,6 @@ def html_report(report: Report) -> str:
 
 MAX_LISTED, _MOST_REASONS = 1_000, 3
 """Conversations, and reasons of each, that can be read without JavaScript."""
-
-
-def _listed(report: Report) -> list[tuple[str, str, list[str]]]:
-    """Label, status and reasons of the first conversations, the failed ones first."""
-    rows = [
-        (
-            item.label,
-            report.status(item),
-            [*(str(one["message"]) for one in report.reasons_of(item)), *report.notes(item)],
-        )
-        for item in report.conversations
-    ]
-    rows.sort(key=lambda row: row[1] != "failed")
-    return [(label, status, why[:_MOST_REASONS]) for label, status, why in rows[:MAX_LISTED]]
 
 
 MAX_SEEN_BYTES = 6_000_000

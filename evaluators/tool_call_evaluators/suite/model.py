@@ -71,6 +71,7 @@ from ..suite_fields import (
     text_or_texts,
     whole_number,
 )
+from ..texts import listed
 from ..tool_classes import ToolClasses
 from ..visibility import state_name
 from .yaml_document import read_source
@@ -974,9 +975,7 @@ def combined(suites: Sequence[Suite], files: Sequence[str] = ()) -> Suite:
     _unique("the case", [(case.id, place) for suite, place in zip(suites, places, strict=True) for case in suite.cases])
     plugins = dict.fromkeys(path for suite in suites for path in suite.plugins)
     cases = tuple(_own(case, suite) for suite in suites for case in suite.cases)
-    names = [suite.name for suite in suites]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    name = ", ".join(names[:_NAMED]) + more
+    name = listed([suite.name for suite in suites], _NAMED)
     return CombinedSuite(name=name, plugins=tuple(plugins), cases=cases, parts=tuple(suites))
 
 

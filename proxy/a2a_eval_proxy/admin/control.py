@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.options import did_you_mean
+from tool_call_evaluators.texts import listed
 
 from ..relay.wire_log import WireRecord
 from ..runs.run_result import JudgedBy
@@ -147,10 +148,9 @@ def scoring_for(control: Control, name: str | None) -> Scoring:
 
 def _listed_agents(control: Control) -> str:
     names = control.agent_names
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     if not names:
         return "one agent is behind this proxy, without a name; leave out `agent`"
-    return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"expected one of {listed(names, _MOST_NAMES)}"
 
 
 class Api:

@@ -21,6 +21,7 @@ from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.model import combined
 from tool_call_evaluators.suite.yaml_document import read_document
+from tool_call_evaluators.texts import listed
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..errors import ConfigError
@@ -97,8 +98,7 @@ def selected_turns(suite: Suite, turns: Sequence[TurnJson], *, partial: bool) ->
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    listed = ", ".join(known[:_LISTED]) + (" …" if len(known) > _LISTED else "")
-    return did_you_mean(name, known) or (f"; known are {listed}" if known else "")
+    return did_you_mean(name, known) or (f"; known are {listed(known, _LISTED)}" if known else "")
 
 
 def _matches(case_id: str, name: str) -> bool:
@@ -262,9 +262,6 @@ async def write_held(path: Path, report: Report, files: RunFiles, location: str)
     write_file(path, files.written(report, turns))
 
 
-_NAMED = 20
-
-
 @dataclass(frozen=True)
 class RunPlan:
     """`given` is the folder for the report that the command line names; `files` are those of the tool that the suite is
@@ -308,8 +305,7 @@ class RunPlan:
         warnings = [*self.warnings, *held.notes]
         scored = {case.id for case in held.suite.cases}
         if absent := [case.id for case in self.suite.cases if case.id not in scored]:
-            more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
-            warnings.append(f"without a conversation, and not scored: {', '.join(absent[:_NAMED])}{more}")
+            warnings.append(f"without a conversation, and not scored: {listed(absent, _LISTED)}")
         suites = dict.fromkeys(self.suites, held.suite)
         return replace(self, suites=suites, files=files, held=held, warnings=warnings)
 

@@ -14,7 +14,7 @@ from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.outcomes.comparison import Baseline
 from tool_call_evaluators.report.model import OUTCOMES
 from tool_call_evaluators.report.shorten import with_outcome
-from tool_call_evaluators.texts import counted
+from tool_call_evaluators.texts import counted, listed
 
 from ..store import RunSummary, Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, Limits, TurnJson
@@ -95,12 +95,10 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
     found = list(named)
     if not found:
         known = list(dict.fromkeys(card["version"] for other, card in cards if other != run))
-        more = len(known) - _NAMED_RUNS
-        listed = ", ".join(known[:_NAMED_RUNS]) + (f" and {more} others" if more > 0 else "")
         raise UnknownRunError(
             f"no earlier run of version {version!r}{did_you_mean(version, known)}; the store has "
             + (
-                f"versions {listed}"
+                f"versions {listed(known, _NAMED_RUNS, 'others')}"
                 if known
                 else "no run of a known version: agents state it in their card, or give --agent-version"
             )
@@ -191,8 +189,8 @@ async def unknown_run(store: Store, run: str) -> str:
     if not names:
         return f"no run {run!r}: the store is empty"
     more = len(names) - _NAMED_RUNS
-    listed = ", ".join(reversed(names[:_NAMED_RUNS])) + (f" and {more} older" if more > 0 else "")
-    return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"
+    has = ", ".join(reversed(names[:_NAMED_RUNS])) + (f" and {more} older" if more > 0 else "")
+    return f"no run {run!r}{did_you_mean(run, names)}; the store has {has}"
 
 
 async def pruned(location: str, days: float | None, megabytes: int | None) -> str:
