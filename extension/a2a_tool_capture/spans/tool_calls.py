@@ -208,7 +208,13 @@ class DraftCompletion:
     def run(self) -> list[tuple[int, Requested]]:
         """Returns the messages' calls without a draft, with their places."""
         waiting = self.drafts
-        for places in (self._same_id, self._same_signature, self._defaults_added, self._unknown):
+        stages: tuple[Callable[[Draft], Iterable[int]], ...] = (
+            lambda draft: self.by_id.get(draft.call.id, ()),
+            lambda draft: self.by_signature.get(signature(draft.call), ()),
+            self._defaults_added,
+            lambda draft: [at for at, call in self.free.items() if None in (draft.call.arguments, call.arguments)],
+        )
+        for places in stages:
             waiting = [draft for draft in waiting if not self._tell(draft, places(draft))]
         return list(self.free.items())
 
@@ -226,12 +232,6 @@ class DraftCompletion:
             return False
         return bool(draft.call.id) or call.call_id in self.taken
 
-    def _same_id(self, draft: Draft) -> Iterable[int]:
-        return self.by_id.get(draft.call.id, ())
-
-    def _same_signature(self, draft: Draft) -> Iterable[int]:
-        return self.by_signature.get(signature(draft.call), ())
-
     def _defaults_added(self, draft: Draft) -> Iterable[int]:
         known = draft.call.arguments
         if known is None:
@@ -241,9 +241,6 @@ class DraftCompletion:
             for place, call in self.free.items()
             if draft.is_of(call) and call.arguments is not None and contained(call.arguments, known)
         ]
-
-    def _unknown(self, draft: Draft) -> Iterable[int]:
-        return [place for place, call in self.free.items() if draft.call.arguments is None or call.arguments is None]
 
 
 def _time(nanoseconds: int) -> datetime | None:

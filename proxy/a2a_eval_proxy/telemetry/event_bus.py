@@ -113,16 +113,12 @@ class EventBus:
         self.last = 0
         """The number of the latest event; 0 before the first."""
         self._listeners = 0
-        self._came = asyncio.Event()
+        self.came = asyncio.Event()
         """Set with the next event, loss or end; then there is another one."""
         self.recording = False  # plain: each turn asks several times
         self._leaving: asyncio.TimerHandle | None = None  # ends the recording a while after the last listener has left
         self.closed = False  # whether nothing is recorded any more
         self.on_recording: Callable[[bool], None] = lambda recording: None  # called when `recording` changes
-
-    @property
-    def last_id(self) -> str:
-        return self.id_of(self.last)
 
     def id_of(self, number: int) -> str:
         return f"{self._origin}-{number}"
@@ -151,10 +147,6 @@ class EventBus:
         if not 0 <= wanted <= len(self._events):
             return None
         return list(islice(reversed(self._events), wanted))[::-1]
-
-    async def wait(self) -> None:
-        """Returns with the next event, loss or end."""
-        await self._came.wait()
 
     @contextmanager
     def listen(self, selection: EventFilter = EVERYTHING, after: str | None = None) -> Iterator[Listener]:
@@ -197,8 +189,8 @@ class EventBus:
         return int(number) if origin == self._origin and _NUMBER.fullmatch(number) else -1
 
     def _wake(self) -> None:
-        self._came.set()
-        self._came = asyncio.Event()
+        self.came.set()
+        self.came = asyncio.Event()
 
 
 class Listener:
@@ -232,5 +224,5 @@ class Listener:
     async def news(self) -> News:
         """What is new; waits for an event, a loss or the end."""
         while not any(news := self.now()):
-            await self._bus.wait()
+            await self._bus.came.wait()
         return news
