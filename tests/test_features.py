@@ -86,7 +86,7 @@ for module in pkgutil.walk_packages(a2a_tool_capture.__path__, "a2a_tool_capture
     except ImportError as error:  # a framework that is not installed; or a feature that needs another one
         ours = (error.name or "").startswith("a2a_tool_capture")
         assert module.name.startswith(features) and (not ours or error.name.startswith(gone)), error
-assert [name for name in ("adk", "kagent") if name in known_dialects()] == left
+assert [name for name in ("adk", "kagent", "traceability") if name in known_dialects()] == left
 
 recorder, merger = ToolCallRecorder(), TaskMerger(dialects=left)
 with recorder.request():
@@ -103,7 +103,7 @@ assert (merger.response_text, merger.findings) == ("It is shipped.", [])
 
 @pytest.mark.parametrize("feature", OF_THE_EXTENSION)
 def test_the_rest_of_the_extension_works_without(feature: str, tmp_path: Path) -> None:
-    left = [name for name in ("adk", "kagent") if not f"dialects/{name}.py".startswith(feature)]
+    left = [name for name in ("adk", "kagent", "traceability") if not f"dialects/{name}.py".startswith(feature)]
     gone = copy_without(EXTENSION, feature, tmp_path)
     run_script(CAPTURE, tmp_path, str(tmp_path), gone, *left)
 

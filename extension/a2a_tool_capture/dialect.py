@@ -29,6 +29,9 @@ MAX_CALL_PARTS = 20_000
 DIALECT_NOT_READ = "dialect_not_read"
 """The finding of a turn without calls whose answer has parts of a dialect that is not read."""
 
+WHOLE = -1
+"""The place of what is in a message or an artifact as a whole, and in none of its parts."""
+
 
 class CallPart(NamedTuple):
     """What one place says of a call: that it starts or, if `ends`, its outcome."""
@@ -54,7 +57,7 @@ class MalformedPartError(Exception):
 
 
 Placed: TypeAlias = tuple[int, CallPart | MalformedPartError | None]
-"""The number of a part and what was read of it; None for what is known to be no call."""
+"""What was read, and the number of its part or `WHOLE`; None for what is known to be no call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,8 @@ class DialectReader:
         parts = []
         for place, one in sorted(read, key=itemgetter(0)):
             if isinstance(one, MalformedPartError):
-                self._findings.append(Finding(one.code, str(one), Severity.WARNING, f"{where}, part {place}"))
+                at = where if place == WHOLE else f"{where}, part {place}"
+                self._findings.append(Finding(one.code, str(one), Severity.WARNING, at))
             elif one is not None and one.streams:
                 self._unfinished[one.name] = None
             elif one is not None:

@@ -20,6 +20,7 @@ class ToolCallSource(StrEnum):
     A2E = "a2e"
     ADK = "adk"
     KAGENT = "kagent"
+    TRACEABILITY = "traceability"
     CLIENT = "client"
 
 

@@ -26,23 +26,26 @@ class Reconciliation:
     trace_only: int
 
 
-def reconcile(protocol_calls: Sequence[ToolCall], trace_calls: Sequence[ToolCall]) -> Reconciliation:
+def reconcile(
+    protocol_calls: Sequence[ToolCall], trace_calls: Sequence[ToolCall], *, absorb_all: bool = False
+) -> Reconciliation:
     """Match each trace call with the protocol call it is; keep what only one side saw.
 
     The same non-empty id and name is one call; where either side uses an id more than once, calls with equal arguments
     first, and one that then finds none left is a call of its own (finding `id_reused`). Then the same signature (name,
     arguments with numbers by value), pairwise: each protocol call absorbs one trace call, so a repeat that only the
-    trace saw survives. Then the same name, in order, where the arguments agree that both sides have (finding
-    `paired_by_order`): frameworks fill in defaults before or after they trace. Calls with unknown arguments (None)
-    match by name, in order. Calls with different ids match so only where no id is on both sides (finding
-    `paired_across_ids`): where the sides share their ids, these are different calls.
+    trace saw survives; `absorb_all` drops every trace call whose signature the protocol knows. Then the same name, in
+    order, where the arguments agree that both sides have (finding `paired_by_order`): frameworks fill in defaults
+    before or after they trace. Calls with unknown arguments (None) match by name, in order. Calls with different ids
+    match so only where no id is on both sides (finding `paired_across_ids`): where the sides share their ids, these
+    are different calls.
 
     The protocol's call wins; a result, error, time or argument it lacks is filled from the trace's, and arguments that
     one side lacks become `default_arguments`. An empty id never matches.
     Order: by start time where every call has one, else protocol order, then the trace's own calls by start time. Pure;
     the inputs are not changed.
     """
-    return _Reconciler(protocol_calls, trace_calls).run()
+    return _Reconciler(protocol_calls, trace_calls).run(absorb_all)
 
 
 class _Reconciler:
@@ -55,14 +58,17 @@ class _Reconciler:
         self.across: list[tuple[ToolCall, str]] = []
         """Protocol calls matched with a trace call of another id, and that id."""
 
-    def run(self) -> Reconciliation:
+    def run(self, absorb_all: bool) -> Reconciliation:
         mismatches = self._count_mismatches()
         by_id = self._match_ids()
         ids_meet = by_id > 0
         by_signature = self._match_signatures(ids_meet)
         by_signature += self._match_agreeing(ids_meet) + self._match_unknown_arguments(ids_meet)
         self._report_across()
-        self.findings += mismatches
+        if absorb_all:
+            by_signature += self._absorb_known_signatures()
+        else:
+            self.findings += mismatches
         return Reconciliation(
             tool_calls=self._ordered(),
             findings=self.findings,
@@ -207,6 +213,13 @@ class _Reconciler:
 
     def _report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         self.findings.append(Finding(code, message, severity, "traces"))
+
+    def _absorb_known_signatures(self) -> int:
+        known = {signature(call) for call in self.protocol if call.arguments is not None}
+        absorbed = [trace for trace in self.free_trace if signature(self.trace[trace]) in known]
+        for trace in absorbed:
+            del self.free_trace[trace]
+        return len(absorbed)
 
     def _count_mismatches(self) -> list[Finding]:
         ours, theirs = (

@@ -56,6 +56,8 @@ RECORDINGS = [
 ]
 """File, scenario, way of asking."""
 
+TRACE_KEY = known_dialects()["traceability"].key
+
 
 def told(call: ToolCall) -> tuple[Any, ...]:
     result = call.result
@@ -118,6 +120,101 @@ def test_a_snapshot_after_the_stream_adds_nothing(subtests: pytest.Subtests) -> 
             again = json.loads(json.dumps(answered).replace(ids.pop(), streamed[0]["task"]["id"]))
             once, twice = merged(*streamed), merged(*answered, *again)
             assert [told(call) for call in twice.tool_calls] == [told(call) for call in once.tool_calls]
+
+
+# ── the traceability extension ──────────────────────────────────────────────────────────────────────────────
+
+SEARCH = {
+    "step_id": "s1",
+    "call_type": "TOOL",
+    "step_action": {"tool_invocation": {"tool_name": "search", "parameters": {"q": "Zürich", "n": 2.0}}},
+    "total_tokens": 20,
+}
+SUB_AGENT = {
+    "stepId": "s2",
+    "parentStepId": "s1",
+    "callType": "AGENT",
+    "stepAction": {
+        "agentInvocation": {
+            "agentUrl": "http://refunds",
+            "agentName": "refunds",
+            "requests": {"text": "refund 4711"},
+            "responseTrace": {"traceId": "t2", "steps": [{**SEARCH, "step_id": "s3"}]},
+        }
+    },
+}
+BY_HAND = {"step_id": "s4", "call_type": "TOOL", "name": "pay", "parameters": {"order": 1}, "error": "no money"}
+TRACED = [
+    ("search", {"q": "Zürich", "n": 2}, None, None),
+    ("refunds", {"text": "refund 4711"}, None, None),
+    ("search", {"q": "Zürich", "n": 2}, None, None),
+    ("pay", {"order": 1}, None, "no money"),
+]
+
+
+def traced(steps: Any, *, as_data: bool = False) -> Event:
+    trace = {"trace_id": "t1", "steps": steps}
+    held = {"parts": [{"data": trace}]} if as_data else {"parts": [], "metadata": {TRACE_KEY: trace}}
+    return {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", **held}}}
+
+
+@pytest.mark.parametrize("as_data", [False, True])
+def test_a_trace_of_the_traceability_extension(as_data: bool) -> None:
+    """In both spellings of its keys, and as its own sample writes it; results are not in it."""
+    event = traced([SEARCH, SUB_AGENT, {"call_type": "HOST", "name": "x"}, BY_HAND], as_data=as_data)
+    merger = merged(event, event, dialects=("traceability",))
+    assert [told(call) for call in merger.tool_calls] == TRACED
+    assert {call.source for call in merger.tool_calls} == {ToolCallSource.TRACEABILITY}
+    assert merger.findings == []
+    assert merged(event).tool_calls == []
+
+
+def test_a_trace_in_a_message_and_in_an_artifact_counts_once() -> None:
+    message: dict[str, Any] = {"messageId": "m", "role": "ROLE_AGENT", "parts": []}
+    message["metadata"] = {TRACE_KEY: {"steps": [SEARCH]}}
+    said = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": message}}}
+    assert len(merged(traced([SEARCH]), said, dialects=("traceability",)).tool_calls) == 1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {},
+        "steps",
+        [1],
+        [{"call_type": "TOOL"}],
+        [{"call_type": "TOOL", "name": "x", "parameters": []}],
+        [{"call_type": "AGENT", "name": 3}],
+        [{"call_type": "AGENT", "name": "x", "response_trace": {"steps": 1}}],
+    ],
+)
+def test_a_trace_that_cannot_be_read_is_a_finding(steps: Any) -> None:
+    merger = merged(traced(steps), dialects=("traceability",))
+    assert [finding.code for finding in merger.findings] == ["malformed_entry"]
+
+
+UNKNOWN_STEP = {"step_id": "s9", "call_type": "SKILL", "name": "x"}
+
+
+@pytest.mark.parametrize("told", [traced([SEARCH, UNKNOWN_STEP]), traced([UNKNOWN_STEP], as_data=True), traced([{}])])
+def test_a_step_of_an_unknown_kind_leaves_the_calls_unknown(told: Event) -> None:
+    assert unknown_by(merged(told, dialects=("traceability",))) == "unknown_kind"
+
+
+@pytest.mark.parametrize("trace", [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"])
+def test_a_trace_without_steps_leaves_the_calls_unknown(trace: Any) -> None:
+    artifact = {"artifactId": "a", "metadata": {TRACE_KEY: trace}}
+    assert unknown_by(merged({"artifactUpdate": {"artifact": artifact}}, dialects=("traceability",))) is not None
+
+
+def test_unknown_arguments_of_a_step_are_unknown() -> None:
+    merger = merged(traced([{"step_id": "s", "call_type": "TOOL", "name": "x"}]), dialects=("traceability",))
+    assert [call.arguments for call in merger.tool_calls] == [None]
+
+
+@given(json_values)
+def test_any_steps(steps: Any) -> None:
+    merged(traced(steps), traced([steps], as_data=True), dialects=("traceability",))
 
 
 # ── made up ─────────────────────────────────────────────────────────────────────────────────────────────────

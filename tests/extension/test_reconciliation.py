@@ -99,6 +99,14 @@ def test_equal_counts_are_no_mismatch(times: int) -> None:
     assert found.findings == []
 
 
+@pytest.mark.statement(350)
+def test_absorb_all_drops_every_trace_call_with_a_known_signature() -> None:
+    found = reconcile([protocol("pay")], [trace("pay"), trace("pay"), trace("mail")], absorb_all=True)
+    assert [call.name for call in found.tool_calls] == ["pay", "mail"]
+    assert found.trace_only == 1
+    assert found.protocol_only == 0
+
+
 # ── unknown arguments ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -321,6 +321,7 @@ def test_sources_are_those_of_the_contract_and_dialects() -> None:
         "client",
         "adk",
         "kagent",
+        "traceability",
     }
 
 

@@ -7,6 +7,7 @@ const SOURCES = {
   a2e: "A2E",
   adk: "google-adk",
   kagent: "kagent",
+  traceability: "traceability extension",
   client: "client",
 };
 

@@ -95,6 +95,7 @@ SOURCES = {
     "a2e": "A2E",
     "adk": "google-adk",
     "kagent": "kagent",
+    "traceability": "traceability extension",
     "client": "client",
 }
 MAX_PARTS = 100  # of an object or list
