@@ -212,7 +212,11 @@ def totals(tree: AgentTurn) -> dict[str, Any]:
         "left_out": sum(turn.left_out for turn in turns),
         "seconds": tree.seconds,
         **sums,
-        "partly_known": [name for name, known in sums.items() if known is not None and not _all_known(turns, name)],
+        "partly_known": [
+            name
+            for name, known in sums.items()
+            if known is not None and any(name not in turn.usage or turn.usage.get("at_least") for turn in turns)
+        ],
         "is_cut": tree.is_cut,
     }
 
@@ -220,10 +224,6 @@ def totals(tree: AgentTurn) -> dict[str, Any]:
 def _sum(turns: Sequence[AgentTurn], name: str) -> int | float | None:
     known = [turn.usage[name] for turn in turns if name in turn.usage]
     return sum(known) if known else None
-
-
-def _all_known(turns: Iterable[AgentTurn], name: str) -> bool:
-    return all(name in turn.usage and not turn.usage.get("at_least") for turn in turns)
 
 
 def certain_part(tree: AgentTurn) -> AgentTurn:

@@ -104,7 +104,10 @@ def gate(
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
     repeated = attempts_in(outcomes)
-    spared = _spared(repeated) | {one.conversation for one in outcomes if one.case_id in quarantined}
+    spared = {  # those that did not pass, of cases where enough others did, or in quarantine
+        *(name for case in repeated if case.accepted for name, status in case.statuses.items() if status != "passed"),
+        *(one.conversation for one in outcomes if one.case_id in quarantined),
+    }
     counted = [outcome for outcome in outcomes if outcome.case_id not in quarantined]
     checks = run.checks(counted)
     reasons = [*_always(outcomes, spared), *_reasons_in(checks)]  # first: one of them may explain the others
@@ -239,12 +242,6 @@ _OF_AN_ATTEMPT = frozenset(
     {Status.FAILED, Status.ERRORED, "failed_turn", "missing_turn", "too_few_passed", USER_FAULT, USER_NO_END}
 )
 """Codes of reasons that do not count where enough other attempts at the case passed, or the case is in quarantine."""
-
-
-def _spared(repeated: Iterable[Attempts]) -> frozenset[str]:
-    """The conversations that did not pass, of cases where enough others did."""
-    attempts = (case.statuses.items() for case in repeated if case.accepted)
-    return frozenset(conversation for each in attempts for conversation, status in each if status != "passed")
 
 
 def _too_few(case: Attempts) -> Reason:

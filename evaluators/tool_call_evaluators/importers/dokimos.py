@@ -43,7 +43,10 @@ def read_table(text: str, filename: str) -> Document:
                 raise SuiteError("has more fields than the first row has columns", filename, (begin, 1))
             fields = {name: field.strip() for name, field in row.items() if field}
             if fields:
-                lines.append((begin, Document(_example(fields), filename)))
+                inputs = {"input": fields.pop("input", "")}
+                outputs = {"output": output} if (output := fields.pop("output", "")) else {}
+                example = {"inputs": inputs, "expectedOutputs": outputs, "metadata": fields}
+                lines.append((begin, Document(example, filename)))
             begin = rows.line_num + 1
     except csv.Error as error:
         raise SuiteError(str(error), filename, (begin, 1)) from None
@@ -51,12 +54,6 @@ def read_table(text: str, filename: str) -> Document:
 
 
 _COLUMNS = dict.fromkeys(("expectedoutput", "expected_output", "output"), "output") | {"input": "input"}
-
-
-def _example(entries: dict[str, str]) -> dict[str, Any]:
-    inputs = {"input": entries.pop("input", "")}
-    outputs = {"output": output} if (output := entries.pop("output", "")) else {}
-    return {"inputs": inputs, "expectedOutputs": outputs, "metadata": entries}
 
 
 def read_lines(text: str, filename: str) -> Document:

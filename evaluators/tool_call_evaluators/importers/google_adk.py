@@ -106,11 +106,14 @@ def _recognises(value: Any) -> bool:
     """Whether the value of a document is an evalset, or in the older form a list of cases or of invocations."""
     if isinstance(value, dict):
         return any(isinstance(value.get(key), list) for key in ("eval_cases", "evalCases"))
-    return isinstance(value, list) and bool(value) and all(_is_old_case(item) for item in value)
-
-
-def _is_old_case(item: Any) -> bool:
-    return isinstance(item, dict) and (isinstance(item.get("data"), list) or isinstance(item.get("query"), str))
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(item, dict) and (isinstance(item.get("data"), list) or isinstance(item.get("query"), str))
+            for item in value
+        )
+    )
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:

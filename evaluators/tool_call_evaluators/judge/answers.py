@@ -108,18 +108,13 @@ def read_answer(completion: Completion, schema: Mapping[str, Any], data: Iterabl
         raise UnfitAnswerError("it is empty" if not text else f"it is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UnfitAnswerError("it is not a JSON object")
-    if _stands_in(text, data):
+    spelled = _SPACE_OR_ESCAPE.sub("", text)
+    if any(spelled in _SPACE_OR_ESCAPE.sub("", judged) for judged in data):  # also within a JSON string
         raise UnfitAnswerError("it repeats JSON of the judged data, which is never the verdict; write your own reason")
     value = _lenient(value, schema)
     if problem := misfit(value, schema):
         raise UnfitAnswerError(problem)
     return value  # type: ignore[no-any-return]  # of a dict comes a dict
-
-
-def _stands_in(text: str, data: Iterable[str]) -> bool:
-    """Whether the JSON `text` stands in one of the judged texts, whatever its white space, also in a JSON string."""
-    spelled = _SPACE_OR_ESCAPE.sub("", text)
-    return any(spelled in _SPACE_OR_ESCAPE.sub("", judged) for judged in data)
 
 
 def _lenient(value: Any, schema: Mapping[str, Any]) -> Any:

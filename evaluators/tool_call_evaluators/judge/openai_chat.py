@@ -121,7 +121,11 @@ class ChatJudge:
                 if self._leaves_out(refused_member(error, request), error):
                     continue
                 problem, wait = error.retry(attempt)
-                problem += _hint(error, request)
+                if error.status in (400, 422) and "max_tokens" in request and "max_completion_tokens" in str(error):
+                    # a reasoning model wants another limit of tokens
+                    problem += (
+                        "; replace `max_tokens` by `max_completion_tokens` under `extra_body` in the judge's settings"
+                    )
             if wait is None or attempt >= self.settings.retries:
                 attempts = "" if attempt == 0 else f" (after {attempt + 1} attempts)"
                 raise JudgeUnreachableError(self._message(f"{problem}{attempts}"))
@@ -208,10 +212,3 @@ _WORDS = (
 """Words in an error message, and the member of the request they refer to."""
 
 _REFUSES = re.compile(r"support|available|invalid|allow|permitted|unknown|unrecogni|unexpected|deprecat")
-
-
-def _hint(error: RefusedError, request: Mapping[str, Any]) -> str:
-    """The setting to change if the server wants another limit of tokens, as reasoning models do."""
-    if error.status in (400, 422) and "max_tokens" in request and "max_completion_tokens" in str(error):
-        return "; replace `max_tokens` by `max_completion_tokens` under `extra_body` in the judge's settings"
-    return ""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-
-from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SkipEvaluation
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
@@ -60,8 +58,10 @@ class ForbiddenCalls(CriteriaEvaluator):
         made: list[dict[str, Any]] = []
         problems, unknown, broken = [], [], set[int]()
         for index, forbidden in enumerate(prohibitions):
-            for position in self._calls_of(forbidden, calls, case):
-                call = calls[position]
+            is_named = named([forbidden.name], case.tool_classes)
+            for position, call in enumerate(calls):
+                if not is_named(call.name):
+                    continue
                 if call.arguments is None and forbidden.arguments is not None:
                     unknown.append(f"the arguments of {call_name(position, calls)}: not seen")
                 elif arguments_match(
@@ -97,10 +97,6 @@ class ForbiddenCalls(CriteriaEvaluator):
             return [*self.forbidden_calls, *case.forbidden_calls]  # type: ignore[list-item]  # read by read_criteria
         found: Sequence[ExpectedCall] = case.forbidden_calls or self._criteria_of(case)
         return found
-
-    def _calls_of(self, forbidden: ExpectedCall, calls: Sequence[ToolCall], case: EvalCase) -> Iterator[int]:
-        is_named = named([forbidden.name], case.tool_classes)
-        return (position for position, call in enumerate(calls) if is_named(call.name))
 
     def _control(self, forbidden: ExpectedCall, case: EvalCase) -> str:
         """What shows that a call would have been seen; "" for nothing."""

@@ -321,7 +321,7 @@ def calibration(
         "enough": len(pairs) >= MIN_LABELS,
         "consistency": consistency.to_dict(),
         "confusion": asdict(confusion),
-        **_shares(confusion),
+        **{name: found.to_dict() for name, found in confusion.shares().items()},
         "kappa": _kappa(judged).to_dict(),
         "raters_alpha": _between_raters(people, evaluator) if several else None,
         "excluded": dict(sorted(excluded.items())),
@@ -368,10 +368,6 @@ def _between_raters(people: Sequence[Mapping[str, LabelValue]], evaluator: Evalu
         [float(value if ordinal else label_passes(value, evaluator)) for value in given.values()] for given in people
     ]
     return {"level": level, **krippendorff_alpha(ratings, level).to_dict()}
-
-
-def _shares(confusion: Confusion) -> dict[str, dict[str, Any]]:
-    return {name: found.to_dict() for name, found in confusion.shares().items()}
 
 
 def calibration_name(made: Mapping[str, Any]) -> str:

@@ -598,19 +598,15 @@ def _case_scores(case: str, before: _Side, after: _Side, drops: Drops) -> Iterab
 def _overall(both: Collection[tuple[_Side, _Side]], drops: Drops, ignored: frozenset[str]) -> Iterator[ScoreChange]:
     """The pass rate, and every metric, over the cases of both runs: a pair of means for each case."""
     for measure in dict.fromkeys([None, *(measure for pair in both for side in pair for measure in side.scores)]):
-        pairs = [(_mean(old.pooled(measure)), _mean(new.pooled(measure))) for old, new in both]
-        change = _change_over_cases(measure or RATE, pairs, drops, measure)
+        pairs = [(_mean(before.pooled(measure)), _mean(after.pooled(measure))) for before, after in both]
+        old, new = (
+            ([value for value in means if value is not None] for means in zip(*pairs, strict=True))
+            if pairs
+            else ([], [])
+        )
+        differences = [after - before for before, after in pairs if before is not None and after is not None]
+        change = _score_change(measure or RATE, old, new, mean_interval(differences), drops.overall, measure)
         yield replace(change, interval=None) if measure in ignored else change
-
-
-def _change_over_cases(
-    name: str, pairs: Sequence[tuple[float | None, float | None]], drops: Drops, measure: Measure
-) -> ScoreChange:
-    old, new = (
-        ([value for value in means if value is not None] for means in zip(*pairs, strict=True)) if pairs else ([], [])
-    )
-    differences = [after - before for before, after in pairs if before is not None and after is not None]
-    return _score_change(name, old, new, mean_interval(differences), drops.overall, measure)
 
 
 def _score_change(

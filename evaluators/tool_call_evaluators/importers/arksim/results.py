@@ -60,11 +60,11 @@ class ArksimResults:
             return {}
         files = {f"error_{item['error_index']}": item["scenario_ids"] for item in self._mappings}
         every = sorted({scenario_id for item in self._mappings for scenario_id in item["scenario_ids"]})
-        return {f"{name}.json": self._scenario_file(ids) for name, ids in {**files, "all_failures": every}.items()}
-
-    def _scenario_file(self, scenario_ids: Iterable[str]) -> str:
-        chosen = [self._originals[scenario_id] for scenario_id in scenario_ids]
-        return report_json({"schema_version": self.scenarios.schema_version, "scenarios": chosen}, 4) + "\n"
+        head = {"schema_version": self.scenarios.schema_version}
+        return {
+            f"{name}.json": report_json({**head, "scenarios": [self._originals[one] for one in ids]}, 4) + "\n"
+            for name, ids in {**files, "all_failures": every}.items()
+        }
 
     @cached_property
     def _originals(self) -> dict[str, Mapping[str, Any]]:
