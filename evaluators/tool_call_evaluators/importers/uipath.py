@@ -24,6 +24,7 @@ from typing import Any, ClassVar, cast
 from ..agent_trace import AgentTrace
 from ..evaluator import SyncEvaluator
 from ..foreign import Importer, Notes, expected_call, unique_ids, user_text
+from ..grouping import grouped
 from ..matching.placeholders import equal_values
 from ..metrics.tool_call_args import explained
 from ..model import EvalResult, count_criterion, expected_output
@@ -101,9 +102,8 @@ def evaluators_beside(path: Path) -> dict[str, Node]:
 
 def read_evaluator(node: Node) -> UiPathEvaluator:
     type_id = node.text_at("evaluatorTypeId")
-    older = type_id is None
-    kind, names = _TYPES.get(str(type_id), (None, ())) if not older else _older_type(node)
-    config = node if older else node.at("evaluatorConfig")
+    kind, names = _older_type(node) if type_id is None else _TYPES.get(type_id, (None, ()))
+    config = node if type_id is None else node.at("evaluatorConfig")
     options = {name: value for name in names if (value := _option(config, name)) is not None}
     defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
     return UiPathEvaluator(kind, options, defaults)
@@ -276,10 +276,12 @@ def _with_criteria(evaluation: _Evaluation, specs: Mapping[str, EvaluatorSpec]) 
     with an option for what it expects."""
     case, criteria = evaluation.case, evaluation.criteria
     turn = case.turns[-1]
-    by_field: dict[str, list[Any]] = {}
-    for name, value in criteria.values():
-        by_field.setdefault(name, []).append(value)
-    agreed = {name: values[0] for name, values in by_field.items() if all(_same(value, values[0]) for value in values)}
+    by_field = grouped(criteria.values())
+    agreed = {
+        name: first
+        for name, (first, *more) in by_field.items()
+        if all(equal_values(one, first) if isinstance(one, dict | list | str) else one == first for one in more)
+    }
     if len(agreed) == len(by_field):
         return replace(case, turns=(*case.turns[:-1], replace(turn, expect=replace(turn.expect, **agreed))))
     differing = {name: None for name in by_field if name not in agreed}
@@ -291,10 +293,6 @@ def _with_criteria(evaluation: _Evaluation, specs: Mapping[str, EvaluatorSpec]) 
     ]
     expect = replace(turn.expect, **agreed, **differing)
     return replace(case, evaluators=tuple(own), turns=(*case.turns[:-1], replace(turn, expect=expect)))
-
-
-def _same(one: Any, other: Any) -> bool:
-    return equal_values(one, other) if isinstance(one, dict | list | str) else bool(one == other)
 
 
 def _kind_of(ref: str, criteria: Node) -> str | None:

@@ -5,7 +5,6 @@ Positions count from 1, in reasons and in details alike.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from a2a_tool_capture.models import ToolCall
 
+from ..grouping import grouped
 from ..model import CallsUnseenError, ExpectedCall, ExpectedCalls
 from ..texts import counted
 from .arguments import ArgumentMatcher, Difference, Matcher, call_differences
@@ -80,12 +80,11 @@ class Pairing:
 
     def _refuse_unknown(self, several: bool) -> None:
         """Raise CallsUnseenError as `problems` says."""
-        by_name: dict[str, list[int]] = defaultdict(list)
-        for left in self._indices[0] if several else self.missing:
-            by_name[self.expected[left].name].append(left)
+        lefts = self._indices[0] if several else self.missing
+        by_name = grouped((self.expected[left].name, left) for left in lefts)
         for right in self.extra:
             call = self.actual[right]
-            for left in by_name[call.name] if call.arguments is None or outcome_unknown(call) else ():
+            for left in by_name.get(call.name, ()) if call.arguments is None or outcome_unknown(call) else ():
                 differences = call_differences(self.expected[left], call, self.matcher)
                 if differences and all(difference.problem == "unknown" for difference in differences):
                     part = differences[0].part
@@ -149,11 +148,9 @@ def nearest_calls(
     matcher: Matcher,
 ) -> Iterator[tuple[int, int, list[Difference]]]:
     """For each missing call, in order, the least different extra call of the same tool, which is used once."""
-    left_over: dict[str, list[int]] = defaultdict(list)
-    for index in extra:
-        left_over[actual[index].name].append(index)
+    left_over = grouped((actual[index].name, index) for index in extra)
     for wanted in missing:
-        candidates = left_over[expected[wanted].name]
+        candidates = left_over.get(expected[wanted].name, [])
         compared = [
             (call_differences(expected[wanted], actual[index], matcher), index) for index in candidates[:MAX_COMPARED]
         ]

@@ -10,6 +10,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import EvaluatorBase
+from ..grouping import grouped
 from ..matching.arguments import ArgumentMatcher, Matcher, as_matcher, rule_for
 from ..matching.call_failure import has_failed
 from ..matching.explain import diff_calls
@@ -65,14 +66,13 @@ def acceptance(
     """
     proposals: list[Proposal] = []
     left_out: dict[str, None] = {}
-    by_case: dict[str, list[RunConversation]] = {}
-    for conversation in follow(turns, suite, results):
-        if conversation.case is not None and conversation.executed:
-            by_case.setdefault(conversation.case.id, []).append(conversation)
+    by_case = grouped(
+        (conversation.case.id, conversation)
+        for conversation in follow(turns, suite, results)
+        if conversation.case is not None and conversation.executed
+    )
     for index, case in enumerate(suite.cases):
-        conversations = by_case.get(case.id, ())
-        place = ("cases", index)
-        for found in _of_case(case, suite, place, document, conversations):
+        for found in _of_case(case, suite, ("cases", index), document, by_case.get(case.id, ())):
             if isinstance(found, Proposal):
                 proposals.append(found)
             else:

@@ -290,11 +290,12 @@ def calibration(
         excluded["labels that the evaluator does not have"] = foreign
     pairs: dict[str, tuple[bool, JudgeVerdict]] = {}
     for turn_id, given in of_people.items():
-        majority = _majority(given.values(), evaluator)
-        if majority is None:
+        of_each = [label_passes(value, evaluator) for value in given.values()]
+        majority = sum(of_each) * 2 - len(of_each)
+        if majority == 0:
             excluded[f"{scope}s on which the raters are divided"] += 1
         else:
-            pairs[turn_id] = majority, verdicts[turn_id]
+            pairs[turn_id] = majority > 0, verdicts[turn_id]
     judged = [(passes, verdict.passed) for passes, verdict in pairs.values()]
     confusion = Confusion.of(judged)
     people = [of_people[turn_id] for turn_id in pairs]
@@ -345,13 +346,6 @@ def _fitting(
             else:
                 fitting.setdefault(turn_id, {})[rater] = value
     return fitting, others
-
-
-def _majority(values: Iterable[LabelValue], evaluator: EvaluatorBase) -> bool | None:
-    """Whether more raters pass than fail it; None if as many do."""
-    verdicts = [label_passes(value, evaluator) for value in values]
-    passing = sum(verdicts) * 2 - len(verdicts)
-    return None if passing == 0 else passing > 0
 
 
 def _kappa(judged: Sequence[tuple[bool, bool]]) -> Estimate:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERITY, worst_first
+from ...grouping import grouped
 from ...metrics.conversation_scores import EVALUATION_FAILED
 from ...model import EvalResult, Status
 from ...outcomes.conversations import ConversationTurn, RunConversation
@@ -105,11 +106,11 @@ class ArksimResults:
 
     @cached_property
     def _error_ids(self) -> dict[tuple[str, int], list[str]]:
-        found: dict[tuple[str, int], list[str]] = {}
-        for error in self._errors:
-            for place in error["occurrences"]:
-                found.setdefault((place["conversation_id"], place["turn_id"]), []).append(error["unique_error_id"])
-        return found
+        return grouped(
+            ((place["conversation_id"], place["turn_id"]), error["unique_error_id"])
+            for error in self._errors
+            for place in error["occurrences"]
+        )
 
     @cached_property
     def _mappings(self) -> list[dict[str, Any]]:

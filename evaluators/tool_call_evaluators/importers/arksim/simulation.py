@@ -7,7 +7,6 @@ without a message, is no turn.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from a2a_tool_capture.models import Finding, ToolCall, ToolCallSource
 from a2a_tool_capture.spec import METADATA_KEY
 
 from ...foreign import HeldTurn, unique_ids
+from ...grouping import grouped
 from ...suite import Case, CaseTurn, Simulation
 from ...suite.writing import printable_id
 from ...suite.yaml_document import Document, Node, SuiteError, read_bytes
@@ -108,7 +108,9 @@ def _conversation(node: Node, notes: list[str]) -> SimulatedConversation:
     message: str | None = None
     for item in node.need("conversation_history").items():
         role = item.need("role").choice(("simulated_user", "assistant"))
-        content = _string(item)
+        content = item.object().get("content")
+        if not isinstance(content, str):
+            content = item.need("content").text()
         if role == "simulated_user":
             if message is not None:
                 notes.append(f"conversation {conversation_id}: a message of the user has no answer and is not scored")
@@ -125,11 +127,6 @@ def _conversation(node: Node, notes: list[str]) -> SimulatedConversation:
     user = {name.removeprefix("scenario."): value for name, value in variables.items()}
     template = prompt.text_at("simulated_user_prompt_template") or ""
     return SimulatedConversation(conversation_id, node.need("scenario_id").text(), turns, user, template)
-
-
-def _string(message: Node) -> str:
-    content = message.object().get("content")
-    return content if isinstance(content, str) else message.need("content").text()
 
 
 def _calls(message: Node) -> tuple[tuple[ToolCall, ...], tuple[Finding, ...]]:
@@ -150,15 +147,9 @@ def cases_by_scenario(conversations: Sequence[SimulatedConversation], known: Map
 
     One that is not among the `known` is made from the user in its first conversation.
     """
-    first: dict[str, SimulatedConversation] = {}
-    for conversation in conversations:
-        first.setdefault(conversation.scenario_id, conversation)
-    counts = Counter(conversation.scenario_id for conversation in conversations)
-    found = (
-        (known.get(scenario_id) or _case(conversation)).held(counts[scenario_id])
-        for scenario_id, conversation in first.items()
-    )
-    return dict(zip(first, unique_ids(found), strict=True))
+    by_scenario = grouped((conversation.scenario_id, conversation) for conversation in conversations)
+    found = ((known.get(scenario_id) or _case(own[0])).held(len(own)) for scenario_id, own in by_scenario.items())
+    return dict(zip(by_scenario, unique_ids(found), strict=True))
 
 
 def _case(conversation: SimulatedConversation) -> Case:
