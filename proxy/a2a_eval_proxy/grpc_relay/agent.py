@@ -46,8 +46,9 @@ class GrpcAgent:
     async def begin(self, address: str, fields: Fields) -> Http2Stream:
         """Begin a call, whose fields begin with its method and path. Raises UpstreamError."""
         scheme = b"http" if self._tls is None else b"https"
-        head = [(b":scheme", scheme), (b":authority", address.encode()), *fields]
-        return await self._http.open(address, self._tls, head, end=False)
+        return await self._http.open(
+            address, self._tls, [(b":scheme", scheme), (b":authority", address.encode()), *fields], end=False
+        )
 
     def close(self) -> None:
         """Begin no further call; open ones continue."""

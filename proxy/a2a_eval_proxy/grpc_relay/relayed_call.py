@@ -337,8 +337,9 @@ class RelayedCall:
         changes = webhooks is not None or method.operation is Operation.EXTENDED_CARD
         if not (changes or exchange.shows_tasks):
             return None
-        changed = partial(self._changed, method)
-        return AnswerMessages(exchange, method, head.fields, self._answer_bytes, self._show, changed)
+        return AnswerMessages(
+            exchange, method, head.fields, self._answer_bytes, self._show, partial(self._changed, method)
+        )
 
     async def _show(self, content: bytes) -> None:
         """Send the client part of the response, and wait until it has taken all."""

@@ -26,8 +26,7 @@ _CONFIGS = frozenset({"TaskPushNotificationConfig", "PushNotificationConfig"})
 
 def webhooks_in(request: Message) -> list[Any]:
     """The configurations in a request that set a webhook."""
-    found = fields_within(request)
-    return [one for one, field, _ in found if field.name == "url" and one.DESCRIPTOR.name in _CONFIGS]
+    return [one for one, field, _ in fields_within(request) if field.name == "url" and one.DESCRIPTOR.name in _CONFIGS]
 
 
 def replace_texts(message: Message, replacement: Callable[[str], str]) -> None:

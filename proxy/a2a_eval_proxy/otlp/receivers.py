@@ -28,8 +28,9 @@ _FORWARD_CLOSE_S = 5.0
 async def tracing_at(address: str, wait_s: float) -> AsyncIterator[tuple[Tracing | None, str | None]]:
     """As `receive_traces`, over HTTP at HOST:PORT for the time of the block; a turn waits `wait_s` for its spans."""
     async with AsyncExitStack() as stack:
-        settings = TraceSettings(otlp=address, trace_wait=wait_s, expect_traces=True)
-        yield await receive_traces(stack, settings, Metrics(), FileWatch())
+        yield await receive_traces(
+            stack, TraceSettings(otlp=address, trace_wait=wait_s, expect_traces=True), Metrics(), FileWatch()
+        )
 
 
 async def receive_traces(

@@ -131,8 +131,7 @@ def grpc_address(card: Any, upstream: str, own: str | None = None) -> str | None
 
     `own` is HOST:PORT where the proxy itself listens: an agent on the same machine may name that in its card.
     """
-    found = _interfaces(card) if isinstance(card, dict) else []
-    for url, binding in found:
+    for url, binding in _interfaces(card) if isinstance(card, dict) else []:
         authority = _authority(url)
         if binding == Binding.GRPC and _on_host(authority, upstream) and authority != _authority(own or ""):
             host = urlsplit(upstream).hostname or ""

@@ -27,8 +27,7 @@ def codings(value: str) -> list[str] | None:
     if not value:
         return []
     found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
-    readable = len(found) <= _MAX_CODINGS and all(coding in _WINDOWS for coding in found)
-    return found if readable else None
+    return found if len(found) <= _MAX_CODINGS and all(coding in _WINDOWS for coding in found) else None
 
 
 class DecodedTooLargeError(ValueError):

@@ -77,8 +77,7 @@ def webhooks_in(body: bytes, *, is_config: bool = False, content_type: bytes = b
     """
     if not body or _MAY_BE_JSON.match(body) is None:
         return []
-    charsets = _CHARSET.findall(content_type.lower())
-    if not _LIKE_ASCII.issuperset(charsets):
+    if not _LIKE_ASCII.issuperset(_CHARSET.findall(content_type.lower())):
         raise UnclearWebhookError("its media type names another charset than UTF-8")
     try:
         text = body.decode()

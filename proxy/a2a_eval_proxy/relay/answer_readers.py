@@ -243,8 +243,7 @@ class WholeReader(AnswerReader):
             if answer is not None:
                 exchange.answer(self._head.status, answer, now)
             elif exchange.shows_tasks:
-                message = "the response has too many values; it was passed on unread"
-                exchange.stop_reading("body_too_large", message)
+                exchange.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
 
     def _shown(self, content: bytes) -> tuple[bytes, ReadAnswer | None]:
         """What the client gets of the body, and capture. Raises UnreadableAnswerError."""
@@ -364,8 +363,9 @@ class EventsReader(AnswerReader):
                 for problem in shown.problems:
                     exchange.finding("unreadable_event", problem)
                 if shown.answer is None and self._shows_tasks:
-                    message = "an event has too many values; the rest of the stream was not read"
-                    exchange.stop_reading("event_too_large", message)
+                    exchange.stop_reading(
+                        "event_too_large", "an event has too many values; the rest of the stream was not read"
+                    )
                     break
                 exchange.event(shown.raw, shown.answer, now)
 

@@ -182,8 +182,7 @@ def _decoded(body: bytes) -> Any:
 
 def _encoded(content: Any) -> bytes:
     try:
-        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-        return text.encode(errors="surrogateescape")
+        return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can spell
         return json.dumps(content, separators=(",", ":")).encode()
 
@@ -200,5 +199,6 @@ def _unless_known(response: LocalResponse, request: dict[bytes, bytes]) -> Local
         known = since is not None and since == validators.get(b"last-modified")
     if not known:
         return response
-    kept = [item for item in response.headers if item[0].lower() not in (b"content-length", b"content-type")]
-    return LocalResponse(304, kept, b"")
+    return LocalResponse(
+        304, [item for item in response.headers if item[0].lower() not in (b"content-length", b"content-type")], b""
+    )

@@ -81,8 +81,9 @@ class RelayContext:
         )
         if head.client_span_id:
             turn.links = TurnLinks(head.client_span_id, turn_named(head.trace_state))
-        limit = self.settings.limits.body_bytes
-        exchange = RelayedExchange(turn, head.requested, self.book, self.wire_log, self.opted_in, caller, limit)
+        exchange = RelayedExchange(
+            turn, head.requested, self.book, self.wire_log, self.opted_in, caller, self.settings.limits.body_bytes
+        )
         if head.trace_context is None:
             exchange.traceparent = f"00-{trace_id}-{span_id}-01"
         known = head.trace_state

@@ -273,8 +273,9 @@ class HttpRelay:
         """With what the request is refused: it is too large to be read, or else for the memory that is left."""
         what = "the request may set a webhook, and"
         if is_too_large:
-            message = f"{what} exceeds {self._exchange.max_bytes} bytes (limits.body_bytes)"
-            return _UnreadRequestError(413, "REQUEST_TOO_LARGE", message)
+            return _UnreadRequestError(
+                413, "REQUEST_TOO_LARGE", f"{what} exceeds {self._exchange.max_bytes} bytes (limits.body_bytes)"
+            )
         return _UnreadRequestError(503, "NO_MEMORY", f"{what} there is no memory to read it; try again later")
 
     def _upstream_headers(self) -> RawHeaders:

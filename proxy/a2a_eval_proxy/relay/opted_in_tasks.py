@@ -82,8 +82,11 @@ class Callers:
         shown = sorted(item for item in headers if item[0] in names and item[1].strip())
         parameters = {key.name for key in declared if key.place == "query"}
         if parameters:
-            asked = parse_qsl(query.decode("latin-1"))
-            shown += sorted((name.encode(), value.encode()) for name, value in asked if name in parameters)
+            shown += sorted(
+                (name.encode(), value.encode())
+                for name, value in parse_qsl(query.decode("latin-1"))
+                if name in parameters
+            )
         if not shown:
             if not peer:
                 return None

@@ -157,8 +157,7 @@ class RelayedExchange:
 
     def _report_request(self, head: bytes | None, body: bytes, now: float, is_cut: bool) -> None:
         request = self.request
-        sent = ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids)
-        self._capture.request(sent, now)
+        self._capture.request(ReadRequest(request, self._requested, self._unread, self.is_notified, self.task_ids), now)
         if request is None or self._wire_log is None or not self.shows_tasks:
             return
         self._wire = wire = self._wire_log.begin(self._turn.started_at, head, body, is_cut=is_cut)

@@ -109,8 +109,9 @@ class Upstream:
         """The agent's card, decoded. Raises UpstreamError (no response), TimeoutError, or ValueError (no card)."""
         async with asyncio.timeout(CARD_TIMEOUT_S):
             for path in self.card_paths:
-                headers = self.headers([(b"accept", b"application/json")])
-                response, body = await self.get(self.target(path.encode(), b""), headers)
+                response, body = await self.get(
+                    self.target(path.encode(), b""), self.headers([(b"accept", b"application/json")])
+                )
                 if response.status == 200:
                     return json.loads(decoded_card(response, body))
         raise ValueError(f"no agent card at {self.base} ({', '.join(self.card_paths)})")

@@ -164,5 +164,8 @@ class WireLog:
         None for an open turn.
         """
         known = {task_id for one in self if one.turn_id == turn_id for task_id in one.task_ids} | set(tasks)
-        found = [one for one in self if one.concerns(turn_id, known, ended)]
-        return [one for one in found if one.ended_at is None or one.ended_at >= began]
+        return [
+            one
+            for one in self
+            if one.concerns(turn_id, known, ended) and (one.ended_at is None or one.ended_at >= began)
+        ]

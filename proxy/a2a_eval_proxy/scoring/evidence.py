@@ -108,8 +108,7 @@ class AwaitedEvidence:
             wait_s = max(wait_s, _LATE_S)
         self._release(turn.turn_id)
         if wait_s > 0:
-            timer = self._loop.call_later(wait_s, self._release, turn.turn_id)
-            self._waiting[turn.turn_id] = then, timer
+            self._waiting[turn.turn_id] = then, self._loop.call_later(wait_s, self._release, turn.turn_id)
         else:
             then()
 

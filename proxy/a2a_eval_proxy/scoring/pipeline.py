@@ -456,8 +456,7 @@ class Pipeline:
             self._listener.scored(reported)
             self._store.finish(scored, done)
         else:
-            settled = [one.merged for one in scored if one.merged is not None]
-            if not self._store.add(settled, done, again=True):
+            if not self._store.add([one.merged for one in scored if one.merged is not None], done, again=True):
                 self._not_stored(works)
 
     def _complete(self, part: Sequence[tuple[Work, Turn]]) -> list[Turn]:
@@ -480,8 +479,7 @@ class Pipeline:
             counted = _codes(found for found in before if work.again or found.code != NO_CAPTURE)
             metrics.findings += _codes(turn.findings) - counted
         metrics.count_results(results, self._agent_name)
-        own = conversation_of(turn, self._cases, self._scorer, ended=work.merged)
-        work.conversations = [*work.conversations, own]
+        work.conversations = [*work.conversations, conversation_of(turn, self._cases, self._scorer, ended=work.merged)]
         return turn, results, work.again
 
     def _done(self, works: Sequence[Work]) -> None:
@@ -516,8 +514,9 @@ class Pipeline:
             del self._over[key]
         self._conversations_under_way += len(keys)
         scored = await scored_conversations(keys, self._store, scorer, self._executor, self._privacy)
-        done = partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, len(keys))
-        self._store.finish_conversations(scored, done)
+        self._store.finish_conversations(
+            scored, partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, len(keys))
+        )
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:

@@ -82,8 +82,9 @@ class Rescoring:
     def _placed(self, item: TurnJson) -> Turn:
         turn = self._privacy.redacted(Turn.from_dict(dict(item)))
         known = item["case_id"] if item["case_id"] and self._cases.case(item["case_id"]) else None
-        case_id = self._cases.match(known, item["conversation_id"], item["user_text"], turn.agent_name)
-        turn.case_id = case_id or item["case_id"]
+        turn.case_id = (
+            self._cases.match(known, item["conversation_id"], item["user_text"], turn.agent_name) or item["case_id"]
+        )
         if turn.case_id is not None and turn.case_id != item["case_id"]:
             self.moved[turn.turn_id] = turn.case_id
         return turn

@@ -167,8 +167,9 @@ class Scorer:
             why = _INVALIDATED if conversation.invalid else _UNREACHABLE
             return _json(EvalResult.skipped(item.metric, why) for item in evaluators.conversation)
         try:
-            seen = [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
-            return case.conversation_case(seen)
+            return case.conversation_case(
+                [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
+            )
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
 

@@ -46,8 +46,7 @@ async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInC
     conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))
     # with this case only, for the evaluators that compare calls
     suite = cases.suite and replace(cases.suite, cases=() if case is None else (case,))
-    report = Report(turn["run"], _NO_VERDICT, [conversation], suite)
-    return TurnInCase(report, conversation, planned)
+    return TurnInCase(Report(turn["run"], _NO_VERDICT, [conversation], suite), conversation, planned)
 
 
 async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:

@@ -113,8 +113,7 @@ class AgentCapture:
     def latest_open(self, most: int, turn_id: str | None = None) -> list[Turn]:
         """Copies of the latest open turns, at most `most`, or of the one with this id, as far as they are known."""
         logged = [turn for turn in self._log.open_turns if turn_id in (None, turn.turn_id)]
-        found = [*self.book.latest_open(most, turn_id), *logged]
-        return heapq.nlargest(most, found, key=lambda turn: turn.started_at)
+        return heapq.nlargest(most, [*self.book.latest_open(most, turn_id), *logged], key=lambda turn: turn.started_at)
 
     def report_changes(self, live: bool) -> None:
         """Start or stop to report what changes in open turns."""

@@ -126,8 +126,11 @@ class AgentTraffic:
         last."""
         url = self.settings.public_url or public + self.agent.path
         card = self._negotiation.card_for_all(asyncio.get_running_loop().time())
-        shown = self._cards.rewritten(card, url).card if isinstance(card, dict) else None
-        return {"name": self.agent.name, "url": url, "card": shown}
+        return {
+            "name": self.agent.name,
+            "url": url,
+            "card": self._cards.rewritten(card, url).card if isinstance(card, dict) else None,
+        }
 
     def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[WireRecord]:
         """See `WireLog.of_turn`; none where rules cannot be applied to them."""

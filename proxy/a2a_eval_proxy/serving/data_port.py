@@ -111,6 +111,7 @@ class DataPort:
         )
 
     def _client_tls(self, name: str, alpn: tuple[str, ...]) -> ssl.SSLContext | None:
-        own = self._settings.tls_of("listen")
-        files = TlsFiles.of(*own, ca=self._settings.tls_client_ca, ca_setting="tls_client_ca", alpn=alpn)
+        files = TlsFiles.of(
+            *self._settings.tls_of("listen"), ca=self._settings.tls_client_ca, ca_setting="tls_client_ca", alpn=alpn
+        )
         return server_tls(files, self.files, name)

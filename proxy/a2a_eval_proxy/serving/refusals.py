@@ -59,5 +59,4 @@ class BelowPath:
         self._refusal = HttpRefusal(400, "PATH_LEADS_UPWARDS", lambda: "the path leads out of that of the agent (..)")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        leads_out = _UPWARDS.search(scope["raw_path"])
-        await (self._refusal if leads_out else self._application)(scope, receive, send)
+        await (self._refusal if _UPWARDS.search(scope["raw_path"]) else self._application)(scope, receive, send)

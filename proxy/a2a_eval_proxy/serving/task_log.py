@@ -400,8 +400,11 @@ class TaskLog:
     async def _stored(self, task_id: str) -> dict[str, TurnJson]:
         """The last turns of a task in the store, by id, oldest first."""
         await self._pipeline.written()
-        found = await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, _MAX_TURNS)
-        return {item["turn_id"]: item for item in found if self._agent.owns(item)}
+        return {
+            item["turn_id"]: item
+            for item in await self._store.of_task(self._privacy.identifier(task_id), self._agent.key, _MAX_TURNS)
+            if self._agent.owns(item)
+        }
 
     def _seen(self, item: TurnJson) -> Turn:
         """A turn of the store, with nothing that cannot be compared with what agents show: that is not redacted."""

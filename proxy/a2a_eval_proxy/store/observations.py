@@ -88,8 +88,10 @@ class ObservationTable(StoreTable):
 
     async def keep_until(self, task: str, number: int, until: float) -> None:
         """The turns that rows up to this number show are closed: they are deleted after `until`."""
-        statement = "UPDATE observations SET keep_until = :until WHERE task = :task AND number <= :number"
-        await self._change(statement, {"task": task, "number": number, "until": until})
+        await self._change(
+            "UPDATE observations SET keep_until = :until WHERE task = :task AND number <= :number",
+            {"task": task, "number": number, "until": until},
+        )
 
     async def open_tasks(self, before: float) -> list[str]:
         """Tasks with an open turn of which nothing was observed since `before`."""

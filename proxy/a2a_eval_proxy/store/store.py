@@ -32,8 +32,7 @@ class _JudgeAnswers(StoreTable):
     """A `JudgeCache`. What it says is JSON in ASCII, which every database takes."""
 
     async def get(self, key: str) -> Mapping[str, Any] | None:
-        statement = "SELECT entry FROM judge_answers WHERE key = :key"
-        rows = await self._read(statement, {"key": key}, list)
+        rows = await self._read("SELECT entry FROM judge_answers WHERE key = :key", {"key": key}, list)
         return json.loads(rows[0][0]) if rows else None
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:

@@ -169,8 +169,7 @@ class QueuedWrites(ABC):
         """
         if self._is_full:
             return False
-        rows = [encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns]
-        self._put(Add(rows, committed, held, again))
+        self._put(Add([encoded_or_unknown(turn, results.get(turn.turn_id)) for turn in turns], committed, held, again))
         return True
 
     @property

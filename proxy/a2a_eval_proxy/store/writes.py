@@ -65,10 +65,10 @@ def group_statements(
             yield from result_statements(latest_results(group))
             for turn_id in turns if jobs is not None else ():  # workers score its conversation again, too
                 yield _discard_conversation(dialect), (turn_id, turn_id)
-        rows = [_row(turn, jobs or {}) for turn in turns.values()]
-        yield from _in_parts(partial(_insert, dialect, again), rows)
-        names = [(turn.turn_id, name) for turn in turns.values() for name in dict.fromkeys(turn.names)]
-        yield from _in_parts(_names, names)
+        yield from _in_parts(partial(_insert, dialect, again), [_row(turn, jobs or {}) for turn in turns.values()])
+        yield from _in_parts(
+            _names, [(turn.turn_id, name) for turn in turns.values() for name in dict.fromkeys(turn.names)]
+        )
     for item in group:
         match item:
             case FinishConversations(rows=whole):

@@ -34,8 +34,10 @@ def _cut(value: Any, characters: int, items: int) -> Any:
     if isinstance(value, str) and len(value) > characters:
         return f"{value[:characters]}… [{len(value) - characters:,} more characters]"
     if isinstance(value, Mapping):
-        kept = islice(value.items(), items)
-        return {_cut(str(key), characters, items): _cut(item, characters, items) for key, item in kept}
+        return {
+            _cut(str(key), characters, items): _cut(item, characters, items)
+            for key, item in islice(value.items(), items)
+        }
     if isinstance(value, list | tuple):
         return type(value)(_cut(item, characters, items) for item in islice(value, items))
     return value

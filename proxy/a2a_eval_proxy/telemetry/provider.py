@@ -165,8 +165,9 @@ def _loggers(resource: Resource) -> SdkLoggerProvider:
 
 def _resource() -> Resource:
     """What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, and our name where they give none."""
-    ours = Resource.create({SERVICE_NAME: "a2a-eval-proxy", SERVICE_VERSION: __version__})
-    return ours.merge(OTELResourceDetector().detect())
+    return Resource.create({SERVICE_NAME: "a2a-eval-proxy", SERVICE_VERSION: __version__}).merge(
+        OTELResourceDetector().detect()
+    )
 
 
 async def _done(shutdown: Callable[[], None]) -> None:

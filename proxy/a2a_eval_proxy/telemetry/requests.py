@@ -37,8 +37,9 @@ class SpanPair:
         """Begin spans with these attributes."""
         parent = _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
         self._server = source.tracer.start_span(name, parent, SpanKind.SERVER, server)
-        inside = set_span_in_context(self._server, Context())
-        self._client = source.tracer.start_span(name, inside, SpanKind.CLIENT, client)
+        self._client = source.tracer.start_span(
+            name, set_span_in_context(self._server, Context()), SpanKind.CLIENT, client
+        )
         span = self._client.get_span_context()
         ids = f"{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}"
         self.traceparent = f"00-{ids}-{span.trace_flags:02x}" if span.trace_flags.sampled else ""

@@ -87,8 +87,7 @@ class TurnEvents(TurnListener):
             self._bus.lose()
         else:
             self._waiting += 1
-            made = asyncio.get_running_loop().run_in_executor(self._thread, lambda: list(make()))
-            made.add_done_callback(self._made)
+            asyncio.get_running_loop().run_in_executor(self._thread, lambda: list(make())).add_done_callback(self._made)
 
     def _made(self, done: asyncio.Future[list[NamedData]]) -> None:
         self._waiting -= 1

@@ -80,9 +80,13 @@ class TraceEvidence:
             trace_only=joined.trace_only,
         )
         usage = _joined(usage_of(self.spans), turn.usage)
-        spans = spans_of(self.spans) or turn.spans
         merged = replace(
-            turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage, spans=spans
+            turn,
+            tool_calls=joined.tool_calls,
+            findings=findings,
+            capture=capture,
+            usage=usage,
+            spans=spans_of(self.spans) or turn.spans,
         )
         return replace(merged, shown_by=turn.shown_by or ("spans" if shows_work else ""))
 

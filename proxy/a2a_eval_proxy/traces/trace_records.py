@@ -152,8 +152,7 @@ def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
         owner: TurnEntry | None = None
         while at is not None and owner is None and len(path) < len(trace.spans):
             path.append(at.span_id)
-            named = by_id.get(turn_named(at.trace_state))
-            owner = shares.get(at.span_id) or named or by_parent.get(at.parent_span_id)
+            owner = shares.get(at.span_id) or by_id.get(turn_named(at.trace_state)) or by_parent.get(at.parent_span_id)
             at = trace.spans.get(at.parent_span_id)
         owner = owner or latest_before(trace.turns, span.start_ns / 1e9)
         for span_id in path:

@@ -146,8 +146,7 @@ class PostgresStore(Store):
     async def _read(
         self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], *, search: bool = False
     ) -> T:
-        rows = await self._database.rows(named(statement), values)
-        return await asyncio.to_thread(decode, rows)
+        return await asyncio.to_thread(decode, await self._database.rows(named(statement), values))
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         return await self._database.change(named(statement), values)

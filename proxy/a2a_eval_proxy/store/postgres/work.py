@@ -137,8 +137,10 @@ class WorkStore:
 
     async def turns(self, turn_ids: Sequence[str]) -> list[Claim]:
         """Those of these turns that there are, in the order in which they were added."""
-        rows = await self._database.rows(_TURNS, {"ids": list(turn_ids)})
-        return [Claim(turn_json(status, body, evaluations), job) for job, status, body, evaluations in rows]
+        return [
+            Claim(turn_json(status, body, evaluations), job)
+            for job, status, body, evaluations in await self._database.rows(_TURNS, {"ids": list(turn_ids)})
+        ]
 
     async def conversations(
         self, turns: Sequence[Mapping[str, Any]], most: int = _ALL, until: Sequence[str] = ()
@@ -148,8 +150,10 @@ class WorkStore:
         keys = dict.fromkeys((stored_text(turn["run"]), stored_text(turn["conversation_id"])) for turn in turns)
         runs, ids = [run for run, _ in keys], [conversation_id for _, conversation_id in keys]
         values = {"runs": runs, "ids": ids, "most": most, "until": list(until)}
-        rows = await self._database.rows(_CONVERSATIONS, values)
-        return [turn_json(status, body, evaluations) for _, status, body, evaluations in rows]
+        return [
+            turn_json(status, body, evaluations)
+            for _, status, body, evaluations in await self._database.rows(_CONVERSATIONS, values)
+        ]
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
         """Returns the number of turns at the last evaluation of each of these conversations that has results."""
@@ -185,8 +189,9 @@ class WorkStore:
 
     async def backlog(self) -> Backlog:
         """What waits now. It costs an index scan of the pending turns."""
-        values = {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED}
-        ((turns, oldest_s, workers),) = await self._database.rows(_BACKLOG, values)
+        ((turns, oldest_s, workers),) = await self._database.rows(
+            _BACKLOG, {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED}
+        )
         return Backlog(turns, float(oldest_s), workers)
 
     async def queue_abandoned(self) -> int:
@@ -195,8 +200,9 @@ class WorkStore:
 
     async def take(self, room: int, lease_s: float) -> list[Job]:
         """At most `room` jobs that are due. They are due again after `lease_s` unless that is put off."""
-        values = {"room": room, "lease": lease_s, "most": MOST_TRIES}
-        return [Job(*row) for row in await self._database.rows(_TAKE, values)]
+        return [
+            Job(*row) for row in await self._database.rows(_TAKE, {"room": room, "lease": lease_s, "most": MOST_TRIES})
+        ]
 
     async def due_in(self, seconds: float, jobs: Collection[Job], *, given_back: bool = False) -> None:
         """Put off jobs of this worker; `given_back`: this try does not count."""

@@ -89,8 +89,9 @@ class SqliteStore(Store):
 
     def _connect(self, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
         """A connection that does not create a missing file."""
-        place = f"file:{quote(self._path)}?mode={mode}"
-        return sqlite3.connect(place, uri=True, timeout=_BUSY_S, check_same_thread=False)
+        return sqlite3.connect(
+            f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S, check_same_thread=False
+        )
 
     @contextmanager
     def _told(self, done: Literal["read", "written"]) -> Iterator[Identity | None]:
