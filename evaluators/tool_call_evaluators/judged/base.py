@@ -169,7 +169,8 @@ class GradedEvaluator(JudgedEvaluator):
 
     async def measure(self, case: EvalCase) -> Measurement:
         given = await self.ask(self.data(case), grade_schema(*self.grades), self.instructions())
-        scores = [self._on_scale(value["score"]) for value in given.values()]
+        (lowest, highest), (low, high) = self.grades, self.scale
+        scores = [low + (one["score"] - lowest) / (highest - lowest) * (high - low) for one in given.values()]
         score = float(median(scores))
         name = band(score, self.scale)
         nearest = min(range(len(scores)), key=lambda index: abs(scores[index] - score))
@@ -178,10 +179,6 @@ class GradedEvaluator(JudgedEvaluator):
             str(given.values()[nearest]["reason"]),
             {**({"band": name} if name else {}), "votes": scores, "judge": judge_details([given], spread(scores))},
         )
-
-    def _on_scale(self, grade: float) -> float:
-        (lowest, highest), (low, high) = self.grades, self.scale
-        return low + (grade - lowest) / (highest - lowest) * (high - low)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,8 +91,7 @@ def _of_case(
         (index + 1, (*path, "turns", index, "expect"), turn.expect) for index, turn in enumerate(case.turns)
     ]
     for turn, place, expect in [*parts, (None, (*path, "expect"), case.expect)]:
-        came = [_Seen.of(item, turn) for item in conversations]
-        seen = [item for item in came if item is not None]
+        seen = [came for item in conversations if (came := _Seen.of(item, turn)) is not None]
         for key, readers in READ_BY.items():
             if getattr(expect, key) is None:
                 continue

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from a2a_tool_capture.connector.arksim_names import names
 
@@ -24,12 +23,6 @@ names.add(dict.fromkeys(_METRICS, __package__) | dict.fromkeys(_LLMS, register_m
 
 _METRIC_BASES = {"QuantitativeMetric": True, "QualitativeMetric": False}
 """The names of arksim's base classes, and whether their metrics have scores."""
-
-
-def _recognises(value: Any) -> bool:
-    return isinstance(value, dict) and (
-        isinstance(value.get("scenarios"), list) or any(key in value for key in CONFIG_KEYS)
-    )
 
 
 def _with_scenarios(document: Document, file: Path) -> Document:
@@ -57,7 +50,10 @@ def _kind(found: type) -> bool | None:
 
 IMPORTER = Importer(
     files="an ArkSim configuration, its scenarios (`scenarios`)",
-    recognises=_recognises,
+    recognises=lambda value: (
+        isinstance(value, dict)
+        and (isinstance(value.get("scenarios"), list) or any(key in value for key in CONFIG_KEYS))
+    ),
     read=read_run,
     with_cases=_with_scenarios,
     run_files=ArksimFiles,

@@ -184,19 +184,19 @@ def simulation_text(simulation_id: str, generated_at: str, conversations: Iterab
         "simulation_id": simulation_id,
         "generated_at": generated_at,
     }
-    return json.dumps({**head, "conversations": [*map(_written, conversations)]}, indent=4) + "\n"
-
-
-def _written(conversation: SimulatedConversation) -> dict[str, Any]:
-    return {
-        "conversation_id": conversation.conversation_id,
-        "scenario_id": conversation.scenario_id,
-        "conversation_history": list(_messages(conversation)),
-        "simulated_user_prompt": {
-            "simulated_user_prompt_template": conversation.prompt,
-            "variables": {f"scenario.{name}": value for name, value in conversation.user.items()},
-        },
-    }
+    written = [
+        {
+            "conversation_id": conversation.conversation_id,
+            "scenario_id": conversation.scenario_id,
+            "conversation_history": list(_messages(conversation)),
+            "simulated_user_prompt": {
+                "simulated_user_prompt_template": conversation.prompt,
+                "variables": {f"scenario.{name}": value for name, value in conversation.user.items()},
+            },
+        }
+        for conversation in conversations
+    ]
+    return json.dumps({**head, "conversations": written}, indent=4) + "\n"
 
 
 def _messages(conversation: SimulatedConversation) -> Iterator[dict[str, Any]]:
