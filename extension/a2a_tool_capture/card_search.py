@@ -59,8 +59,7 @@ async def find_card(urls: list[str], fetch: Callable[[str], Awaitable[CardAnswer
             _remark(urls, url, found)
             return FoundCard(found, url, answer.body)
         if answer.status in (404, 410):
-            text = answer.body.decode("utf-8", "replace")
-            said = response_problem(answer.status, answer.headers, text)
+            said = response_problem(answer.status, answer.headers, answer.body.decode("utf-8", "replace"))
             missing.append((url, _NOTHING if said.lower() in ("", "not found") else said))
             continue
         problems.append(_problem(url, answer))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tool_call_evaluators.suite import SuiteError
 
@@ -44,9 +44,6 @@ from .telemetry.event_bus import EventBus
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import TurnListener
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 

@@ -46,8 +46,7 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
         recording = self._recorder.recording_of(name)
         if recording is NO_RECORDING:
             return
-        arguments = input_str if inputs is None else inputs
-        call_id = recording.started(name, arguments, id=tool_call_id or "")
+        call_id = recording.started(name, input_str if inputs is None else inputs, id=tool_call_id or "")
         with self._lock:
             self._ids.setdefault(recording, {})[run_id] = call_id
 

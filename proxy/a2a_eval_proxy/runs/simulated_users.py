@@ -163,8 +163,7 @@ async def users_of(
 
     Raises ConfigError if they have no model or, with `replay`, no record; StoreError for an unknown run.
     """
-    settings = suite.simulated_user
-    prompt = user_prompt(settings.prompt)
+    prompt = user_prompt(suite.simulated_user.prompt)
     simulated = {case.id: case.simulate for case in suite.cases if case.simulate and todo.get(case.id)}
     instructions = {case_id: _instructions(case_id, scenario, prompt) for case_id, scenario in simulated.items()}
     voice = None  # no case has a simulated user

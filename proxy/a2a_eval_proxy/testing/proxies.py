@@ -180,8 +180,7 @@ class ProxyPool:
 
         Raises ConfigError for what they cannot be; StoreError, SuiteError and ListenError as `run_proxy` does.
         """
-        key = _settings(agent_url, settings or {})
-        return self._loop.run(self._acquire(key))
+        return self._loop.run(self._acquire(_settings(agent_url, settings or {})))
 
     def release(self, view: EvalProxy) -> None:
         """A view is used no more. Its proxy may be stopped when there are too many."""

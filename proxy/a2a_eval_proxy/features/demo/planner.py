@@ -93,8 +93,7 @@ def _list_orders(request: _Request) -> Plan:
 
 def _stock(request: _Request) -> Plan:
     query = next(product for product in _PRODUCTS if product in request.text.lower())
-    found = request.tools["search_products"](query=query)
-    product = found["products"][0]
+    product = request.tools["search_products"](query=query)["products"][0]
     answers = [f"The {product['name']} costs {product['price_eur']:.2f} EUR."]
     stock = None
     if _mentions(request.text, "have", "in stock", "available"):

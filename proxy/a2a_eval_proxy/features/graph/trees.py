@@ -145,8 +145,7 @@ class _Search:
                 self._take(await self._store.linked_by_names(names, new[0].seq, most), most)
 
     async def _find_named_parents(self, new: Sequence[LinkedTurn]) -> None:
-        named = dict.fromkeys(linked.links.parent_turn_id for linked in new)
-        for turn_id in named:
+        for turn_id in dict.fromkeys(linked.links.parent_turn_id for linked in new):
             if turn_id and turn_id not in self.found and self._room > 0:
                 parent = await self._store.linked_turn(turn_id)
                 self._take([] if parent is None else [parent])

@@ -127,7 +127,6 @@ async def store_pages(
         app = admin_app(control, CollectorRegistry(), tokens, HostNames(), site)
         server = HttpServer(app, f"127.0.0.1:{port}", setting="--port", limits=operator_limits())
         await server.open(stack)
-        watch = asyncio.create_task(StoreWatch(store, control.bus).run())
-        stack.callback(watch.cancel)
+        stack.callback(asyncio.create_task(StoreWatch(store, control.bus).run()).cancel)
         stack.callback(control.bus.close)  # first: pages that listen would keep the server
         yield site.address(server.url), token

@@ -67,8 +67,7 @@ def given_filters(request: Request) -> dict[str, str]:
 
 def filtered(control: Control, filters: Mapping[str, str]) -> TurnQuery:
     """The query for summaries of the turns that have passed these filters, newest first. Raises HTTPException (400)."""
-    query = turn_query(control, validated(TurnFilters, filters))
-    return replace(query, newest_first=True, summary=True)
+    return replace(turn_query(control, validated(TurnFilters, filters)), newest_first=True, summary=True)
 
 
 async def _values(view: View) -> Mapping[str, Any]:

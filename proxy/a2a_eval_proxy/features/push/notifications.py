@@ -53,8 +53,7 @@ def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notif
     encoding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
     try:
         decoded = decoded_whole(encoding, body, max_bytes)
-        payload = None if has_too_many_values(decoded) else decode_json(decoded)
-        event = normalize_event(payload)
+        event = normalize_event(None if has_too_many_values(decoded) else decode_json(decoded))
     except ValueError:
         decoded, event = body, None
     return Notification(headers, body, decoded, event)

@@ -131,8 +131,7 @@ class WebhookRegistry(Webhooks):
         if asked.wanted and (request is None or request.operation not in SETS_WEBHOOKS):
             unclear = unclear or "it is no request of A2A that the proxy knows"
         if unclear:
-            message = f"the proxy cannot tell which webhook the request sets: {unclear}"
-            raise RefusedWebhookError(message)
+            raise RefusedWebhookError(f"the proxy cannot tell which webhook the request sets: {unclear}")
         if request is None or not request.has_webhook:
             return None
         relayed = RelayedRequest(self, exchange, request, asked)

@@ -149,8 +149,7 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
     store = PostgresStore(settings.store)
     try:
         metrics = Metrics()
-        agents = WorkerAgents(store, settings, settings.each_agent)
-        scorer = JobScorer(store, agents, metrics)
+        scorer = JobScorer(store, WorkerAgents(store, settings, settings.each_agent), metrics)
         engine = Engine(settings, store.work, scorer.score)
         stop = stop_signal()
         suite = f"suite {settings.suite}" if settings.suite else "no suite"
