@@ -39,8 +39,10 @@ def proxy_for(url: httpx.URL, named: Mapping[str, str]) -> EnvironmentProxy | No
     for scheme in (url.scheme, "all"):
         if (proxy := named.get(scheme)) and not _excepted(url.host.lower(), url.port, named.get("no", "")):
             variable = f"{scheme}_proxy"
-            whole = proxy if "://" in proxy else f"http://{proxy}"
-            return EnvironmentProxy(whole, variable if os.environ.get(variable) else variable.upper())
+            return EnvironmentProxy(
+                proxy if "://" in proxy else f"http://{proxy}",
+                variable if os.environ.get(variable) else variable.upper(),
+            )
     return None
 
 

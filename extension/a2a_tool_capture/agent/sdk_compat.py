@@ -26,8 +26,7 @@ def copied(message: M) -> M:
 
 def state_name(status: Any) -> str:
     """The state of a `TaskStatus` as 1.0 names it: `TASK_STATE_COMPLETED`."""
-    name = status.state.value if LEGACY else TaskState.Name(status.state)
-    return normalize_state(name) or ""
+    return normalize_state(status.state.value if LEGACY else TaskState.Name(status.state)) or ""
 
 
 def entries(message: Any, field: str) -> list[Any]:

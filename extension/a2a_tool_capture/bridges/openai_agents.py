@@ -65,5 +65,4 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
 
 def _message(error: SpanError) -> str:
     """The tool's error message; the SDK's message ("Error running tool") if content is disabled."""
-    detail = (error.get("data") or {}).get("error")
-    return str(detail or error["message"])
+    return str((error.get("data") or {}).get("error") or error["message"])

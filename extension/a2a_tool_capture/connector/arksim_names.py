@@ -46,10 +46,9 @@ class ArksimNames(Loader, MetaPathFinder):
                 loaded = import_module(candidate)
                 if name in getattr(loaded, "__all__", ()) or name in vars(loaded):
                     return getattr(loaded, name)
-            problem = (
+            raise AttributeError(
                 f"{module.__name__} is served by a2a-eval-proxy, because arksim is not installed; it has no {name}"
             )
-            raise AttributeError(problem)
 
         module.__getattr__ = named  # type: ignore[method-assign]  # PEP 562
 

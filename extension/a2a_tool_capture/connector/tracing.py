@@ -26,8 +26,12 @@ def extract_tool_calls(result: Any) -> list[ToolCall]:
     for item in result.new_items:
         if item.type == "tool_call_item" and _field(item.raw_item, "type") == "function_call":
             call_id, name, arguments = (_field(item.raw_item, key) for key in ("call_id", "name", "arguments"))
-            given = {} if arguments == "" else arguments  # some models write no arguments so
-            recording.started(name, given, id=call_id, source=ToolCallSource.OPENAI_AGENTS)
+            recording.started(
+                name,
+                {} if arguments == "" else arguments,  # some models write no arguments so
+                id=call_id,
+                source=ToolCallSource.OPENAI_AGENTS,
+            )
     for item in result.new_items:
         if item.type == "tool_call_output_item" and recording.is_running(_field(item.raw_item, "call_id")):
             recording.finished(_field(item.raw_item, "call_id"), item.output)

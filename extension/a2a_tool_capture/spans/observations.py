@@ -368,8 +368,7 @@ def _join_overlapping(groups: Iterable[ObservationGroup], *, with_arguments: boo
 
 
 def _elsewhere(one: ObservationGroup, other: ObservationGroup) -> bool:
-    seen_from = {observation.vantage for observation in one.observations}
-    return all(observation.vantage not in seen_from for observation in other.observations)
+    return {seen.vantage for seen in one.observations}.isdisjoint(seen.vantage for seen in other.observations)
 
 
 def _overlap(one: ObservationGroup, other: ObservationGroup) -> bool:

@@ -35,8 +35,9 @@ def convert(options: ConvertOptions) -> None:
     refuse_existing(options.out)
     imported = import_suite(options.file, options.format, allow_plugins=options.allow_plugins)
     notes = [f"Not imported: {note}" for note in imported.notes]
-    text = suite_text(imported.suite, [f"From {Path(options.file).name} ({imported.format}).", *notes])
-    put_document(text, options.out)
+    put_document(
+        suite_text(imported.suite, [f"From {Path(options.file).name} ({imported.format}).", *notes]), options.out
+    )
     cases = len(imported.suite.cases)
     summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {options.out}" if options.out else "")
     click.echo("\n".join([*notes, summary]), err=True)

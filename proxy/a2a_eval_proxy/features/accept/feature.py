@@ -116,8 +116,9 @@ def record(options: RecordOptions) -> None:
     from .changes import record_run
 
     refuse_existing(options.out)
-    known = None if options.suite is None else load_suite(options.suite)
-    recording = run_async(record_run(options.store, options.run, known))
+    recording = run_async(
+        record_run(options.store, options.run, None if options.suite is None else load_suite(options.suite))
+    )
     put_document(recording.text, options.out)
     summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, summary + (f" to {options.out}" if options.out else "")]), err=True)

@@ -313,8 +313,7 @@ class _Work:
         if twice and first.score is not None and (fresh := self._evaluator(self._past_cache, turn, metric)):
             again = [await _result(case, fresh) for _ in range(2)]
             if isinstance(fresh, LabelledEvaluator):
-                in_order = replace(fresh, judge=_SwappedChoices(judge_of(fresh.judge)))
-                swapped = await _result(case, in_order)
+                swapped = await _result(case, replace(fresh, judge=_SwappedChoices(judge_of(fresh.judge))))
         return evaluator, first, again, swapped
 
     async def _conversation(self, first: TurnJson) -> list[TurnJson]:
@@ -342,8 +341,12 @@ class _Work:
         case = self._scorer.eval_case(turn, earlier, trees.get(turn.turn_id))
         if not evaluator.reads_results:
             return case
-        others = (EvalResult.from_dict(one) for one in stored["evaluations"] if one["evaluator"] != evaluator.metric)
-        return replace(case, results=tuple(others))
+        return replace(
+            case,
+            results=tuple(
+                EvalResult.from_dict(one) for one in stored["evaluations"] if one["evaluator"] != evaluator.metric
+            ),
+        )
 
     def _evaluator(self, scorer: Scorer, turn: Turn, metric: str) -> JudgeableEvaluator | None:
         in_force = scorer.evaluators(turn.case_id)

@@ -114,8 +114,10 @@ async def _ask(conversation: AgentConversation, context_id: str, text: str, seed
     conversation.turns += 1
     begin_turn(**place)
     given = place if seed is None else place | {"seed": seed}
-    accepted = _accepted(agent.execute, {"metadata": given, **given})
-    return _answer(await called(partial(agent.execute, text, **accepted)), type(agent).__name__)
+    return _answer(
+        await called(partial(agent.execute, text, **_accepted(agent.execute, {"metadata": given, **given}))),
+        type(agent).__name__,
+    )
 
 
 def _accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,11 @@ def python_agents(reference: str) -> Callable[[], Any]:
     agent_class = _find(source, class_name, setting)
     name = agent_class.__name__
     parameters = inspect.signature(agent_class).parameters.values()
-    takes_config = any(each.name == "agent_config" or _is_required(each) for each in parameters)
+    takes_config = any(
+        each.name == "agent_config"
+        or (each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD))
+        for each in parameters
+    )
     arguments = (AgentConfig(name, custom_config=CustomConfig(source, name)),) if takes_config else ()
 
     def new() -> Any:
@@ -109,8 +113,3 @@ def _find(source: str, class_name: str | None, setting: str) -> type:
     if not callable(getattr(named, "execute", None)):
         raise ConfigError(f"{setting}: the class has no method execute(user_query, **kwargs)")
     return named
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    collects = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    return parameter.default is parameter.empty and not collects

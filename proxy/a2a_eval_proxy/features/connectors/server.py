@@ -88,7 +88,8 @@ class ConnectedAgent(AgentExecutor):
                 logger.debug("the agent failed", exc_info=error)
                 return failure(error)
             except (asyncio.CancelledError, KeyboardInterrupt) as error:
-                if _is_cancelled():
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():  # the task itself is to end
                     raise
                 return failure(error)  # raised by the agent's code
             finally:
@@ -104,12 +105,6 @@ class ConnectedAgent(AgentExecutor):
                 recording.add(call)
             if (conversation := self._conversations.of(context_id)) is not None:
                 conversation.sources = tuple(call.source for call in recording.tool_calls)
-
-
-def _is_cancelled() -> bool:
-    """Whether the current task is to end, as opposed to a CancelledError of the code it runs."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 MAX_TASKS = 10_000

@@ -41,25 +41,26 @@ def diagnose(
         one.mark for one in FRAMEWORKS if one.mark and any(one.mark in item["message"] for item in turn["findings"])
     ]
     found = (framework, "") if framework else recognised(card, scopes, marks, server)
-    text = plain_text(
-        "diagnosis.txt",
-        _TEMPLATES,
-        url=url,
-        message=repr(message),
-        calls=calls,
-        capture=turn["capture"],
-        dialects={source: sources[source] for source in known_dialects() if sources.get(source)},
-        scopes=scopes,
-        recognised=found is not None,
-        framework=found[0] if found else A2A_SDK,
-        by=found[1] if found else "",
-        names=[one.page for one in CAN_BE_NAMED],
-        pages=PAGES,
-        seen=seen.calls.value,
-        why=seen.message,
-        bare=bare,
-        all_seen=all_seen,
-        traces=traces,
-        again=again,
-    )
-    return printable(text), all_seen
+    return printable(
+        plain_text(
+            "diagnosis.txt",
+            _TEMPLATES,
+            url=url,
+            message=repr(message),
+            calls=calls,
+            capture=turn["capture"],
+            dialects={source: sources[source] for source in known_dialects() if sources.get(source)},
+            scopes=scopes,
+            recognised=found is not None,
+            framework=found[0] if found else A2A_SDK,
+            by=found[1] if found else "",
+            names=[one.page for one in CAN_BE_NAMED],
+            pages=PAGES,
+            seen=seen.calls.value,
+            why=seen.message,
+            bare=bare,
+            all_seen=all_seen,
+            traces=traces,
+            again=again,
+        )
+    ), all_seen

@@ -106,8 +106,9 @@ class StoredTrees(TurnTrees):
     async def below(self, turn_id: str, privacy: Privacy | None = None) -> AgentTurn | None:
         family = await family_of(self._store, turn_id)
         if family is not None and privacy is not None:
-            redacted = {name: dict(privacy.stored_turn(turn)) for name, turn in family.turns.items()}
-            family = family._replace(turns=redacted)
+            family = family._replace(
+                turns={name: dict(privacy.stored_turn(turn)) for name, turn in family.turns.items()}
+            )
         return None if family is None else family.tree_below(turn_id)
 
     async def around(self, turn_id: str) -> AgentTurn | None:
@@ -139,7 +140,12 @@ class _Search:
                         most = min(self._room, _MOST_AT_ONCE)
                         self._take(await self._store.linked_by(column, identifier, linked.seq, most), most)
             await self._find_named_parents(new)  # of a large trace, they may not be near
-            names = {key for linked in new for key in _names_of(linked.turn)}
+            names = {  # how other turns may name them
+                name_key(kind, linked.turn[column])
+                for linked in new
+                for kind, column in _COLUMNS.items()
+                if linked.turn[column]
+            }
             if names and self._room > 0:
                 most = self._room
                 self._take(await self._store.linked_by_names(names, new[0].seq, most), most)
@@ -175,13 +181,6 @@ _COLUMNS: Mapping[NamedIn, LinkedBy] = {
     NamedIn.CHILD_TASK: "task_id",
     NamedIn.CHILD_CONVERSATION: "conversation_id",
 }
-
-
-def _names_of(turn: TurnJson) -> Iterator[str]:
-    """How other turns may name it, see `encoding.name_key`."""
-    for kind, column in _COLUMNS.items():
-        if turn[column]:
-            yield name_key(kind, turn[column])
 
 
 def _facts(linked: LinkedTurn) -> TurnFacts:

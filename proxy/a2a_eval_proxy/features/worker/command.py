@@ -144,8 +144,7 @@ async def work_until_stopped(settings: WorkerOptions) -> None:
 
     Raises SuiteError, StoreError, ConfigError or ListenError.
     """
-    every = (settings, *settings.each_agent.values())
-    start_logging("info", LOG_LINE, together(one.privacy() for one in every))
+    start_logging("info", LOG_LINE, together(one.privacy() for one in (settings, *settings.each_agent.values())))
     store = PostgresStore(settings.store)
     try:
         metrics = Metrics()

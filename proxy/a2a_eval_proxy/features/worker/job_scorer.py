@@ -155,8 +155,9 @@ class JobScorer:
         for key in looked_at:
             turns = await turns_of_conversation(key, self._store, by.scoring.privacy)
             if len(turns) > said.get(key, 0):
-                trees = await trees_read_by(by.scorer, self._store, turns, by.scoring.privacy)
-                results = await by.scorer.score_conversation(turns, trees)
+                results = await by.scorer.score_conversation(
+                    turns, await trees_read_by(by.scorer, self._store, turns, by.scoring.privacy)
+                )
                 scored += [] if results is None else [ScoredConversation(key, len(turns), results)]
         if scored:
             await self._work.finish_conversations(scored)
@@ -166,8 +167,11 @@ class JobScorer:
 
 def _is_scored_whole(by: ScoredBy, key: ConversationKey) -> bool:
     """Whether it is scored as a whole: there is an evaluator for that, and its case defines its end."""
-    known = by.scoring.cases.case(key.case_id or "") is not None
-    return known and bool(key.conversation_id) and bool(by.scorer.evaluators(key.case_id).conversation)
+    return (
+        by.scoring.cases.case(key.case_id or "") is not None
+        and bool(key.conversation_id)
+        and bool(by.scorer.evaluators(key.case_id).conversation)
+    )
 
 
 def _key(turn: TurnJson, case_id: str | None) -> ConversationKey:

@@ -27,8 +27,9 @@ class WorkerOptions(AgentsOptions, ScoringOptions, AdminPortOptions, TimeoutsOpt
 
     def __post_init__(self) -> None:
         if not is_postgres(self.store):
-            given = masked_url(self.store)
-            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
+            raise ConfigError(
+                f"--store: workers share a store; expected postgresql://..., got {masked_url(self.store)!r}"
+            )
         if self.admin and not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
         super().__post_init__()
