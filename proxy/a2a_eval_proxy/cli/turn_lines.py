@@ -10,9 +10,7 @@ from datetime import datetime
 from typing import Any, ParamSpec
 
 from a2a_tool_capture.recent import RecentKeys
-from jinja2 import PackageLoader
-from tool_call_evaluators.report.templating import plain_text
-from tool_call_evaluators.texts import counted, one_line, printable
+from tool_call_evaluators.texts import counted, duration_text, one_line, printable, score_text
 from tool_call_evaluators.visibility import TURN_SUCCEEDED
 
 from ..telemetry.turn_listener import ScoredTurn, TurnListener
@@ -21,8 +19,7 @@ from ..turn import Turn
 P = ParamSpec("P")
 
 _STDERR = 2
-_TEMPLATES = PackageLoader(__package__ or "", "")
-_LONGEST = 500  # characters of a text in a line
+_LONGEST_NAME, _MOST_NAMES = 60, 10
 _EVERY_S = 0.1
 _MOST_LINES = 20
 """Lines that wait. People cannot read two hundred a second, and each line costs as much as a call of an evaluator."""
@@ -61,24 +58,42 @@ class TurnLines(TurnListener):
 
 def turn_line(turn: Turn, said: str, results: Sequence[Mapping[str, Any]] | None = None) -> str:
     """Time, agent (of several), case, called tools, the verdict of the results (as in the table of `run`) with what is
-    `said` beside it, and duration of a turn; nothing in it can steer a terminal or end the line."""
+    `said` beside it, and duration of a turn; nothing in it can steer a terminal or end the line.
+
+    It is written here and not in a template: it is made for each turn while the traffic waits.
+    """
     ended = turn.started_at if turn.ended_at is None else turn.ended_at
-    return plain_text(
-        "turn_line.txt",
-        _TEMPLATES,
-        _shown,
-        turn=turn,
-        clock=datetime.fromtimestamp(ended).strftime("%H:%M:%S"),  # local, as the times of the log
-        seconds=ended - turn.started_at,
-        unseen=turn.visibility.unknown,
-        results=results,
-        said=said,
-        turn_succeeded=TURN_SUCCEEDED,
-    )
+    clock = datetime.fromtimestamp(ended).strftime("%H:%M:%S")  # local, as the times of the log
+    case = _name(turn.case_id) if turn.case_id else "-"
+    agent = f"{turn.agent_name}  " if turn.agent_name else ""
+    verdict = ("" if results is None else _verdict(results)) + said
+    return f"{clock}  {agent}{case}  {_calls(turn)}  {verdict}  {duration_text(ended - turn.started_at)}"
 
 
-def _shown(text: str) -> str:
-    return one_line(printable(text), _LONGEST)
+def _calls(turn: Turn) -> str:
+    unseen = turn.visibility.unknown
+    if not turn.tool_calls:
+        return "tool calls not visible" if unseen else "no tool calls"
+    names = [_name(call.name) + (" (error)" if call.error else "") for call in turn.tool_calls[:_MOST_NAMES]]
+    more = len(turn.tool_calls) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "") + (", others not visible" if unseen else "")
+
+
+def _verdict(results: Sequence[Mapping[str, Any]]) -> str:
+    said = [result for result in results if result["status"] != "skipped"]
+    for result in said:
+        if result["evaluator"] == TURN_SUCCEEDED and result["status"] == "failed":
+            return f"failed ({result['label']})"
+    for status in ("errored", "failed"):
+        if bad := [result for result in said if result["status"] == status]:
+            scores = ["" if result["score"] is None else f" {score_text(result['score'])}" for result in bad]
+            named = (_name(result["evaluator"]) + score for result, score in zip(bad, scores, strict=True))
+            return f"{status} ({', '.join(named)})"
+    return "passed" if said else "unscored"
+
+
+def _name(text: str) -> str:
+    return one_line(printable(text), _LONGEST_NAME)
 
 
 class LineWriter:
