@@ -130,11 +130,6 @@ class CapturedExchange:
             self.report(NOT_ASKED, why)
 
     @property
-    def concerns_turns(self) -> bool:
-        """Whether the request sends a message or asks about tasks."""
-        return self._reported is not None or self._conditional is not None
-
-    @property
     def turn(self) -> Turn | None:
         """The turn this exchange opened."""
         return self._reported.turn if self._reported else None
