@@ -69,14 +69,24 @@ def _failure(error: BaseException) -> tuple[str, int]:
     whole = error
     while isinstance(error, BaseExceptionGroup):
         error = next((one for one in error.exceptions if hasattr(one, "exit_code")), error.exceptions[0])
-    if isinstance(error, KeyboardInterrupt | SystemExit):
+    if isinstance(error, SystemExit):
         raise error
+    if _was_interrupted(error):
+        raise KeyboardInterrupt
     if isinstance(code := getattr(error, "exit_code", None), int):
         return str(error), code
     if isinstance(error, OSError) and error.filename and error.errno not in _MACHINE:
         return f"{error.filename}: {error.strerror}", BAD_INPUT
     said = " ".join(str(error).split())
     return f"unexpected {type(error).__name__}{said and f': {said}'} ({_kept_traceback(whole)})", UNREACHABLE
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: what calls back from C, such as the making of a class, raises an error of its own
+    from the KeyboardInterrupt."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _kept_traceback(error: BaseException) -> str:

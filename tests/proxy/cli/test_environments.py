@@ -112,6 +112,21 @@ def test_a_traceback_that_cannot_be_kept(
     assert capsys.readouterr().err == f"a2a-eval-proxy: {said}\n"
 
 
+def test_an_error_that_ctrl_c_causes_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    def makes_a_class(options: object) -> None:
+        type("Made", (), {"attribute": Interrupted()})  # Python 3.11 raises RuntimeError from the KeyboardInterrupt
+
+    monkeypatch.setattr(cli.commands["evaluators"], "_function", makes_a_class)
+    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "evaluators"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
 STARTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -135,7 +150,7 @@ def test_ctrl_c_while_a_command_starts_has_no_traceback(words: list[str], agent:
                 process.wait(pause_s)
             process.send_signal(signal.SIGINT)
             errors = process.communicate(timeout=PATIENCE_S)[1]
-        assert process.returncode in (-signal.SIGINT, 130, 0)
+        assert process.returncode in (-signal.SIGINT, 130, 0), errors
         assert "Traceback" not in errors
         assert "Exception" not in errors
 
