@@ -37,7 +37,7 @@ ROOM_TESTS = $(if $(ROOM),$(or $(shell find tests -path tests/golden -prune -o \
 
 test: $(STAMP) ## the whole test suite, with real clients over loopback; ROOM=capture for a part
 	$(if $(ROOM),,@tests/system-packages)
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ROOM_TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=10 $(ROOM_TESTS) $(ARGS)
 
 CORE := tests/extension tests/evaluators $(addprefix tests/proxy/,protocol capture traces privacy settings)
 
