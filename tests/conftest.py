@@ -47,7 +47,7 @@ for _step in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _step, PATIENCE_S)
 
 
-pytest_plugins = ("support.running",)
+pytest_plugins = ("support.running", "support.changes")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
