@@ -1,5 +1,5 @@
-"""What may differ between an exchange with the agent and the same one through the proxy: lines of the profile
-(proxy/docs/profile.md).
+"""What may differ between an exchange with the agent and the same one through the proxy: lines of the page on traffic
+(proxy/docs/transparency.md).
 
 Each rule makes of what was seen directly what must be seen through the proxy; everything else must be equal.
 """
