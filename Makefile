@@ -78,6 +78,13 @@ trees: $(STAMP) ## 500 conversations of agents that ask each other, with an orac
 conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.conformance $(ARGS)
 
+nightly: ## what is too long for each change: all tests, frameworks, conformance, fuzz, and random turns with proxies that are killed
+	$(MAKE) test ARGS=--everything
+	$(MAKE) frameworks conformance
+	$(MAKE) fuzz ARGS="--minutes 20"
+	for proxies in 1 2 3; do $(MAKE) turns ARGS="--turns 1000 --kill --proxies $$proxies" || exit 1; done
+	$(MAKE) trees soak
+
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
@@ -91,4 +98,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references validate bench simulate fuzz soak turns conformance demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz soak turns trees conformance nightly demo docs pictures clean
