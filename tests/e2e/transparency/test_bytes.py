@@ -31,11 +31,6 @@ def play(replay: ReplayAgent, url: str, recording: Recording, headers: Headers) 
     return response, request
 
 
-def assert_same(proxied: Played, direct: Played) -> None:
-    assert_same_response(proxied[0], direct[0])
-    assert_same_request(proxied[1], direct[1])
-
-
 def assert_same_response(proxied: RawResponse, direct: RawResponse) -> None:
     assert direct.complete
     assert proxied.complete
@@ -50,36 +45,24 @@ def assert_same_request(proxied: Received, direct: Received) -> None:
     sent = sorted(header for header in direct.headers if header[0] not in PER_CONNECTION)
     got = sorted(header for header in proxied.headers if header[0] not in PER_CONNECTION)
     assert [header for header in sent if header not in got] == []
-    assert {name for name, _ in got if name not in {key for key, _ in sent}} <= ADDED_BY_PROXY
-    assert len([header for header in got if header[0] not in ADDED_BY_PROXY]) == len(
-        [header for header in sent if header[0] not in ADDED_BY_PROXY]
-    )
+    for header in sent:
+        got.remove(header)
+    assert {name for name, _ in got} <= ADDED_BY_PROXY
 
 
-def test_recorded_traffic_of_a_client_that_asked(
-    replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
+@pytest.mark.parametrize(("asking", "recorded"), [(True, UNCHANGED), (False, WITHOUT_EXTENSION)])
+def test_recorded_traffic(
+    asking: bool, recorded: list[str], replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
 ) -> None:
-    for name in UNCHANGED:
+    for name in recorded:
         with subtests.test(name):
             recording = Recording.load(name).renewed()
-            direct, proxied = both(replay, replay_proxy_url, recording, asking=True)
+            headers = recording.request_headers(asking=asking)
+            direct = play(replay, replay.url, recording, headers)
+            proxied = play(replay, replay_proxy_url, recording, headers)
             assert direct[0].body == recording.response_body
-            assert_same(proxied, direct)
-
-
-def test_recorded_traffic_without_the_extension(
-    replay: ReplayAgent, replay_proxy_url: str, subtests: pytest.Subtests
-) -> None:
-    for name in WITHOUT_EXTENSION:
-        with subtests.test(name):
-            direct, proxied = both(replay, replay_proxy_url, Recording.load(name).renewed(), asking=False)
-            assert_same(proxied, direct)
-
-
-def both(replay: ReplayAgent, proxy: str, recording: Recording, *, asking: bool) -> tuple[Played, Played]:
-    """What the recording is directly, and through the proxy."""
-    headers = recording.request_headers(asking=asking)
-    return play(replay, replay.url, recording, headers), play(replay, proxy, recording, headers)
+            assert_same_response(proxied[0], direct[0])
+            assert_same_request(proxied[1], direct[1])
 
 
 @pytest.mark.parametrize("asking", [True, False])
@@ -105,26 +88,6 @@ def test_events_arrive_one_by_one(
                 assert response.complete
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "/a2a/rest/tasks/a%2Fb%20c?historyLength=1&x=%C3%A4",
-        "/a2a/rest/tasks/x/",
-        "/a2a/rest/tasks?pageSize=50&pageToken=a+b%2B",
-        "/tenant/message:send",
-        "//double//slashes",
-        "/a2a/rest/tasks/%7Etilde~;p=1:cancel",
-    ],
-)
-def test_targets_are_not_normalised(target: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
-    recording = Recording.load("rest-v1.0-get-nonexistent")
-    for url in (replay.url, replay_proxy_url):
-        replay.prepare(recording.answer())
-        exchange(url, f"GET {target} HTTP/1.1", [])
-        (request,) = replay.received
-        assert request.request_line == f"GET {target} HTTP/1.1"
-
-
 def test_repeated_and_unusual_headers_pass(replay: ReplayAgent, replay_proxy_url: str) -> None:
     asked = [
         ("Cookie", "a=1; b=2"),
@@ -147,9 +110,8 @@ def test_repeated_and_unusual_headers_pass(replay: ReplayAgent, replay_proxy_url
         replay.prepare(answer)
         responses.append(exchange(url, "POST /a2a/jsonrpc HTTP/1.1", asked, b"{}"))
         received += replay.received
-    assert responses[1].status == 202
+    assert (responses[1].status, responses[1].body) == (202, b"ok")
     assert responses[1].end_to_end_headers == responses[0].end_to_end_headers
-    assert responses[1].body == b"ok"
     assert_same_request(received[1], received[0])
 
 
@@ -173,16 +135,3 @@ def test_compressed_bodies_pass_compressed(name: str, asking: bool, replay: Repl
     else:  # a guarded stream is looked at event by event, so it may travel in the clear
         packed_still = response.header("content-encoding") == "gzip"
         assert (gzip.decompress(response.body) if packed_still else response.body) == recording.response_body
-
-
-def test_upload_of_many_megabytes(replay: ReplayAgent, replay_proxy_url: str) -> None:
-    recording = Recording.load("jsonrpc-v1.0-send-message")
-    body = recording.request_body.replace(b"message please", b"message " + b"0123456789abcdef" * (1 << 20))
-    replay.prepare(recording.answer())
-
-    response = exchange(replay_proxy_url, recording.request_line, recording.request_headers(asking=True), body)
-
-    (request,) = replay.received
-    assert response.body == recording.response_body
-    assert len(request.body) == len(body)
-    assert request.body == body

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from agents.replay_agent import Answer, Received, ReplayAgent
-from e2e.raw_http import HOP_BY_HOP, Headers, exchange
-from e2e.transparency.test_bytes import STREAMS, UNCHANGED, assert_same_request
+from e2e.raw_http import HOP_BY_HOP, exchange
+from e2e.transparency.test_bytes import assert_same_request
 from support.patience import PATIENCE_S
 from support.recordings import Recording
 
-
-def one_of_each(names: Iterable[str]) -> list[str]:
-    """One recording of each binding, version and operation, asking or not; where there are more, another scenario each.
-
-    `test_bytes` has all over HTTP/1.1: what a body holds is read alike over both."""
-    alike: dict[tuple[str | bool, ...], list[str]] = defaultdict(list)
-    for name in names:
-        alike[*name.split("-")[:3], name.endswith("-ext")].append(name)
-    return [group[number % len(group)] for number, group in enumerate(alike.values())]
+RECORDED = ["jsonrpc-v1.0-send-artifact", "jsonrpc-v0.3-stream-chunks", "rest-v1.0-stream-ask", "rest-v0.3-get"]
+"""Of each binding and version; `test_bytes` has all over HTTP/1.1: what a body holds is read alike over both."""
 
 
 @pytest.fixture(scope="module")
@@ -32,52 +24,38 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
-def answered(client: httpx.Client, url: str, recording: Recording, headers: Headers) -> httpx.Response:
-    method, target, _ = recording.request_line.split()
-    response = client.request(method, url + target, headers=headers, content=recording.request_body)
-    assert response.http_version == "HTTP/2"
-    return response
-
-
 def only(replay: ReplayAgent) -> Received:
     (request,) = replay.received
     return request
 
 
-@pytest.mark.parametrize("name", one_of_each(UNCHANGED))
-def test_recorded_traffic(name: str, replay: ReplayAgent, replay_proxy_url: str, client: httpx.Client) -> None:
-    recording = Recording.load(name).renewed()
-    headers = recording.request_headers(asking=False)
-    replay.prepare(recording.answer())
-    exchange(replay.url, recording.request_line, headers, recording.request_body)
-    direct = only(replay)
-    first = exchange(replay_proxy_url, recording.request_line, headers, recording.request_body)
-    replay.prepare(recording.answer())
-    second = answered(client, replay_proxy_url, recording, headers)
-
-    assert_same_request(only(replay), direct)
-    assert (second.status_code, second.content) == (first.status, first.body)
-    fields = sorted((name, value) for name, value in second.headers.multi_items() if name not in HOP_BY_HOP)
-    assert fields == first.end_to_end_headers
-
-
 @pytest.mark.parametrize("asking", [True, False])
-@pytest.mark.parametrize("name", one_of_each(STREAMS))
-def test_events_arrive_one_by_one(
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_traffic(
     name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str, client: httpx.Client
 ) -> None:
     """The agent sends an event only after the client has the one before: whoever holds one back stalls here."""
     recording = Recording.load(name).renewed()
+    headers = recording.request_headers(asking=asking)
+    replay.prepare(recording.answer())
+    exchange(replay.url, recording.request_line, headers, recording.request_body)
+    direct = only(replay)
+    first = exchange(replay_proxy_url, recording.request_line, headers, recording.request_body)
     replay.prepare(recording.answer(paced=True))
     method, target, _ = recording.request_line.split()
-    headers = recording.request_headers(asking=asking)
-    with client.stream(method, replay_proxy_url + target, headers=headers, content=recording.request_body) as response:
-        pieces, body = response.iter_raw(), b""
-        for number in range(1, len(recording.chunks) + 1):
-            while body.count(b"\r\n\r\n") < number:
-                body += next(pieces)
-            replay.release()
-        assert list(pieces) == []
+    url = replay_proxy_url + target
+    with client.stream(method, url, headers=headers, content=recording.request_body) as second:
+        body = b""
+        for piece in second.iter_raw():
+            body += piece
+            for _ in range(piece.count(b"\r\n\r\n")):
+                replay.release()
+
+    assert second.http_version == "HTTP/2"
+    assert_same_request(only(replay), direct)
+    assert (second.status_code, body) == (first.status, first.body)
+    fields = sorted((name, value) for name, value in second.headers.multi_items() if name not in HOP_BY_HOP)
+    assert fields == first.end_to_end_headers
 
 
 def test_a_cut_of_the_agent_stays_a_cut(replay: ReplayAgent, replay_proxy_url: str, client: httpx.Client) -> None:
