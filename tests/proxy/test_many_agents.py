@@ -95,7 +95,7 @@ async def test_each_agent_gets_its_own_messages_on_every_binding(tmp_path: Path,
         assert all(turn["binding"] == binding and turn["tool_calls"] for turn in turns)
 
 
-async def test_every_address_in_a_card_leads_back_through_the_proxy(tmp_path: Path) -> None:
+async def test_every_address_in_a_card_leads_back_and_a_host_leads_to_its_agent(tmp_path: Path) -> None:
     async with many_agents(tmp_path) as many:
         port = str(many.proxy.grpc_address).rpartition(":")[2]
         for name in NAMES:
@@ -104,10 +104,6 @@ async def test_every_address_in_a_card_leads_back_through_the_proxy(tmp_path: Pa
             assert addresses.pop("GRPC") == f"{HOSTS[name]}:{port}"
             assert all(url.startswith(f"{many.proxy.url}/agents/{name}/") for url in addresses.values()), addresses
 
-
-async def test_a_host_leads_to_its_agent(tmp_path: Path) -> None:
-    async with many_agents(tmp_path) as many:
-        for name in NAMES:
             host = {"host": f"{HOSTS[name].upper()}:{'80' if name == 'orders' else ''}"}
             card = (await many.http.get(f"{many.proxy.url}/.well-known/agent-card.json", headers=host)).json()
             addresses = [urlsplit(item["url"]) for item in card["supportedInterfaces"]]
@@ -253,16 +249,12 @@ async def test_what_is_for_no_agent_is_refused_in_the_shape_of_its_binding(tmp_p
         assert not any(agent.url in told or name in told for name, agent in many.agents.items())
 
 
-async def test_a_call_for_no_agent_is_refused(tmp_path: Path) -> None:
+async def test_a_path_leads_calls_to_their_agent_and_one_for_no_agent_is_refused(tmp_path: Path) -> None:
     async with many_agents(tmp_path) as many, grpc.aio.insecure_channel(str(many.proxy.grpc_address)) as channel:
         call = channel.unary_unary("/lf.a2a.v1.A2AService/GetTask")
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call(b"")
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-
-
-async def test_a_path_leads_calls_to_their_agent(tmp_path: Path) -> None:
-    async with many_agents(tmp_path) as many, grpc.aio.insecure_channel(str(many.proxy.grpc_address)) as channel:
         for name, agent in many.agents.items():
             call = channel.unary_unary(f"/agents/{name}/lf.a2a.v1.A2AService/GetExtendedAgentCard")
             assert await call(b"")
@@ -292,19 +284,7 @@ async def test_a_check_is_of_the_agent_in_the_url_and_over_grpc_of_that_in_the_h
 async def test_equal_ids_of_conversations_and_callers_do_not_cross(tmp_path: Path) -> None:
     async with many_agents(tmp_path) as many:
         for name in NAMES:
-            message = {
-                "messageId": name,
-                "contextId": "same",
-                "role": "ROLE_USER",
-                "parts": [{"text": f"chunks to {name}"}],
-            }
-            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-            answer = await many.http.post(
-                f"{many.proxy.url}/agents/{name}{RPC_PATH}",
-                json=body,
-                headers={"a2a-version": "1.0", "a2a-eval-run": "both"},
-            )
-            assert "result" in answer.json()
+            await say(many, name, f"chunks to {name}", a2a_eval_run="both")
         turns = await many.turns(run="both")
         assert [(turn["agent_name"], turn["conversation_id"]) for turn in turns] == [(name, "same") for name in NAMES]
 
@@ -372,27 +352,41 @@ async def test_turns_and_metrics_can_be_had_by_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "said"),
+    ("agents", "others", "said"),
     [
-        ({"orders": {}}, "agents.orders.upstream is required"),
-        ({"orders": {"upstream": "x y"}}, "agents.orders.upstream: expected a URL"),
+        ({"orders": {}}, {}, "agents.orders.upstream is required"),
+        ({"orders": {"upstream": "x y"}}, {}, "agents.orders.upstream: expected a URL"),
         (
             {"orders": {"upstream": "http://a", "listen": "127.0.0.1:1"}},
+            {},
             "orders.listen: is a setting of the proxy",
         ),
-        ({"orders": {"upstream": "http://a", "suit": "x"}}, "agents.orders.suit: unknown setting 'suit' (did you"),
+        ({"orders": {"upstream": "http://a", "suit": "x"}}, {}, "agents.orders.suit: unknown setting 'suit' (did you"),
         (
             {"orders": {"upstream": "http://a", "upstream_tls": {"ca": "x"}}},
+            {},
             "agents.orders.upstream_tls: requires an agent",
         ),
-        ({"or/ders": "http://a"}, "is no name of an agent: expected at most 63"),
-        ({"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}}, "b.hosts: x is"),
-        ({"orders": {"upstream": "http://a", "hosts": "a.test:80"}}, "orders.hosts: expected host names such as"),
+        ({"or/ders": "http://a"}, {}, "is no name of an agent: expected at most 63"),
+        (
+            {"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}},
+            {},
+            "b.hosts: x is",
+        ),
+        ({"orders": {"upstream": "http://a", "hosts": "a.test:80"}}, {}, "orders.hosts: expected host names such as"),
+        ({"orders": "http://a"}, {"upstream": "http://b"}, "upstream: is the only agent"),
+        (
+            {"orders": "http://localhost:8080/agents/orders"},
+            {"listen": "127.0.0.1:8080"},
+            "agents.orders.upstream: http://localhost:8080/agents/orders is where this proxy listens",
+        ),
     ],
 )
-def test_a_mistake_names_the_agent_and_the_setting(tmp_path: Path, agents: dict[str, Any], said: str) -> None:
+def test_a_mistake_names_the_agent_and_the_setting(
+    tmp_path: Path, agents: dict[str, Any], others: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError) as wrong:
-        settings(tmp_path, agents)
+        settings(tmp_path, agents, **others)
     assert said in str(wrong.value)
 
 
@@ -401,13 +395,3 @@ async def test_a_file_that_an_agent_names_and_that_is_missing_stops_the_start_by
     with pytest.raises(ConfigError, match=r"agent refunds: no\.yaml: cannot be read"):
         async with run_proxy(given):
             pass
-
-
-def test_an_agent_is_not_the_proxy_itself(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"agents\.orders\.upstream: \S+ is where this proxy listens"):
-        settings(tmp_path, {"orders": "http://localhost:8080/agents/orders"}, listen="127.0.0.1:8080")
-
-
-def test_one_agent_or_several(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="upstream: is the only agent"):
-        settings(tmp_path, {"orders": "http://a"}, upstream="http://b")

@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.memory import MIB, ContainerMemory, bound, return_large_blocks
+from a2a_eval_proxy.memory import MIB, ContainerMemory, bound
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(256, 256), (512, 512), (8192, 2048), (None, 512)])
 def test_the_bound_is_the_limit_of_the_container(limit: int | None, expected: int) -> None:
     assert bound(None if limit is None else limit * MIB) == expected * MIB
-
-
-def test_blocks_are_returned_where_the_c_library_can() -> None:
-    return_large_blocks()
 
 
 @pytest.mark.parametrize(

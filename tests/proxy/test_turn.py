@@ -68,12 +68,6 @@ def test_times_are_utc_with_microseconds(moment: float | None, text: str | None)
     assert turn.to_dict()["ended_at"] == text
 
 
-def test_where_the_calls_came_from_is_counted() -> None:
-    sources = [ToolCallSource.A2A_PROTOCOL, ToolCallSource.OTEL_TRACE, ToolCallSource.A2A_PROTOCOL]
-    turn = Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, tool_calls=[ToolCall("x", source=source) for source in sources])
-    assert turn.to_dict()["capture"]["sources"] == {"a2a_protocol": 2, "otel_trace": 1}
-
-
 @pytest.mark.parametrize(
     "spoil", [lambda d: d.pop("run"), lambda d: d.update(started_at="x"), lambda d: d["capture"].clear()]
 )
@@ -87,12 +81,13 @@ def test_what_is_no_turn(spoil: Callable[[dict[str, Any]], object]) -> None:
 def test_times_of_calls_say_where_they_are_from() -> None:
     began, ended = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12, 0, 1, tzinfo=UTC)
     calls = [
-        ToolCall("traced", started_at=began, ended_at=ended, first_seen_at=5.0),
+        ToolCall("traced", source=ToolCallSource.OTEL_TRACE, started_at=began, ended_at=ended, first_seen_at=5.0),
         ToolCall("seen", first_seen_at=5.0, result_seen_at=6.5),
         ToolCall("running", first_seen_at=5.0),
         ToolCall("unknown"),
     ]
     data = Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, tool_calls=calls).to_dict()
+    assert data["capture"]["sources"] == {"client": 3, "otel_trace": 1}
     second = "1970-01-01T00:00:0"
     assert data["call_times"] == [
         {"source": "trace", "started_at": "2026-01-01T12:00:00.000000Z", "ended_at": "2026-01-01T12:00:01.000000Z"},

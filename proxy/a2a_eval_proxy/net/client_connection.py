@@ -20,7 +20,7 @@ if sys.platform == "linux":
 _MAX_TURNED_AWAY = 32
 """Connections beyond the limit that are closed in stages; further ones are reset."""
 
-_QUIET_S = 5.0
+QUIET_S = 5.0
 """After the last response, the connection closes once the client sends nothing for this time."""
 
 CLOSE_WITHIN_S = 30.0
@@ -44,7 +44,7 @@ class ClientConnection(asyncio.Protocol):
 
     It closes in stages, so that the client can read all that was sent (RFC 9112, section 9.6): it waits until all is
     written, shuts the sending side down, and discards received data until the client closes: at most for
-    `CLOSE_WITHIN_S` and `MAX_DISCARDED`, and only while data arrives within `_QUIET_S`. A socket that is closed while
+    `CLOSE_WITHIN_S` and `MAX_DISCARDED`, and only while data arrives within `QUIET_S`. A socket that is closed while
     it holds bytes of the client resets the connection, and the client loses what it has not read yet.
     """
 
@@ -162,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
             if self._hurried and self._is_tls and not transport.get_write_buffer_size():
                 self._shut_down(socket.SHUT_RD)
         elif self._all_sent_at is not None:
-            quiet_s, within_s = (_HURRIED_S if self._is_tls else _QUIET_S), CLOSE_WITHIN_S
+            quiet_s, within_s = (_HURRIED_S if self._is_tls else QUIET_S), CLOSE_WITHIN_S
             if self._hurried:
                 quiet_s = within_s = _HURRIED_S
             is_heard = now - self._heard_at < quiet_s

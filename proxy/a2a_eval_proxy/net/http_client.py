@@ -38,7 +38,7 @@ __all__ = [
     "request_head",
 ]
 
-_KEEPALIVE_S = 4.0
+KEEPALIVE_S = 4.0
 """Uvicorn and Node close idle connections after 5 s; a request sent on a closing connection would be lost."""
 
 _SOON_S = 1.0
@@ -153,7 +153,7 @@ class HttpClient:
             if wary and now - connection.idle_since < _SETTLED_S and connection.open:
                 self._idle.appendleft(connection)
                 return None
-            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet():
+            if now - connection.idle_since < KEEPALIVE_S and connection.is_quiet():
                 return connection
             self._note_close(connection)
             connection.abort()
@@ -172,7 +172,7 @@ class HttpClient:
             connection.abort()
             return
         connection.idle_since = time.monotonic()
-        while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
+        while self._idle and self._idle[0].idle_since <= connection.idle_since - KEEPALIVE_S:
             self._idle.popleft().abort()
         self._idle.append(connection)
 

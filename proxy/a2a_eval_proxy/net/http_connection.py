@@ -21,7 +21,7 @@ from .http1_messages import (
     framed,
 )
 
-_HIGH_WATER = 256 * 1024
+HIGH_WATER = 256 * 1024
 """Bytes of a response that may wait for a slow client before reading from the agent pauses."""
 
 _READ_AT_ONCE = 256 * 1024
@@ -306,7 +306,7 @@ class SentRequest:
                 self._break(cause if isinstance(cause, UpstreamError) else no_http)
         if self._unread > 2 * self._max_header_bytes + _READ_AT_ONCE:
             self._break(self._too_large())
-        if self._buffered > _HIGH_WATER and not connection.paused:
+        if self._buffered > HIGH_WATER and not connection.paused:
             connection.paused = True
             connection.transport.pause_reading()
         self._wake()

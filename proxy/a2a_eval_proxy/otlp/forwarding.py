@@ -19,7 +19,7 @@ from ..telemetry.problem_log import ProblemLog
 logger = logging.getLogger(__name__)
 
 _RETRIED = frozenset({429, 502, 503, 504})  # OTLP specification, "Retryable Response Codes"; no other status is retried
-_LONGEST_TRIED_S = 900.0
+LONGEST_TRIED_S = 900.0
 _RESPONSE_TIMEOUT_S = 10.0
 _ENDED = "it could not be sent before the end"
 
@@ -117,7 +117,7 @@ class OtlpForwarder:
                 problem = f"status {response.status_code} at {export.path}"
                 if response.status_code not in _RETRIED:
                     return problem
-            if self._closing.is_set() or asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
+            if self._closing.is_set() or asyncio.get_running_loop().time() - export.offered_at > LONGEST_TRIED_S:
                 return problem
             self._failed.seen(url=self._shown, why=problem)
             self.counts.outcomes["retried"] += 1

@@ -57,7 +57,7 @@ MAX_GROUP_BYTES = 4 * 1024 * 1024
 """After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
 
 PATIENCE_S = 20.0  # how long each write of a store that is not patient is tried before the store ends
-_RETRY_S = 1.0
+RETRY_S = 1.0
 
 _GIVING_UP_S = 0.5  # for the writing thread to notice that its time is over
 
@@ -439,6 +439,6 @@ class QueuedWrites(ABC):
 
     def _pause(self) -> None:
         if self._closing.is_set():
-            time.sleep(min(_RETRY_S, 0.2))
+            time.sleep(min(RETRY_S, 0.2))
         else:
-            self._closing.wait(_RETRY_S)
+            self._closing.wait(RETRY_S)

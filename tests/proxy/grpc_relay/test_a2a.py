@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
@@ -125,14 +124,6 @@ async def test_a_call_without_a_trace_gets_one(agent, admin, client):
     turn = await turn_of(admin, text)
     assert parent.split("-")[1] == turn["trace_id"]
     assert ("tracestate", f"a2a-eval-proxy={turn['turn_id']}") in agent.seen[0].metadata
-
-
-async def open_then(control: Any, gate: str, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The events, of which all but the first wait for the gate."""
-    yield await anext(events)
-    await control.open(gate)
-    async for event in events:
-        yield event
 
 
 async def test_a_task_once_asked_for_shows_its_calls_to_the_same_caller(proxy, client):

@@ -84,6 +84,7 @@ async def bare_agent():
     [
         ("UnaryUnary", [b"echo"]),
         ("UnaryUnary", [b""]),
+        ("UnaryUnary", [b"0123456789abcdef" * (5 * 1024 * 1024 // 16)]),
         ("UnaryUnary", [b"metadata"]),
         ("UnaryUnary", [b"abort"]),
         ("UnaryUnary", [b"own cancel"]),
@@ -107,11 +108,6 @@ async def test_calls_of_every_kind_have_the_same_outcome(direct, proxied, method
     expected = await direct.call(method, *requests)
     assert await proxied.call(method, *requests) == expected
     assert expected["messages"] or requests != [b"echo"]
-
-
-async def test_large_messages_pass_both_ways(direct, proxied):
-    large = b"0123456789abcdef" * (5 * 1024 * 1024 // 16)
-    assert await proxied.call("UnaryUnary", large) == await direct.call("UnaryUnary", large)
 
 
 async def test_the_agent_gets_the_metadata_of_the_client(agent, direct, proxied):
@@ -169,27 +165,6 @@ async def test_the_agent_sees_that_a_client_cancels(agent, proxied):
     await asyncio.wait_for(agent.service.cancelled.wait(), PATIENCE_S)
 
 
-async def test_the_agent_sees_the_half_close(agent, proxied):
-    agent.service.half_closed.clear()
-    call = proxied.begin("StreamUnary")
-    await call.write(b"a")
-    assert not agent.service.half_closed.is_set()
-    await call.done_writing()
-    assert await call.read() == b"a"
-    assert agent.service.half_closed.is_set()
-
-
-async def test_an_agent_waits_for_a_client_that_does_not_read(agent, proxied):
-    """The proxy holds a few messages of a stream, not the whole."""
-    agent.service.sent = 0
-    call = proxied.begin("StreamStream")
-    await call.write(b"flood" + b"x" * 1_000_000)
-    await call.read()
-    await proxied.call("UnaryStream", b"10")  # time for the flood, were it let through
-    assert agent.service.sent < 500
-    call.cancel()
-
-
 async def test_an_agent_that_is_down_is_unavailable(tmp_path: Path):
     async with grpc_agent() as agent, running_proxy(agent.url, tmp_path) as proxy:
         caller = Caller(proxy.grpc_address)
@@ -210,13 +185,6 @@ async def test_the_status_of_an_agent_that_refuses_at_once(bare_agent, tmp_path,
     ):
         codes = Counter([await channel.unary_unary(path)(b"x").code() for _ in range(200)])
     assert codes == {grpc.StatusCode.UNIMPLEMENTED: 200}
-
-
-async def test_calls_on_the_data_port_are_relayed_too(proxy):
-    caller = Caller(proxy.url.removeprefix("http://"))
-    outcome = await caller.call("StreamStream", b"a", b"b")
-    await caller.channel.close()
-    assert (outcome["code"], outcome["messages"]) == (grpc.StatusCode.OK, [b"re: a", b"re: b", b"end"])
 
 
 async def test_calls_on_the_data_port_of_a_proxy_that_relays_none(agent, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import random
 from typing import Any
 
 import grpc.aio
@@ -12,8 +11,6 @@ import pytest
 from a2a.types import GetTaskRequest, Task
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import ParseDict
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, StreamEnded, StreamReset
 from support.grpc_proxy import running_proxy
@@ -193,39 +190,8 @@ async def test_compressed_messages_are_read_and_cut(tmp_path):
     assert (offers[0], b"identity,gzip") in [field for one in agents for r in one.requests.values() for field in r]
 
 
-async def test_a_message_that_peers_unpack_differently_does_not_reach_who_did_not_ask(tmp_path):
-    """Some read one member of gzip, others all of them."""
-    artifact = {"artifactId": "a", "extensions": [URI], "metadata": {METADATA_KEY: []}}
-    task, calls = (ParseDict(part, Task()).SerializeToString() for part in ({"id": "t"}, {"artifacts": [artifact]}))
-
-    def answer(connection: RawConnection, event: Event) -> None:
-        if isinstance(event, DataReceived):
-            twice = framed(gzip.compress(task) + gzip.compress(calls), 1)
-            connection.answer(event.stream_id, twice, head=[(b"grpc-encoding", b"gzip")])
-
-    async with (
-        raw_agent(answer) as (address, _),
-        running_proxy(f"grpc://{address}", tmp_path, negotiate="always") as proxy,
-    ):
-        answered = await call(proxy.grpc_address, GET_TASK, message=GetTaskRequest(id="t").SerializeToString())
-    assert answered["body"] == b""
-
-
 async def test_a_field_that_could_end_a_shared_connection_ends_its_call_alone(proxy):
     for field in [(b"X-Upper", b"1"), (b"x", b"a\nb"), (b"x y", b"1")]:
         assert await call(proxy.grpc_address, ECHO, field) == {"body": b"", "reset": ErrorCodes.PROTOCOL_ERROR}
     async with grpc.aio.insecure_channel(proxy.grpc_address) as channel:
         assert await channel.unary_unary(ECHO.decode())(b"x") == b"x"
-
-
-def _damaged(path: bytes, kind: bytes, rng: random.Random) -> bytes:
-    """The bytes of a request, up to three of them others."""
-    client = H2Connection(H2Configuration(header_encoding=False))
-    client.initiate_connection()
-    head = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a")]
-    client.send_headers(1, [*head, (b"content-type", kind)])
-    client.send_data(1, framed(b"{}"), end_stream=True)
-    data = bytearray(client.data_to_send())
-    for _ in range(rng.randrange(1, 4)):
-        data[rng.randrange(24, len(data))] = rng.randrange(256)
-    return bytes(data)

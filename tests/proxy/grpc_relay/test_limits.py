@@ -17,7 +17,6 @@ from a2a.types import (
     Part,
     SendMessageRequest,
     SendMessageResponse,
-    StreamResponse,
     Task,
     a2a_pb2_grpc,
 )
@@ -216,23 +215,16 @@ class _Agent(a2a_pb2_grpc.A2AServiceServicer):
 
     async def SendMessage(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.asked = ("a2a-extensions", URI) in context.invocation_metadata()
-        return SendMessageResponse(task=self._task())
-
-    async def SendStreamingMessage(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        self.asked = ("a2a-extensions", URI) in context.invocation_metadata()
-        yield StreamResponse(task=self._task())
-
-    def _task(self) -> Task:
         calls = [{"name": "first", "arguments": {}}, {"name": "second", "arguments": self._arguments}]
         only_calls = {"artifact_id": "calls", "extensions": [URI], "metadata": {METADATA_KEY: calls}}
         answer = {"artifact_id": "answer", "parts": [{"text": "4"}]}
         artifacts = [answer, *([only_calls] if self.asked else [])]
-        return Task(id="t", context_id="c", status={"state": "TASK_STATE_COMPLETED"}, artifacts=artifacts)
+        task = Task(id="t", context_id="c", status={"state": "TASK_STATE_COMPLETED"}, artifacts=artifacts)
+        return SendMessageResponse(task=task)
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf, [0.5] * 60_000], ids=["nan", "infinite", "many"])
-@pytest.mark.parametrize("door", ["SendMessage", "SendStreamingMessage"])
-async def test_a_call_that_json_cannot_carry_costs_nobody_an_answer(tmp_path, door, value):
+async def test_a_call_that_json_cannot_carry_costs_nobody_an_answer(tmp_path, value):
     """NaN and infinities are text, as over HTTP; a message with too many values is not captured."""
     agent, server = _Agent({"x": value}), grpc.aio.server()
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(agent, server)
@@ -247,11 +239,7 @@ async def test_a_call_that_json_cannot_carry_costs_nobody_an_answer(tmp_path, do
         ):
             for _ in range(2):
                 agent.asked = False
-                if door == "SendMessage":
-                    task = (await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request)).task
-                else:
-                    events = a2a_pb2_grpc.A2AServiceStub(channel).SendStreamingMessage(request)
-                    (task,) = [event.task async for event in events]
+                task = (await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(request)).task
                 assert agent.asked
                 assert [artifact.artifact_id for artifact in task.artifacts] == ["answer"]
                 assert task.artifacts[0].parts[0].text == "4"

@@ -229,8 +229,3 @@ def test_groups_are_fields_that_the_proxy_does_not_know():
     group = b"\xfb\x3f\x0a\x01x\x08\x96\x01\x13\x14\xfc\x3f"  # with another group in it
     task = Task(id="t", metadata={KEY: []}).SerializeToString()
     assert MessageFilter(Task, None).shown(group + task) == Task(id="t").SerializeToString() + group
-
-
-def test_every_method_of_both_services_is_known():
-    assert len(METHODS) == 11 + 10
-    assert {method.operation.value for method in METHODS.values() if method.streams} == {"stream", "subscribe"}

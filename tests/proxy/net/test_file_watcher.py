@@ -12,7 +12,6 @@ import pytest
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.net import file_watcher
 from a2a_eval_proxy.net.file_watcher import FileWatch
-from support.certificates import MountedSecret
 from support.patience import PATIENCE_S
 
 
@@ -59,28 +58,21 @@ def test_what_has_not_changed_is_loaded_once(reader: Reader, watch: FileWatch) -
     assert reader.values == ["one"]
 
 
-def test_contents_count_and_times_do_not(reader: Reader, watch: FileWatch) -> None:
-    before = reader.path.stat()
-    reader.path.write_text("two")
-    os.utime(reader.path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    watch.check()
-    assert reader.values == ["one", "two"]
+def in_place(path: Path) -> None:
+    """Its time stays: contents count."""
+    before = path.stat()
+    path.write_text("two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_renamed_file(reader: Reader, watch: FileWatch, tmp_path: Path) -> None:
-    (tmp_path / "fresh").write_text("two")
-    (tmp_path / "fresh").rename(reader.path)
-    watch.check()
-    assert reader.values == ["one", "two"]
+def by_a_rename(path: Path) -> None:
+    (path.parent / "fresh").write_text("two")
+    (path.parent / "fresh").rename(path)
 
 
-def test_a_mounted_secret(tmp_path: Path) -> None:
-    mounted = MountedSecret(tmp_path / "secret")
-    mounted.put(token=b"one")
-    reader = Reader(mounted / "token")
-    watch = FileWatch()
-    watch.add("the token", [str(reader.path)], reader.load)
-    mounted.put(token=b"two")
+@pytest.mark.parametrize("replace", [in_place, by_a_rename])
+def test_a_replaced_file(reader: Reader, watch: FileWatch, replace: Callable[[Path], None]) -> None:
+    replace(reader.path)
     watch.check()
     assert reader.values == ["one", "two"]
 
@@ -152,18 +144,9 @@ async def test_it_looks_by_itself(reader: Reader, watch: FileWatch, monkeypatch:
     monkeypatch.setattr(file_watcher, "CHECK_EVERY_S", 0.001)
     started = len(reader.values)
     watch.start()
-    (reader.path.parent / "fresh").write_text("two")
-    (reader.path.parent / "fresh").rename(reader.path)
+    by_a_rename(reader.path)
     async with asyncio.timeout(PATIENCE_S):
         while len(reader.values) == started:
             await asyncio.sleep(0)
     await watch.close()
     assert reader.values == ["one", "two"]
-
-
-async def test_nothing_to_watch() -> None:
-    watch = FileWatch()
-    watch.add("nothing", [], lambda: None)
-    watch.start()
-    await watch.close()
-    assert watch._task is None

@@ -91,16 +91,6 @@ async def test_both_versions_however_their_first_bytes_arrive(size):
     assert "connection" not in response.headers
 
 
-async def test_a_connection_that_begins_nothing_is_closed():
-    async with serving(hello, header_timeout_s=0.01) as server:
-        for beginning in (b"", PREFACE[:5]):
-            reader, writer = await asyncio.open_connection(*server.address.split(":"))
-            writer.write(beginning)
-            async with asyncio.timeout(PATIENCE_S):
-                assert await reader.read() == b""
-            writer.close()
-
-
 async def test_connections_beyond_the_limit_are_refused():
     async with serving(hello, max_connections=1) as server, client_of(server) as client:
         assert (await client.get("/")).status_code == 200

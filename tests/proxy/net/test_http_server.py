@@ -126,10 +126,17 @@ async def test_who_has_its_response_does_not_have_the_next_request_go_on() -> No
 
 async def test_small_writes_are_not_held_back() -> None:
     """asyncio turns Nagle's algorithm off only where the listener says TCP; else every answer takes 40 ms more."""
-    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
-    assert server._socket.proto == socket.IPPROTO_TCP
-    await server.start()
-    await server.stop()
+    held_back: list[int] = []
+
+    async def look(scope: Any, receive: Any, send: Any) -> None:
+        for one in server.clients.connections:
+            client = one.transport.get_extra_info("socket")
+            held_back.append(client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await hello(scope, receive, send)
+
+    async with serving(look) as server:
+        assert await status_of(server, GET) == 200
+    assert held_back == [1]
 
 
 def test_an_address_in_use() -> None:

@@ -95,7 +95,7 @@ async def test_a_header_without_a_body_comes_before_the_close() -> None:
 
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_connection, "CLOSE_WITHIN_S", 0.0)
-    monkeypatch.setattr(client_connection, "_QUIET_S", 1.0)
+    monkeypatch.setattr(client_connection, "QUIET_S", 1.0)
 
     pace = threading.Event()
 
@@ -113,7 +113,7 @@ async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.Monk
 
 
 async def test_a_client_that_does_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_connection, "_QUIET_S", 0.05)
+    monkeypatch.setattr(client_connection, "QUIET_S", 0.05)
 
     async with serving(only_a_header) as server:
         with connect(server) as client:

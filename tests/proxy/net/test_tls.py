@@ -108,17 +108,9 @@ async def test_everything_over_https(binding: str, streaming: bool, authority: A
     assert (stored["binding"], stored["findings"]) == (binding, [])
 
 
-async def test_an_encrypted_key(authority: Authority, agent: str, tmp_path: Path) -> None:
-    pair = authority.issue("encrypted", password="open sesame")
-    async with (
-        proxy_before(agent, tmp_path, **files(pair), tls_key_password="open sesame") as proxy,
-        http(proxy, authority.client()) as client,
-    ):
-        assert (await client.get(CARD)).status_code == 200
-
-
 async def test_client_and_proxy_agree_on_the_version_of_http(authority: Authority, agent: str, tmp_path: Path) -> None:
-    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy"))) as proxy:
+    pair = authority.issue("encrypted", password="open sesame")
+    async with proxy_before(agent, tmp_path, **files(pair), tls_key_password="open sesame") as proxy:
         for http2 in (True, False):
             async with httpx.AsyncClient(verify=authority.client(), http2=http2, trust_env=False) as client:
                 response = await client.get(proxy.url + CARD)

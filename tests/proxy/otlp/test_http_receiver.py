@@ -10,13 +10,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from google.rpc.status_pb2 import Status
-from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.http import Compression
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from support.otlp import JSON, PROTOBUF, CollectingSink, export_request, receiver
@@ -79,17 +75,6 @@ async def test_spans_of_the_sdk_arrive(sink, compression):
     assert sink.spans[-1].name == "invoke_agent"
     assert len({span.trace_id for span in sink.spans}) == 1
     assert sink.sizes == [request.ByteSize() for request in sink.trace_requests]
-
-
-async def test_logs_of_the_sdk_arrive(sink):
-    async with receiver(sink) as url:
-        provider = LoggerProvider(shutdown_on_exit=False)
-        provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(f"{url}/v1/logs")))
-        provider.get_logger("agent").emit(LogRecord(event_name="gen_ai.choice", body={"finish": "stop"}))
-        await asyncio.to_thread(provider.shutdown)
-    record = sink.log_requests[0].resource_logs[0].scope_logs[0].log_records[0]
-    assert (record.event_name, record.body.kvlist_value.values[0].key) == ("gen_ai.choice", "finish")
-    assert not sink.trace_requests
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ def end(task_id: str) -> dict[str, Any]:
 async def test_notifications_pass_and_what_they_show_is_stored_later(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "_BUSY_S", 2 * PATIENCE_S)
+    monkeypatch.setattr(sqlite_store, "BUSY_S", 2 * PATIENCE_S)
     monkeypatch.setattr(registry, "STORE_S", 5.0)  # each reads its webhook, however busy the machine is
     tasks = [await asking(relay, endpoint.url) for _ in range(8)]
     with locked(relay):
@@ -65,21 +65,12 @@ async def never(*_: object) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_client_gets_its_own_url_from_a_store_that_does_not_answer(
-    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, task_id, _ = await asking(relay, endpoint.url)
-    monkeypatch.setattr(registry, "STORE_S", 0.1)
-    monkeypatch.setattr(WebhookTable, "get", never)
-    answer = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
-    assert answer["result"].get("url") == endpoint.url, answer
-
-
-async def test_a_notification_waits_for_a_store_that_does_not_answer_only_so_long(
+async def test_a_store_that_does_not_answer_is_waited_for_only_so_long(
     relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, task_id, address = await asking(relay, endpoint.url)
     monkeypatch.setattr(registry, "STORE_S", 0.1)
     monkeypatch.setattr(WebhookTable, "get", never)
-    answer = await relay.notify(address, end(task_id))
-    assert answer.status_code == 503
+    answer = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+    assert answer["result"].get("url") == endpoint.url, answer
+    assert (await relay.notify(address, end(task_id))).status_code == 503

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import httpx
@@ -25,6 +27,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "relay": {},
 }
 RPC_1 = "CreateTaskPushNotificationConfig"
+REST = "/rest/message:send"
 RPC_03 = "tasks/pushNotificationConfig/set"
 
 
@@ -94,61 +97,53 @@ def of_version(version: str, params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "message": message}
 
 
+def spelt(carriers: list[Sent]) -> Iterator[tuple[str, Sent]]:
+    """Every spelling once, by a name, over one carrier after the other."""
+    turns = itertools.cycle(carriers)
+    for name, spell in TEXTS.items():
+        sent = next(turns)
+        yield name, sent._replace(body=spell(sent.body.decode()).encode())
+    for name, encode in BYTES.items():
+        sent = next(turns)
+        yield name, sent._replace(body=encode(sent.body.decode()))
+    for name, more in HEADERS.items():
+        sent = next(turns)
+        yield f"header {name}", sent._replace(headers=sent.headers | more)
+
+
 def message_requests(text: str, url: str) -> Iterator[tuple[str, Sent]]:
     """Messages that set a webhook, by a name."""
-    for version, method, field in (
-        ("1.0", "SendMessage", "taskPushNotificationConfig"),
-        ("0.3", "message/send", "pushNotificationConfig"),
-    ):
-        params = of_version(version, {"message": message(text), "configuration": {field: {"url": url}}})
-        headers = {"a2a-version": version}
-        plain = rpc(method, params)
-        for name, spelt in TEXTS.items():
-            yield f"{version} {name}", Sent("/rpc", spelt(plain).encode(), headers)
-        for name, encoded in BYTES.items():
-            yield f"{version} {name}", Sent("/rpc", encoded(plain), headers)
-        for name, more in HEADERS.items():
-            yield f"{version} header {name}", Sent("/rpc", plain.encode(), headers | more)
-        yield f"{version} in pieces", Sent("/rpc", b" " + codecs.BOM_UTF8 + plain.encode(), headers, in_pieces=True)
-        yield f"{version} whole in pieces", Sent("/rpc", b" \n" + plain.encode(), headers, in_pieces=True)
-        yield f"{version} batch", Sent("/rpc", f"[{plain}]".encode(), headers)
     params = {"message": message(text), "configuration": {"taskPushNotificationConfig": {"url": url}}}
-    headers = {"a2a-version": "1.0"}
-    for path in ("/message:send", "/%6Dessage%3Asend", "/message:send/", "/tenant/message:send", "//message:send"):
-        yield f"path {path}", Sent(f"/rest{path}", json.dumps(params).encode(), headers)
-    for name, spelt in TEXTS.items():
-        yield f"HTTP+JSON {name}", Sent("/rest/message:send", spelt(json.dumps(params)).encode(), headers)
-    for name, encoded in BYTES.items():
-        yield f"HTTP+JSON {name}", Sent("/rest/message:send", encoded(json.dumps(params)), headers)
-    old = of_version("0.3", params)["message"]
-    old = {"request": {**old, "role": "ROLE_USER", "content": [{"text": text}]}}
+    old = of_version("0.3", {**params, "configuration": {"pushNotificationConfig": {"url": url}}})
+    new, of_0_3 = {"a2a-version": "1.0"}, {"a2a-version": "0.3"}
+    plain, rest = rpc("SendMessage", params).encode(), json.dumps(params).encode()
+    yield from spelt(
+        [Sent("/rpc", plain, new), Sent("/rpc", rpc("message/send", old).encode(), of_0_3), Sent(REST, rest, new)]
+    )
+    yield "in pieces", Sent("/rpc", b" " + codecs.BOM_UTF8 + plain, new, in_pieces=True)
+    yield "whole in pieces", Sent("/rpc", b" \n" + plain, new, in_pieces=True)
+    yield "batch", Sent("/rpc", b"[" + plain + b"]", new)
+    for path in ("/%6Dessage%3Asend", "/message:send/", "/tenant/message:send", "//message:send"):
+        yield f"path {path}", Sent(f"/rest{path}", rest, new)
+    request = {**old["message"], "role": "ROLE_USER", "content": [{"text": text}]}
     for field in ("pushNotification", "push_notification"):
-        body = json.dumps({**old, "configuration": {field: {"url": url}}}).encode()
-        yield f"HTTP+JSON 0.3 {field}", Sent("/rest/v1/message:send", body, {"a2a-version": "0.3"})
+        body = json.dumps({"request": request, "configuration": {field: {"url": url}}}).encode()
+        yield f"HTTP+JSON 0.3 {field}", Sent("/rest/v1/message:send", body, of_0_3)
 
 
 def config_requests(task_id: str, url: str) -> Iterator[tuple[str, Sent]]:
     """Requests that set a webhook of a task, by a name."""
-    params: dict[str, Any]
-    for version, method, params in (
-        ("1.0", RPC_1, {"url": url, "taskId": task_id}),
-        ("0.3", RPC_03, {"taskId": task_id, "pushNotificationConfig": {"url": url}}),
-    ):
-        headers = {"a2a-version": version}
-        for name, spelt in TEXTS.items():
-            yield f"{version} {name}", Sent("/rpc", spelt(rpc(method, params)).encode(), headers)
-        for name, encoded in BYTES.items():
-            yield f"{version} {name}", Sent("/rpc", encoded(rpc(method, params)), headers)
-        for name, more in HEADERS.items():
-            yield f"{version} header {name}", Sent("/rpc", rpc(method, params).encode(), headers | more)
-    headers = {"a2a-version": "1.0"}
-    for path in ("pushNotificationConfigs", "%70ushNotificationConfigs", "pushNotificationConfigs/"):
-        for name, encoded in BYTES.items():
-            sent = Sent(f"/rest/tasks/{task_id}/{path}", encoded(json.dumps({"url": url})), headers)
-            yield f"HTTP+JSON {path} {name}", sent
-    for name, spelt in TEXTS.items():
-        sent = Sent(f"/rest/tasks/{task_id}/pushNotificationConfigs", spelt(json.dumps({"url": url})).encode(), headers)
-        yield f"HTTP+JSON {name}", sent
+    old = rpc(RPC_03, {"taskId": task_id, "pushNotificationConfig": {"url": url}}).encode()
+    new, rest = {"a2a-version": "1.0"}, json.dumps({"url": url}).encode()
+    yield from spelt(
+        [
+            Sent("/rpc", rpc(RPC_1, {"url": url, "taskId": task_id}).encode(), new),
+            Sent("/rpc", old, {"a2a-version": "0.3"}),
+            Sent(f"/rest/tasks/{task_id}/pushNotificationConfigs", rest, new),
+        ]
+    )
+    for path in ("%70ushNotificationConfigs", "pushNotificationConfigs/"):
+        yield f"path {path}", Sent(f"/rest/tasks/{task_id}/{path}", rest, new)
 
 
 MESSAGES = [name for name, _ in message_requests("", "")]
@@ -164,13 +159,11 @@ def ungated_agent() -> Iterator[str]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def relays(ungated_agent: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Relay]]:
     folder = tmp_path_factory.mktemp("spellings")
-    relays: dict[str, Relay] = {}
-    opened = {policy: relaying(ungated_agent, folder / policy, **more) for policy, more in POLICIES.items()}
-    for policy, one in opened.items():
-        relays[policy] = await one.__aenter__()
-    yield relays
-    for one in opened.values():
-        await one.__aexit__(None, None, None)
+    async with AsyncExitStack() as stack:
+        yield {
+            policy: await stack.enter_async_context(relaying(ungated_agent, folder / policy, **more))
+            for policy, more in POLICIES.items()
+        }
 
 
 async def sent(relay: Relay, request: Sent) -> httpx.Response:

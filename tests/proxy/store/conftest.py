@@ -21,8 +21,6 @@ EMPTIED = (
 @pytest.fixture(scope="module")
 def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
     url = postgres.new_store()
-    with psycopg.connect(url, autocommit=True) as connection:  # small tables would be read without an index
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET enable_seqscan = off")
     store = open_store(url)
     yield store, url
     store.close()

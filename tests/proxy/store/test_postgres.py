@@ -81,19 +81,11 @@ async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> Non
         if adding.done() and not page.items:
             break
         seen += [item["turn_id"] for item in page.items]
-        cursor = page.next_cursor or await last_cursor(url, seen, cursor)
+        cursor = page.next_cursor or (await stores[0].cursor_after(seen[-1]) if seen else cursor)
     await adding
     for store in stores:
         await asyncio.to_thread(store.close)
     assert sorted(seen) == [f"turn-{number:04}" for number in range(count)]
-
-
-async def last_cursor(url: str, seen: list[str], before: str | None) -> str | None:
-    """Where the last page ended."""
-    if not seen:
-        return before
-    ((seq,),) = await asyncio.to_thread(rows, url, f"SELECT seq FROM turns WHERE turn_id = '{seen[-1]}'")
-    return str(seq)
 
 
 async def test_two_proxies_that_finish_the_same_turns(url: str) -> None:
@@ -212,7 +204,7 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again(url: st
 
 
 async def test_work_that_gets_no_answer_ends(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_database, "_WORK_TIMEOUT_S", 1)
+    monkeypatch.setattr(postgres_database, "WORK_TIMEOUT_S", 1)
     with closing(Database(url)) as database:
         with pytest.raises(StoreUnreachableError, match=r"cannot be read: no answer within 1 s"):
             await database.rows(b"SELECT pg_sleep(600)", {})

@@ -21,7 +21,7 @@ Connection = sqlite3.Connection | psycopg.Connection[tuple[object, ...]]
 
 @pytest.fixture(autouse=True)
 def _very_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "_BUSY_S", 60.0)
+    monkeypatch.setattr(sqlite_store, "BUSY_S", 60.0)
 
 
 @pytest.fixture

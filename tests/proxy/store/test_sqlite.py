@@ -6,18 +6,17 @@ import asyncio
 import os
 import sqlite3
 import stat
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, open_store, write_queue
+from a2a_eval_proxy.store import SqliteStore, StoreError, TurnQuery, open_store
 from a2a_eval_proxy.store.encoding import json_text
 from a2a_eval_proxy.store.schema import OUTCOMES
 from a2a_eval_proxy.turn import NamedIn, TurnLinks
-from support.kept import Kept, result, turn
+from support.kept import Kept, traced, turn
 
 
 @pytest.fixture
@@ -70,18 +69,6 @@ async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    first = Kept(SqliteStore(str(path)))
-    await first.add(turn(1), turn(2))
-    await first.finish(Scored("turn-0001", [result()]))
-    first.store.close()
-    second = Kept(SqliteStore(str(path)))
-    assert await second.ids(status="pending") == ["turn-0002"]
-    assert await second.ids(status="done") == ["turn-0001"]
-    second.store.close()
-
-
 @pytest.fixture
 def open_umask() -> Iterator[None]:
     before = os.umask(0)
@@ -118,29 +105,6 @@ async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
 # ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_failed_write_is_tried_again_until_it_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A full disk: here one that may have no more pages, until it may."""
-    monkeypatch.setattr(write_queue, "_RETRY_S", 0.01)
-    failed = threading.Event()
-    monkeypatch.setattr(write_queue.logger, "handle", lambda record: failed.set())
-    store = SqliteStore(str(tmp_path / "turns.db"))
-    kept = Kept(store)
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages}")
-    committed = threading.Event()
-    kept.store.add([turn(1, user_text="x" * 100_000)], committed.set)
-    await asyncio.to_thread(failed.wait, 30)
-    assert failed.is_set()
-    assert not committed.is_set()
-    assert await kept.ids() == []
-    store._connection.execute("PRAGMA max_page_count = 1000000")
-    await asyncio.to_thread(committed.wait, 30)
-    assert await kept.ids() == ["turn-0001"]
-    await asyncio.to_thread(kept.store.close)
-
-
 async def test_when_the_disk_does_not_keep_up_turns_are_refused(
     kept: Kept, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +122,7 @@ async def test_when_the_disk_does_not_keep_up_turns_are_refused(
 # ── what a turn costs ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_large_group_leaves_nothing_in_temporary_files(kept: Kept) -> None:
+async def test_a_large_group_leaves_nothing_in_temporary_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite would keep copies of pages for the undoing of a statement; they have texts of turns."""
     found: list[str] = []
 
@@ -167,7 +131,10 @@ async def test_a_large_group_leaves_nothing_in_temporary_files(kept: Kept) -> No
             files = [file.readlink() for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
             found.extend(file.name for file in files if file.name.startswith("etilqs"))
 
-    kept.store._connection.set_trace_callback(watched)
+    traced(monkeypatch, watched)
+    store = SqliteStore(str(path))
+    kept = Kept(store)
     for start in range(0, 640, 64):
         await kept.add(*(turn(start + number, user_text="x" * 3_000) for number in range(64)))
+    await asyncio.to_thread(store.close)
     assert found == []

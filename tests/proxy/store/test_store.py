@@ -33,8 +33,9 @@ async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
         *(ScoredConversation(ConversationKey("nightly", f"c{number}", None), 1, [result()]) for number in range(5))
     )
     await kept.store.judge_cache.put("kept just now", {"value": "fine"})
-    kept.store.prune(Limits(turn(3).started_at))
-    await kept.store.drained()
+    for limits, left in ((Limits(), 5), (Limits(0, 100_000_000), 5), (Limits(turn(3).started_at), 2)):
+        await kept.store.pruned(limits)
+        assert len(await kept.ids()) == left
     assert await kept.ids() == ["turn-0003", "turn-0004"]
     assert sorted(one.key.conversation_id for one in await kept.store.conversations()) == ["c3", "c4"]
     assert await kept.store.judge_cache.get("kept just now") == {"value": "fine"}
@@ -49,14 +50,6 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     left = await kept.ids(limit=1000)
     assert 1 <= len(left) <= 200
     assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
-
-
-async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2))
-    kept.store.prune(Limits(0, 100_000_000))
-    kept.store.prune(Limits())
-    await kept.store.drained()
-    assert await kept.ids() == ["turn-0001", "turn-0002"]
 
 
 # ── annotations ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,14 +188,6 @@ async def test_a_turn_comes_back_as_it_was(kept: Kept) -> None:
     assert Turn.from_dict(stored) == original
 
 
-async def test_evaluations_mark_a_turn_done(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2))
-    await kept.finish(Scored("turn-0001", [result(score=1.0)]))
-    assert (await kept.store.turn("turn-0001") or {})["status"] == "done"
-    assert (await kept.store.turn("turn-0001") or {})["evaluations"] == [result(score=1.0)]
-    assert await kept.ids(status="pending") == ["turn-0002"]
-
-
 async def test_a_turn_that_changed_case_is_found_by_the_new_one(kept: Kept) -> None:
     await kept.add(turn(1, case_id="old"), turn(2, case_id="old"))
     await kept.finish(Scored("turn-0001", [result()], turn(1, case_id="new")), Scored("turn-0002", [result()]))
@@ -211,7 +196,7 @@ async def test_a_turn_that_changed_case_is_found_by_the_new_one(kept: Kept) -> N
 
 async def test_finishing_again_replaces_the_results(kept: Kept) -> None:
     await kept.add(turn(1))
-    await kept.finish(Scored("turn-0001", [result("failed"), result("skipped")]))
+    await kept.finish(Scored("nobody", [result()]), Scored("turn-0001", [result("failed"), result("skipped")]))
     await kept.finish(Scored("turn-0001", [result("passed")]))
     assert (await kept.store.turn("turn-0001") or {})["evaluations"] == [result("passed")]
     (summary,) = await kept.store.runs()
@@ -226,21 +211,12 @@ async def test_finishing_may_change_the_turn_itself(kept: Kept) -> None:
     assert (await kept.store.turn("turn-0001") or {})["status"] == "done"
 
 
-async def test_finishing_what_is_not_there_harms_nobody(kept: Kept) -> None:
-    await kept.finish(Scored("nobody", [result()]))
-    assert await kept.ids() == []
-
-
-async def test_a_turn_added_twice_is_one(kept: Kept) -> None:
-    await kept.add(turn(1, user_text="first"))
+async def test_a_turn_scored_before_it_is_written_is_done_at_once_and_added_twice_it_is_one(kept: Kept) -> None:
+    await kept.add(turn(1, user_text="first"), turn(2), results={"turn-0001": [result()]})
     await kept.add(turn(1, user_text="second"))
-    assert [item["user_text"] for item in (await kept.store.turns(TurnQuery())).items] == ["first"]
-
-
-async def test_a_turn_scored_before_it_is_written_is_done_at_once(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2), results={"turn-0001": [result()]})
     found = (await kept.store.turns(TurnQuery())).items
     assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
+    assert found[0]["user_text"] == "first"
 
 
 async def test_a_turn_that_is_discarded_is_gone_with_what_was_said_of_its_conversation(kept: Kept) -> None:
@@ -304,32 +280,16 @@ async def test_selecting(kept: Kept) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 async def test_paging_sees_every_turn_once_in_order(kept: Kept, limit: int) -> None:
     await kept.add(*(turn(number) for number in range(7)))
-    found: list[str] = []
-    cursor: str | None = None
-    pages = 0
-    while True:
-        page = await kept.store.turns(TurnQuery(limit=limit, cursor=cursor))
-        found += [item["turn_id"] for item in page.items]
-        pages += 1
-        assert len(page.items) <= limit
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    assert found == [f"turn-{number:04}" for number in range(7)]
-    assert pages == math.ceil(7 / limit)
+    ids = [f"turn-{number:04}" for number in range(7)]
+    assert await kept.pages(limit=limit) == [ids[start : start + limit] for start in range(0, 7, limit)]
 
 
 async def test_a_page_ends_where_its_turns_are_large(kept: Kept) -> None:
     """One that is larger than a page ends it."""
     sizes = [3, 3, 3, 0, 12, 0, 3]
     await kept.add(*(turn(n, task_id="t", user_text="é" * (mib << 19)) for n, mib in enumerate(sizes)))
-    pages: list[list[str]] = []
-    cursor: str | None = None
-    while cursor is not None or not pages:
-        page = await kept.store.turns(TurnQuery(limit=1000, cursor=cursor))
-        pages.append([item["turn_id"][-1] for item in page.items])
-        cursor = page.next_cursor
-    assert pages == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
+    pages = await kept.pages(limit=1000)
+    assert [[turn_id[-1] for turn_id in ids] for ids in pages] == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
     assert [item["turn_id"][-1] for item in await kept.store.of_task("t", "http://agent", 200)] == ["4", "5", "6"]
 
 
@@ -535,12 +495,3 @@ async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -
 
 
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_many_at_once(kept: Kept) -> None:
-    numbers = list(range(1000))
-    for start in range(0, 1000, 37):
-        kept.store.add([turn(n) for n in numbers[start : start + 37]], lambda: None)
-    kept.store.finish([Scored(f"turn-{n:04}", [result()]) for n in numbers], lambda: None)
-    await kept.store.drained()
-    assert await kept.ids(status="done", limit=1000) == [f"turn-{n:04}" for n in numbers]

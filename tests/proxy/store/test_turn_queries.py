@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, reads
 from a2a_eval_proxy.store.encoding import encoded_turn, stored_text
@@ -18,21 +18,8 @@ from a2a_eval_proxy.store.turn_filter import VERDICTS, TurnFilter, turn_verdict
 from a2a_tool_capture import Finding, ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kept import Kept, result, turn
+from support.kept import Kept, result, traced, turn
 from support.patience import PATIENCE_S
-
-
-async def pages(kept: Kept, **query: Any) -> list[list[str]]:
-    """The ids on each page; the pages end."""
-    found: list[list[str]] = []
-    cursor: str | None = None
-    while cursor is not None or not found:
-        page = await kept.store.turns(TurnQuery(**query, cursor=cursor))
-        found.append([item["turn_id"] for item in page.items])
-        cursor = page.next_cursor
-        assert len(found) < 100
-    return found
-
 
 # ── order ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -58,12 +45,10 @@ async def test_a_page_by_content_ends_after_a_number_of_turns(
     await kept.add(*(turn(number, user_text="rare" if number in (1, 8) else "") for number in range(9)))
     await kept.add(turn(9, run="other", user_text="rare"))
     query = {"content": TurnFilter(text="rare"), "newest_first": newest_first}
-    found = await pages(kept, run="nightly", **query)
+    found = await kept.pages(run="nightly", **query)
     expected = [["turn-0001"], [], ["turn-0008"], []]
     assert found == ([["turn-0008"], [], ["turn-0001"], []] if newest_first else expected)
-    assert [*chain(*await pages(kept, **query))] == sorted(
-        ["turn-0001", "turn-0008", "turn-0009"], reverse=newest_first
-    )
+    assert [*chain(*await kept.pages(**query))] == sorted(["turn-0001", "turn-0008", "turn-0009"], reverse=newest_first)
 
 
 # ── content ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +118,7 @@ async def test_turns_by_their_content(kept: Kept, content: dict[str, Any], expec
     ids = [f"turn-000{number}" for number in expected]
     assert await kept.ids(content=query) == ids
     assert await kept.ids(content=query, newest_first=True, run="nightly") == ids[::-1]
-    assert [*chain(*await pages(kept, content=query, limit=1))] == ids
+    assert [*chain(*await kept.pages(content=query, limit=1))] == ids
 
 
 @given(st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
@@ -214,61 +199,36 @@ async def test_a_turn_in_short(kept: Kept) -> None:
 
 # ── how the databases find them ─────────────────────────────────────────────────────────────────────────────
 
-INDEXED = [
+INDEXED: list[tuple[dict[str, Any], str]] = [
+    ({}, ""),
     ({"run": "nightly"}, "turns_run"),
     ({"case": "parcel"}, "turns_case"),
     ({"status": "pending"}, "turns_pending"),
     ({"status": "open"}, "turns_open"),
 ]
-UNSORTED = [{}, {"run": "nightly"}, {"case": "parcel"}, {"status": "pending"}]
-
-
-def plans(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Filled with the plan of each read, in the words of the database."""
-    found: list[str] = []
-    store: Any = kept.store
-    read = store._read
-    explain = "EXPLAIN QUERY PLAN" if isinstance(store, SqliteStore) else "EXPLAIN"
-
-    async def explained(statement: str, values: dict[str, Any], decode: Any, **more: Any) -> Any:
-        rows = await read(f"{explain} {statement}", values, list)
-        found.append("\n".join(str(row[-1]) for row in rows))
-        return await read(statement, values, decode, **more)
-
-    monkeypatch.setattr(store, "_read", explained)
-    return found
-
-
-def analyze(request: pytest.FixtureRequest) -> None:
-    with psycopg.connect(request.getfixturevalue("postgres_store")[1], autocommit=True) as connection:
-        connection.execute("ANALYZE turns")
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize("content", [TurnFilter(), TurnFilter(text="x", verdict="failed", cases=frozenset({"a"}))])
 async def test_indexes_are_used(
-    kept: Kept,
-    newest_first: bool,
-    content: TurnFilter,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    tmp_path: Path, newest_first: bool, content: TurnFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As SQLite plans it. Before a page of turns is sorted, none is."""
+    path, read = tmp_path / "turns.db", list[str]()
+    store = SqliteStore(str(path))
+    kept = Kept(store)
     await kept.add(*(turn(n, run=f"run-{n}", case_id=f"case-{n}") for n in range(500)))
     await kept.finish(*(Scored(f"turn-{n:04}", []) for n in range(498)))
-    if not isinstance(kept.store, SqliteStore):  # autovacuum may have counted the turns before they were finished
-        analyze(request)
-    found = plans(kept, monkeypatch)
-    for filters, index in INDEXED:
-        found.clear()
-        await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
-        assert found
-        assert all(index in plan for plan in found), found
-    if isinstance(kept.store, SqliteStore):
-        for filters in UNSORTED:
-            found.clear()
-            await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
-            examined = [plan.partition("SCAN sized")[0] for plan in found]  # before a page of them is sorted
-            assert not any("TEMP B-TREE" in plan for plan in examined), found
+    with closing(sqlite3.connect(path)) as plans:
+        traced(monkeypatch, read.append)
+        for filters, index in INDEXED:
+            read.clear()
+            await kept.ids(**filters, newest_first=newest_first, content=content)
+            for statement in filter(lambda one: one.startswith(("SELECT", "WITH")), read):
+                plan = "\n".join(row[-1] for row in plans.execute(f"EXPLAIN QUERY PLAN {statement}"))
+                assert index in plan
+                assert "TEMP B-TREE" not in plan.partition("SCAN sized")[0]
+    await asyncio.to_thread(store.close)
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────

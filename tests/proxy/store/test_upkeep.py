@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,8 @@ async def test_the_command_for_sqlite_of_the_page_copies_a_store_in_use(tmp_path
     if shutil.which("sqlite3") is None:
         pytest.skip("no sqlite3 here: install the Debian package sqlite3")
     [line] = re.findall(r"`(sqlite3 .*?)`", PAGE.read_text("utf-8"))
-    store = open_store(str(tmp_path / "turns.db"))
-    try:
+    with closing(open_store(str(tmp_path / "turns.db"))) as store:
         await Kept(store).add(turn(1), turn(2))
         await asyncio.to_thread(subprocess.run, ["bash", "-ec", line], cwd=tmp_path, check=True)
-    finally:
-        store.close()
-    copy = open_store(str(tmp_path / "copy.db"), must_exist=True)
-    try:
+    with closing(open_store(str(tmp_path / "copy.db"), must_exist=True)) as copy:
         assert await Kept(copy).ids() == ["turn-0001", "turn-0002"]
-    finally:
-        copy.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ class Book(TraceBook):
 
     def __init__(self, **options: Any) -> None:
         self.changed: list[str] = []
+        self.turns: dict[str, Turn] = {}
         super().__init__(lambda turn, tells: self.changed.append(turn.turn_id) if tells else None, **options)
 
     def open(
@@ -39,6 +41,7 @@ class Book(TraceBook):
     ) -> Turn:
         turn = Turn(turn_id, "run", "agent", "JSONRPC", "1.0", NOW + at, agent_name=agent or None)
         turn.trace_id, turn.parent_span_id, turn.conversation_id = trace, parent, conversation
+        self.turns[turn_id] = turn
         self.opened(turn)
         return turn
 
@@ -62,30 +65,312 @@ def named(number: int, conversation: str, **span: Any) -> Any:
     return a_span(number, {"gen_ai.conversation.id": conversation}, name=f"chat {conversation}", **span)
 
 
-# ── by trace id ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stories: what is opened, closed and received, and what is to be known then ─────────────────────────────────────
+
+Step = Callable[[Book], object]
+TOOL = "execute_tool get_weather"
 
 
-def test_spans_of_the_turns_trace_are_its_own(book: Book) -> None:
-    book.open("t", trace=TRACE)
-    book.take(a_span(1, name="any"))
-    assert book.told("t") == ["any"]
-    assert book.heard
+def opens(turn_id: str, **how: Any) -> Step:
+    return lambda book: book.open(turn_id, **how)
 
 
-def test_spans_may_come_before_the_turn(book: Book) -> None:
-    book.take(a_tool_span(1))
-    book.open("t", trace=TRACE)
-    assert book.told("t") == ["execute_tool get_weather"]
+def closes(turn_id: str, **how: Any) -> Step:
+    return lambda book: book.close(book.turns[turn_id], **how)
 
 
-def test_turns_in_one_trace_share_it_by_parent(book: Book) -> None:
-    for number in (1, 2):
-        book.open(f"t{number}", trace=TRACE, parent=f"{number:016x}")
-    book.take(
-        a_span(11, name="of 1", parent=1), a_span(12, name="below 11", parent=11), a_span(21, name="of 2", parent=2)
+def takes(*spans: Any, **how: Any) -> Step:
+    return lambda book: book.take(*spans, **how)
+
+
+def known(what: Callable[[Book], Any], expected: Any) -> Step:
+    def check(book: Book) -> None:
+        assert what(book) == expected
+
+    return check
+
+
+def told(expected: dict[str, list[str]]) -> Step:
+    """The names of the spans that each turn is given."""
+    return known(lambda book: {name: sorted(book.told(name)) for name in expected}, expected)
+
+
+def contested(expected: dict[str, int]) -> Step:
+    return known(lambda book: {name: book.evidence(name).contested for name in expected}, expected)
+
+
+def calls(expected: dict[str, tuple[Calls, str]]) -> Step:
+    """What is known of the calls of each turn, and by what."""
+    return known(
+        lambda book: {
+            name: (turn.visibility.calls, turn.visibility.evidence)
+            for name, turn in ((name, book.evidence(name).added_to(book.turns[name])) for name in expected)
+        },
+        expected,
     )
-    assert sorted(book.told("t1")) == ["below 11", "of 1"]
-    assert book.told("t2") == ["of 2"]
+
+
+def shows(turn_id: str, *made: ToolCall) -> Step:
+    """Its calls, as the protocol shows them."""
+    return lambda book: setattr(book.turns[turn_id], "tool_calls", [*made])
+
+
+forgets_changes = lambda book: book.changed.clear()  # noqa: E731
+RUNS = takes(*(a_span(1, RUN, trace=f"{number:032x}") for number in (1, 2, 3)))
+OF_THREE = [opens(name, trace=f"{number:032x}") for number, name in enumerate(("old", "ended", "running"), 1)]
+WEATHER = ToolCall("get_weather", {"city": "Paris"}, id="c1", result="Sunny")
+
+STORIES: dict[str, list[Step]] = {
+    # by trace id
+    "spans of the turn's trace are its own": [
+        opens("t", trace=TRACE),
+        takes(a_span(1, name="any")),
+        told({"t": ["any"]}),
+        known(lambda book: bool(book.heard), expected=True),
+    ],
+    "spans may come before the turn": [takes(a_tool_span(1)), opens("t", trace=TRACE), told({"t": [TOOL]})],
+    "turns in one trace share it by parent": [
+        opens("t1", trace=TRACE, parent=f"{1:016x}"),
+        opens("t2", trace=TRACE, parent=f"{2:016x}"),
+        takes(
+            a_span(11, name="of 1", parent=1), a_span(12, name="below 11", parent=11), a_span(21, name="of 2", parent=2)
+        ),
+        told({"t1": ["below 11", "of 1"], "t2": ["of 2"]}),
+    ],
+    "whose evidence grew is told, and whether it matters": [
+        opens("t", trace=TRACE),
+        takes(a_span(1, {"http.route": "/"})),
+        known(lambda book: book.changed, []),
+        takes(a_span(2), a_tool_span(3)),
+        takes(logs=(LogEvent(TRACE, "", "gen_ai.choice", START, "app"),)),
+        known(lambda book: book.changed, ["t", "t"]),
+        known(lambda book: len(book.evidence("t").logs), 1),
+    ],
+    # by attributes
+    "a trace is found by its conversation": [
+        opens("t", at=-100.0),
+        closes("t", at=-99.0, conversation="c"),
+        takes(named(1, "c")),
+        told({"t": ["chat c"]}),
+        known(lambda book: book.evidence("t").by_time, frozenset()),
+    ],
+    "a trace that comes first is found by its conversation": [
+        opens("t", at=-100.0),
+        takes(named(1, "c")),
+        closes("t", at=-99.0, conversation="c"),
+        told({"t": ["chat c"]}),
+    ],
+    "of a conversation the turn that had begun last": [
+        *(opens(f"t{number}", at=10.0 * number - 10) for number in range(3)),
+        *(closes(f"t{number}", at=10.0 * number - 9, conversation="c") for number in range(3)),
+        takes(named(1, "c", at=0.5)),
+        told({"t0": [], "t1": ["chat c"], "t2": []}),
+    ],
+    "a task is worth more than a conversation": [
+        opens("by task"),
+        closes("by task", task="a", conversation="x"),
+        opens("by conversation"),
+        closes("by conversation", task="b", conversation="c"),
+        takes(a_span(1, {"a2a.task.id": "a", "session.id": "c"}, name="both")),
+        told({"by task": ["both"], "by conversation": []}),
+    ],
+    "a conversation that the client names is known while the turn is open": [
+        opens("before", at=-3.0),
+        closes("before", at=-2.0, conversation="c"),
+        opens("open", at=-1.0, conversation="c"),
+        opens("other", at=-1.0, conversation="d"),
+        takes(named(1, "c")),
+        told({"before": [], "open": ["chat c"], "other": []}),
+    ],
+    "a trace begun after its conversation's last turn waits for the open ones to be named": [
+        opens("before", at=-3.0),
+        closes("before", at=-2.0, conversation="c"),
+        opens("first", at=-1.0),
+        opens("second", at=-1.0),
+        takes(named(1, "c")),
+        told({"before": []}),
+        closes("first", conversation="d"),
+        told({"before": []}),
+        closes("second", conversation="c"),
+        told({"before": [], "first": [], "second": ["chat c"]}),
+    ],
+    "where none of the open ones was it the last turn has it": [
+        opens("before", at=-3.0),
+        closes("before", at=-2.0, conversation="c"),
+        opens("first", at=-1.0),
+        opens("second", at=-1.0),
+        takes(named(1, "c")),
+        closes("first", conversation="d"),
+        closes("second", conversation="d"),
+        told({"before": ["chat c"]}),
+    ],
+    "what was given by time is taken back when the trace names another": [
+        opens("named", at=-100.0),
+        closes("named", at=-99.0, conversation="c"),
+        opens("alone", at=-1.0, conversation="d"),
+        takes(a_tool_span(1)),
+        told({"named": [], "alone": [TOOL]}),
+        takes(named(2, "c")),
+        told({"named": ["chat c", TOOL], "alone": []}),
+    ],
+    # by time
+    "a trace that names nothing goes to the only open turn and is marked": [
+        opens("t", at=-1.0, trace=OTHER_TRACE),
+        takes(a_tool_span(1)),
+        known(lambda book: book.evidence("t").by_time, {TRACE}),
+    ],
+    **{
+        f"a turn of another time is not given it: {offset}": [
+            opens("t", at=offset),
+            closes("t", at=offset + 1),
+            takes(a_tool_span(1)),
+            told({"t": []}),
+        ]
+        for offset in (-10.0, 10.0)
+    },
+    "of two turns that follow closely the one within which it began": [
+        opens("before", at=-1.0),
+        closes("before", at=-0.02),
+        opens("after", at=-0.01),
+        takes(a_tool_span(1)),
+        told({"before": [], "after": [TOOL]}),
+    ],
+    "HTTP around the agent is no evidence": [
+        opens("t", at=-1.0, trace=OTHER_TRACE, parent="5" * 16),
+        takes(a_span(1, {"http.route": "/.well-known/agent-card.json"}, name="GET", kind=KIND_SERVER)),
+        told({"t": []}),
+        known(lambda book: book.complete("t"), expected=False),
+        takes(a_tool_span(2, parent=1)),  # the rest of the trace tells more
+        told({"t": ["GET", TOOL]}),
+    ],
+    "a turn is complete with the agent's root span": [
+        opens("t", trace=TRACE, parent="5" * 16),
+        takes(a_tool_span(2, parent=1)),
+        known(lambda book: book.complete("t"), expected=False),
+        takes(a_span(1, parent="5" * 16)),
+        known(lambda book: (book.complete("t"), book.complete("unheard of")), (True, False)),
+    ],
+    # traces that fit more than one turn
+    "a trace that fits two turns is reported on both": [
+        opens("one"),
+        opens("two"),
+        takes(a_tool_span(1, trace=OTHER_TRACE)),
+        takes(a_tool_span(2, trace=OTHER_TRACE)),
+        known(lambda book: book.changed, ["one", "two"] * 2),
+        told({"one": [], "two": []}),
+        contested({"one": 1, "two": 1}),
+        calls(dict.fromkeys(("one", "two"), (Calls.UNKNOWN, "trace_contested"))),
+        known(lambda book: book.evidence("one").added_to(book.turns["one"]).shown_by, ""),
+    ],
+    # Though each has the trace of an agent's run, in which calls would have been seen.
+    "a tool in a trace of its own makes every turn it fits unknown": [
+        *OF_THREE,
+        RUNS,
+        *map(closes, ("old", "ended", "running")),
+        takes(a_tool_span(1, trace=OTHER_TRACE)),
+        calls(dict.fromkeys(("old", "ended", "running"), (Calls.UNKNOWN, "trace_contested"))),
+        known(lambda book: {*book.changed}, {"old", "ended", "running"}),
+    ],
+    # For example of an agent whose clock is wrong.
+    "calls whose time fits no turn may be of any that is not long over": [
+        *OF_THREE,
+        RUNS,
+        closes("old", at=1.0),
+        closes("ended", at=18.0),
+        takes(a_tool_span(2, trace=OTHER_TRACE, at=-100.0), at=20.0),
+        calls(
+            {"old": (Calls.NONE_MADE, "spans")}
+            | dict.fromkeys(("ended", "running"), (Calls.UNKNOWN, "trace_contested"))
+        ),
+    ],
+    "spans that did not arrive make the turns that wait for some unknown": [
+        *OF_THREE,
+        RUNS,
+        closes("old", at=1.0),
+        closes("ended", at=18.0),
+        lambda book: book.lost("an export was refused: not OTLP", NOW + 20.0),
+        calls(
+            {"old": (Calls.NONE_MADE, "spans")} | dict.fromkeys(("ended", "running"), (Calls.UNKNOWN, "calls_missed"))
+        ),
+    ],
+    "a contested trace whose calls are all known hides nothing": [
+        *OF_THREE[:2],
+        RUNS,
+        takes(a_tool_span(1, arguments={"city": "Paris"}, trace=OTHER_TRACE)),
+        closes("ended"),
+        contested({"ended": 1}),
+        forgets_changes,
+        shows("old", WEATHER),
+        closes("old"),
+        known(lambda book: "ended" in book.changed, expected=True),
+        contested({"old": 0, "ended": 0}),
+        takes(a_tool_span(2, "delete_all", trace=OTHER_TRACE)),
+        contested({"old": 1, "ended": 1}),
+    ],
+    "a call that a turn shows in its own trace explains no other": [
+        *OF_THREE[:2],
+        shows("old", WEATHER),
+        RUNS,
+        closes("old"),
+        closes("ended"),
+        takes(a_tool_span(3, arguments={"city": "Paris"}, trace=OTHER_TRACE)),
+        contested({"ended": 0}),  # it may be that of the first
+        forgets_changes,
+        takes(a_tool_span(2, arguments={"city": "Paris"}, trace=f"{1:032x}")),
+        known(lambda book: "ended" in book.changed, expected=True),
+        calls({"ended": (Calls.UNKNOWN, "trace_contested")}),
+    ],
+    "a contested trace without calls hides none": [
+        opens("one"),
+        opens("two"),
+        takes(a_span(1, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": "Sunny."}, trace=OTHER_TRACE)),
+        contested({"one": 0, "two": 0}),
+    ],
+    "a trace that names its turn after all is contested no more there": [
+        opens("one", conversation="c1"),
+        opens("two", conversation="c2"),
+        takes(a_tool_span(1, trace=OTHER_TRACE)),
+        takes(named(2, "c1", trace=OTHER_TRACE)),
+        contested({"one": 0, "two": 0}),
+        told({"one": ["chat c1", TOOL]}),
+    ],
+    "agents may have the same conversation": [
+        opens("a", conversation="c", agent="a"),
+        opens("b", conversation="c", agent="b"),
+        takes(named(1, "c", trace=OTHER_TRACE)),
+        told({"a": [], "b": []}),
+        known(lambda book: book.changed, ["a", "b"]),
+    ],
+    # bounds
+    "unknown traces are forgotten after a while": [
+        takes(named(1, "c"), at=0.0),
+        lambda book: book.expire(NOW + 60.0),
+        known(lambda book: book.take_dropped(), 0),
+        lambda book: book.expire(NOW + 61.0),
+        known(lambda book: (book.take_dropped(), book.take_dropped()), (1, 0)),
+        opens("t", at=-100.0),
+        closes("t", at=-99.0, conversation="c"),
+        told({"t": []}),
+    ],
+    "closed turns are forgotten after a while with their spans": [
+        opens("t", trace=TRACE),
+        closes("t", at=1.0, conversation="c"),
+        takes(a_tool_span(1)),
+        lambda book: book.expire(NOW + 602.0),
+        known(lambda book: book.evidence("t"), TraceEvidence()),
+        opens("again", trace=TRACE),
+        told({"again": []}),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", STORIES.values(), ids=STORIES)
+def test_a_story(book: Book, steps: list[Step]) -> None:
+    for step in steps:
+        step(book)
+
+
+# ── by trace id ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_turns_with_one_parent_share_its_trace_as_the_state_of_the_spans_says(book: Book) -> None:
@@ -100,28 +385,7 @@ def test_turns_with_one_parent_share_its_trace_as_the_state_of_the_spans_says(bo
     assert [book.told(turn_id) for turn_id in turns] == [[turn_id, "below"] for turn_id in turns]
 
 
-def test_whose_evidence_grew_is_told_and_whether_it_matters(book: Book) -> None:
-    book.open("t", trace=TRACE)
-    book.take(a_span(1, {"http.route": "/"}))
-    assert book.changed == []
-    book.take(a_span(2), a_tool_span(3))
-    book.take(logs=(LogEvent(TRACE, "", "gen_ai.choice", START, "app"),))
-    assert book.changed == ["t", "t"]
-
-
 # ── by attributes ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("first", ["turn", "spans"])
-def test_a_trace_is_found_by_its_conversation(book: Book, first: str) -> None:
-    turn = book.open("t", at=-100.0)
-    if first == "spans":
-        book.take(named(1, "c"))
-    book.close(turn, at=-99.0, conversation="c")
-    if first == "turn":
-        book.take(named(1, "c"))
-    assert book.told("t") == ["chat c"]
-    assert book.evidence("t").by_time == frozenset()
 
 
 def test_an_attribute_of_ones_own_may_name_the_conversation() -> None:
@@ -131,120 +395,13 @@ def test_an_attribute_of_ones_own_may_name_the_conversation() -> None:
     assert book.told("t") == ["chat"]
 
 
-def test_of_a_conversation_the_turn_that_had_begun_last(book: Book) -> None:
-    for number in range(3):
-        book.close(book.open(f"t{number}", at=10.0 * number - 10), at=10.0 * number - 9, conversation="c")
-    book.take(named(1, "c", at=0.5))
-    assert [book.told(f"t{number}") for number in range(3)] == [[], ["chat c"], []]
-
-
-def test_a_task_is_worth_more_than_a_conversation(book: Book) -> None:
-    book.close(book.open("by task"), task="a", conversation="x")
-    book.close(book.open("by conversation"), task="b", conversation="c")
-    book.take(a_span(1, {"a2a.task.id": "a", "session.id": "c"}, name="both"))
-    assert (book.told("by task"), book.told("by conversation")) == (["both"], [])
-
-
-def test_a_conversation_that_the_client_names_is_known_while_the_turn_is_open(book: Book) -> None:
-    book.close(book.open("before", at=-3.0), at=-2.0, conversation="c")
-    book.open("open", at=-1.0, conversation="c")
-    book.open("other", at=-1.0, conversation="d")
-    book.take(named(1, "c"))
-    assert [book.told(turn_id) for turn_id in ("before", "open", "other")] == [[], ["chat c"], []]
-
-
-def test_a_trace_begun_after_its_conversations_last_turn_waits_for_the_open_ones_to_be_named(book: Book) -> None:
-    book.close(book.open("before", at=-3.0), at=-2.0, conversation="c")
-    first, second = book.open("first", at=-1.0), book.open("second", at=-1.0)
-    book.take(named(1, "c"))
-    assert book.told("before") == []
-    book.close(first, conversation="d")
-    assert book.told("before") == []
-    book.close(second, conversation="c")
-    assert [book.told(turn_id) for turn_id in ("before", "first", "second")] == [[], [], ["chat c"]]
-
-
-def test_where_none_of_the_open_ones_was_it_the_last_turn_has_it(book: Book) -> None:
-    book.close(book.open("before", at=-3.0), at=-2.0, conversation="c")
-    open_turns = [book.open(name, at=-1.0) for name in ("first", "second")]
-    book.take(named(1, "c"))
-    for turn in open_turns:
-        book.close(turn, conversation="d")
-    assert book.told("before") == ["chat c"]
-
-
-def test_what_was_given_by_time_is_taken_back_when_the_trace_names_another(book: Book) -> None:
-    book.close(book.open("named", at=-100.0), at=-99.0, conversation="c")
-    book.open("alone", at=-1.0, conversation="d")
-    book.take(a_tool_span(1))
-    assert (book.told("named"), len(book.told("alone"))) == ([], 1)
-    book.take(named(2, "c"))
-    assert (len(book.told("named")), book.told("alone")) == (2, [])
-
-
 # ── by time ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_trace_that_names_nothing_goes_to_the_only_open_turn_and_is_marked(book: Book) -> None:
-    book.open("t", at=-1.0, trace=OTHER_TRACE)
-    book.take(a_tool_span(1))
-    assert book.evidence("t").by_time == {TRACE}
-
-
-@pytest.mark.parametrize("offset", [-10.0, 10.0])
-def test_a_turn_of_another_time_is_not_given_it(book: Book, offset: float) -> None:
-    book.close(book.open("t", at=offset), at=offset + 1)
-    book.take(a_tool_span(1))
-    assert book.told("t") == []
-
-
-def test_of_two_turns_that_follow_closely_the_one_within_which_it_began(book: Book) -> None:
-    book.close(book.open("before", at=-1.0), at=-0.02)
-    book.open("after", at=-0.01)
-    book.take(a_tool_span(1))
-    assert (book.told("before"), len(book.told("after"))) == ([], 1)
-
-
-def test_http_around_the_agent_is_no_evidence(book: Book) -> None:
-    book.open("t", at=-1.0, trace=OTHER_TRACE, parent="5" * 16)
-    book.take(a_span(1, {"http.route": "/.well-known/agent-card.json"}, name="GET", kind=KIND_SERVER))
-    assert book.told("t") == []
-    assert not book.complete("t")
-    book.take(a_tool_span(2, parent=1))  # the rest of the trace tells more
-    assert len(book.told("t")) == 2
-
-
-def test_log_events_are_evidence(book: Book) -> None:
-    book.open("t", at=-1.0)
-    book.take(logs=(LogEvent(TRACE, "", "gen_ai.choice", START, "app"),), at=0.0)
-    assert len(book.evidence("t").logs) == 1
 
 
 # ── complete ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_turn_is_complete_with_the_agents_root_span(book: Book) -> None:
-    book.open("t", trace=TRACE, parent="5" * 16)
-    assert not book.complete("t")
-    book.take(a_tool_span(2, parent=1))
-    assert not book.complete("t")
-    book.take(a_span(1, parent="5" * 16))
-    assert book.complete("t")
-    assert not book.complete("unheard of")
-
-
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_unknown_traces_are_forgotten_after_a_while() -> None:
-    book = Book()
-    book.take(named(1, "c"), at=0.0)
-    book.expire(NOW + 60.0)
-    assert book.take_dropped() == 0
-    book.expire(NOW + 61.0)
-    assert (book.take_dropped(), book.take_dropped()) == (1, 0)
-    book.close(book.open("t", at=-100.0), at=-99.0, conversation="c")
-    assert book.told("t") == []
 
 
 def test_a_flood_of_unknown_traces_makes_room_for_itself_and_leaves_turns_alone() -> None:
@@ -255,16 +412,6 @@ def test_a_flood_of_unknown_traces_makes_room_for_itself_and_leaves_turns_alone(
         book.take(named(2, "c", trace=f"{number:032x}"), size=100)
     assert book.take_dropped() == 901
     assert len(book.told("t")) == 1
-    assert len(book._traces) == 100
-
-
-def test_closed_turns_are_forgotten_after_a_while_with_their_spans() -> None:
-    book = Book()
-    book.close(book.open("t", trace=TRACE), at=1.0, conversation="c")
-    book.take(a_tool_span(1))
-    book.expire(NOW + 602.0)
-    assert book.evidence("t") == TraceEvidence()
-    assert len(book._traces) == 0
 
 
 def test_turns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,113 +432,6 @@ def test_where_open_turns_alone_fill_it_the_oldest_trace_goes() -> None:
 
 
 # ── traces that fit more than one turn ──────────────────────────────────────────────────────────────────────────
-
-
-def test_a_trace_that_fits_two_turns_is_reported_on_both(book: Book) -> None:
-    turns = [book.open(name) for name in ("one", "two")]
-    for number in (1, 2):
-        book.take(a_tool_span(number, trace=OTHER_TRACE))
-    assert book.changed == ["one", "two"] * 2
-    for turn in turns:
-        evidence = book.evidence(turn.turn_id)
-        assert (evidence.spans, evidence.contested) == ([], 1)
-        merged = evidence.added_to(turn)
-        assert [finding.code for finding in merged.findings] == ["trace_contested"]
-        assert (merged.visibility.calls, merged.shown_by) == (Calls.UNKNOWN, "")
-
-
-def test_a_tool_in_a_trace_of_its_own_makes_every_turn_it_fits_unknown(book: Book) -> None:
-    """Though each has the trace of an agent's run, in which calls would have been seen."""
-    turns = [book.open(f"t{number}", trace=f"{number:032x}") for number in range(1, 31)]
-    for number, turn in enumerate(turns, 1):
-        book.take(a_span(1, RUN, trace=f"{number:032x}"))
-        book.close(turn)
-    book.take(a_tool_span(1, trace=OTHER_TRACE))
-    merged = [book.evidence(turn.turn_id).added_to(turn) for turn in turns]
-    assert {(turn.visibility.calls, turn.visibility.evidence) for turn in merged} == {
-        (Calls.UNKNOWN, "trace_contested")
-    }
-    assert set(book.changed) == {turn.turn_id for turn in turns}
-
-
-def test_calls_whose_time_fits_no_turn_may_be_of_any_that_is_not_long_over(book: Book) -> None:
-    """For example of an agent whose clock is wrong."""
-    old, ended, running = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("o", "e", "r"), 1))
-    for number in (1, 2, 3):
-        book.take(a_span(1, RUN, trace=f"{number:032x}"))
-    book.close(old, at=1.0)
-    book.close(ended, at=18.0)
-    book.take(a_tool_span(2, trace=OTHER_TRACE, at=-100.0), at=20.0)
-    calls = [book.evidence(turn.turn_id).added_to(turn).visibility.calls for turn in (old, ended, running)]
-    assert calls == [Calls.NONE_MADE, Calls.UNKNOWN, Calls.UNKNOWN]
-
-
-def test_a_contested_trace_whose_calls_are_all_known_hides_nothing(book: Book) -> None:
-    one, two = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("one", "two"), 1))
-    for number in (1, 2):
-        book.take(a_span(1, RUN, trace=f"{number:032x}"))
-    book.take(a_tool_span(1, arguments={"city": "Paris"}, trace=OTHER_TRACE))
-    book.close(two)
-    assert book.evidence("two").contested == 1
-    book.changed.clear()
-    one.tool_calls = [ToolCall("get_weather", {"city": "Paris"}, id="c1", result="Sunny")]
-    book.close(one)
-    assert "two" in book.changed
-    assert [book.evidence(name).contested for name in ("one", "two")] == [0, 0]
-    book.take(a_tool_span(2, "delete_all", trace=OTHER_TRACE))
-    assert [book.evidence(name).contested for name in ("one", "two")] == [1, 1]
-
-
-def test_a_call_that_a_turn_shows_in_its_own_trace_explains_no_other(book: Book) -> None:
-    one, two = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("one", "two"), 1))
-    one.tool_calls = [ToolCall("get_weather", {"city": "Paris"}, id="c1", result="Sunny")]
-    for turn in (one, two):
-        book.take(a_span(1, RUN, trace=turn.trace_id))
-        book.close(turn)
-    book.take(a_tool_span(3, arguments={"city": "Paris"}, trace=OTHER_TRACE))
-    assert book.evidence("two").contested == 0, "it may be that of the first"
-    book.changed.clear()
-    book.take(a_tool_span(2, arguments={"city": "Paris"}, trace=one.trace_id))
-    assert "two" in book.changed
-    assert book.evidence("two").added_to(two).visibility.calls is Calls.UNKNOWN
-
-
-def test_a_contested_trace_without_calls_hides_none(book: Book) -> None:
-    for name in ("one", "two"):
-        book.open(name)
-    book.take(a_span(1, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": "Sunny."}, trace=OTHER_TRACE))
-    assert [book.evidence(name).contested for name in ("one", "two")] == [0, 0]
-
-
-def test_spans_that_did_not_arrive_make_the_turns_that_wait_for_some_unknown(book: Book) -> None:
-    old, ended, running = (book.open(name, trace=f"{number:032x}") for number, name in enumerate(("o", "e", "r"), 1))
-    for number in (1, 2, 3):
-        book.take(a_span(1, RUN, trace=f"{number:032x}"))
-    book.close(old, at=1.0)
-    book.close(ended, at=18.0)
-    book.lost("an export was refused: not OTLP", NOW + 20.0)
-    seen = [book.evidence(turn.turn_id).added_to(turn) for turn in (old, ended, running)]
-    assert [(turn.visibility.calls, turn.visibility.evidence) for turn in seen] == [
-        (Calls.NONE_MADE, "spans"),
-        *[(Calls.UNKNOWN, "calls_missed")] * 2,
-    ]
-
-
-def test_a_trace_that_names_its_turn_after_all_is_contested_no_more_there(book: Book) -> None:
-    one = book.open("one", conversation="c1")
-    book.open("two", conversation="c2")
-    book.take(a_tool_span(1, trace=OTHER_TRACE))
-    book.take(named(2, "c1", trace=OTHER_TRACE))
-    assert book.evidence(one.turn_id).contested == book.evidence("two").contested == 0
-    assert len(book.told("one")) == 2
-
-
-def test_agents_may_have_the_same_conversation(book: Book) -> None:
-    for name in ("a", "b"):
-        book.open(name, conversation="c", agent=name)
-    book.take(named(1, "c", trace=OTHER_TRACE))
-    assert [book.told(name) for name in ("a", "b")] == [[], []]
-    assert book.changed == ["a", "b"]
 
 
 # ── hints that traces answer ────────────────────────────────────────────────────────────────────────────────────

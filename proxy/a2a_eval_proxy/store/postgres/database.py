@@ -29,7 +29,7 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Work = Callable[[Connection], Awaitable[T]]
 
 CONNECT_TIMEOUT_S = 10
-_WORK_TIMEOUT_S = 60
+WORK_TIMEOUT_S = 60
 _CONNECTIONS = 4
 
 TROUBLE = (psycopg.Error, OSError, TimeoutError, UnicodeEncodeError)  # what may come of work on a database
@@ -85,7 +85,7 @@ class Database:
         """Do `work`, which begins a transaction where it needs one. The future has its result, or one of `TROUBLE`."""
 
         async def done() -> T:
-            async with asyncio.timeout(_WORK_TIMEOUT_S):
+            async with asyncio.timeout(WORK_TIMEOUT_S):
                 await self._free.acquire()
             try:
                 async with self._connection() as connection:
@@ -97,17 +97,17 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        """A connection that no other work uses, for `_WORK_TIMEOUT_S`."""
+        """A connection that no other work uses, for `WORK_TIMEOUT_S`."""
         while self._idle and not _stands(self._idle[-1]):
             await self._idle.pop().close()
         connection = self._idle.pop() if self._idle else await self._connect()
-        cutting = self._loop.call_later(_WORK_TIMEOUT_S, _cut, connection)
+        cutting = self._loop.call_later(WORK_TIMEOUT_S, _cut, connection)
         try:
             yield connection
         except psycopg.OperationalError as error:
             if self._loop.time() < cutting.when():
                 raise
-            raise TimeoutError(f"no answer within {_WORK_TIMEOUT_S} s") from error
+            raise TimeoutError(f"no answer within {WORK_TIMEOUT_S} s") from error
         finally:
             cutting.cancel()
             self._idle.append(connection)

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_BUSY_S = 10.0  # how long an operation waits for the lock of another process
+BUSY_S = 10.0  # how long an operation waits for the lock of another process
 _VACUUMED = 250  # pages freed in one transaction
 
 
@@ -90,7 +90,7 @@ class SqliteStore(Store):
     def _connect(self, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
         """A connection that does not create a missing file."""
         return sqlite3.connect(
-            f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=_BUSY_S, check_same_thread=False
+            f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=BUSY_S, check_same_thread=False
         )
 
     @contextmanager
