@@ -8,7 +8,6 @@ import platform
 import sysconfig
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 _LOOPS = 500_000
@@ -62,24 +61,11 @@ def fixed_loop_ms(cpus: set[int]) -> float:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory (VmRSS) of `pid` and its living descendants; pages they share count for each."""
-    return sum(_status_bytes(process, "VmRSS") for process in process_tree(pid))
-
-
-def forget_peak(pid: int) -> None:
-    """`peak_rss_bytes` begins again with what `pid` has now."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-def peak_rss_bytes(pid: int) -> int:
-    """The most resident memory (VmHWM) that `pid` has had."""
-    return _status_bytes(pid, "VmHWM")
-
-
-def _status_bytes(pid: int, field: str) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise LookupError(f"/proc/{pid}/status has no {field}: has the process ended?")
+    total = 0
+    for process in process_tree(pid):
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return total * 1024
 
 
 def split_cpus() -> tuple[set[int], set[int]]:
@@ -93,46 +79,24 @@ def pin_to(cpus: set[int]) -> Callable[[], None]:
     return lambda: os.sched_setaffinity(0, cpus)
 
 
-def machine() -> dict[str, str | int | float]:
-    """What the figures depend on: CPU, cores, kernel, Python, and the load average as the run starts."""
+def machine() -> str:
+    """What the figures depend on: CPU, cores, kernel, Python and how it was built (without profile-guided optimization,
+    PGO, all targets take a seventh more CPU), and the load average now."""
     info = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), platform.machine())
-    return {
-        "cpu": model,
-        "cores": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "python": f"{platform.python_version()}, {_build()}",
-        "load_average": round(os.getloadavg()[0], 2),
-    }
+    pgo = "with" if "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "") else "without"
+    return (
+        f"{model}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, built {pgo} PGO; load average at the start {os.getloadavg()[0]:.2f}"
+    )
 
 
-def _build() -> str:
-    """How the interpreter was built: without profile-guided optimization (PGO), all targets take a seventh more CPU."""
-    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    return "built with PGO" if "--enable-optimizations" in options else "built without PGO"
+def ticks() -> list[int]:
+    """What the CPUs were used for since the machine started: user, nice, system, idle, iowait, irq, softirq, steal."""
+    return [int(count) for count in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
 
 
-@dataclass(frozen=True)
-class Use:
-    """What the machine's CPUs were used for since it started, in seconds."""
-
-    total: float
-    idle: float
-    ours: float
-    """By this process, and those that it has started."""
-
-    @classmethod
-    def now(cls) -> Use:
-        # user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)), in ticks
-        ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
-        seconds = [count / os.sysconf("SC_CLK_TCK") for count in ticks]
-        ended = os.times()
-        ours = cpu_seconds(os.getpid()) + ended.children_user + ended.children_system
-        return cls(sum(seconds), seconds[3] + seconds[4], ours)
-
-    def shares_since(self, before: Use) -> dict[str, float]:
-        """Shares of the CPU time since then: `idle`, and `others`, which other programs or machines took."""
-        total, idle, ours = self.total - before.total, self.idle - before.idle, self.ours - before.ours
-        if not total:
-            return {"idle": 0.0, "others": 0.0}
-        return {"idle": idle / total, "others": max(0.0, (total - idle - ours) / total)}
+def own_seconds() -> float:
+    """CPU time of this process and those that it has started, in seconds."""
+    ended = os.times()
+    return cpu_seconds(os.getpid()) + ended.children_user + ended.children_system

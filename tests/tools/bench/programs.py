@@ -11,34 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .part import BehaviourError, UnavailableTargetError
 from .procfs import pin_to
 
 SOURCES = Path(__file__).parent / "c"
 
 
-class CompilerMissingError(RuntimeError):
-    """No C compiler on the PATH."""
-
-
-class LoadError(RuntimeError):
-    """The load generator could not do its work; the message holds what it said."""
-
-
 def compile_c(name: str, folder: Path) -> Path:
     """Compile `c/NAME.c` into `folder`, once, and return the program.
 
-    Raises CompilerMissingError where there is no C compiler, RuntimeError with its output where it fails.
+    Raises UnavailableTargetError where there is no C compiler, CalledProcessError where it fails.
     """
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise CompilerMissingError("the benchmark needs a C compiler (cc): apt-get install gcc libc6-dev")
+        raise UnavailableTargetError("the benchmark needs a C compiler (cc): apt-get install gcc libc6-dev")
     program = folder / name
-    if program.exists():
-        return program
-    command = [compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    if not program.exists():
+        options = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
+        subprocess.run([compiler, *options], check=True)
     return program
 
 
@@ -55,25 +45,19 @@ def running_agent(program: Path, cpus: set[int]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class LoadGenerator:
-    """The compiled program and the CPUs it may use. Results are its JSON objects, described in c/load.c."""
+    """The compiled program and the CPUs it may use. Results are its JSON objects, described in c/load.c.
+
+    Raises BehaviourError, with what it said, where it cannot do its work.
+    """
 
     program: Path
     cpus: set[int]
 
     def unary(
-        self,
-        port: int,
-        *,
-        connections: int,
-        seconds: float,
-        requests: int | None = None,
-        ask: bool = False,
-        rate: float = 0,
-        agents: int = 0,
+        self, port: int, *, connections: int, seconds: float, requests: int | None = None, ask: bool = False
     ) -> dict[str, Any]:
-        """SendMessage; ends after `seconds` or `requests`, whichever comes first. In a closed loop, or with a `rate`,
-        requests per second, in an open one. By turns to the first N of its `agents`, by their paths."""
-        options = [f"--connections={connections}", f"--seconds={seconds}", f"--rate={rate}", f"--agents={agents}"]
+        """SendMessage in a closed loop; ends after `seconds` or `requests`, whichever comes first."""
+        options = [f"--connections={connections}", f"--seconds={seconds}"]
         if requests is not None:
             options.append(f"--requests={requests}")
         return self._run("unary", port, options, ask)
@@ -113,5 +97,5 @@ class LoadGenerator:
                     when_open(message["open"])
             said = process.stderr.read().strip()
         if process.returncode:
-            raise LoadError(f"{' '.join(command)} ended with code {process.returncode}: {said}")
+            raise BehaviourError(f"{' '.join(command)} ended with code {process.returncode}: {said}")
         return message

@@ -7,16 +7,15 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from support.provision import UnavailableError, python_with
 
-from .part import BehaviourError, Measured, Part, Setting
+from .part import BehaviourError, Measured, Metric, Setting
 from .procfs import pin_to
-from .report import Metric
 
 Turn = dict[str, Any]
 """`calls` and `expected`: lists of `{name, arguments, result}`; and what other rules expect."""
@@ -34,10 +33,6 @@ QUIET = {
 }
 """Keeps the peers off the network."""
 
-MODES = tuple(
-    f"mode_{mode}"
-    for mode in ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within")
-)
 RULES = {
     "equal": "the expected calls, in order (all or nothing)",
     "contained": "the expected calls among others, in any order (all or nothing)",
@@ -47,7 +42,6 @@ RULES = {
     "outputs": "outputs per tool (graded)",
     "catalogue": "20 evaluators together",
 }
-ALL_OR_NOTHING = ("equal", "contained")
 GRADED_OTHERWISE = {("deepeval", "arguments")}
 """Where a peer means the same by a rule, but gives a call with some right arguments a part of the point."""
 
@@ -85,13 +79,6 @@ def varied_turns(size: int) -> list[Turn]:
     return [{"calls": calls, **common} for calls in actual]
 
 
-def reversed_turns(size: int) -> list[Turn]:
-    """Every expected call made, the last one first, and half of them with another argument."""
-    (turn, *_) = varied_turns(size)
-    calls = [_call(number, town=None if number % 2 else "Elsewhere") for number in reversed(range(size))]
-    return [{**turn, "calls": calls}]
-
-
 def _call(number: int, town: str | None = None) -> dict[str, Any]:
     arguments = {
         "city": town or f"City {number}",
@@ -105,55 +92,15 @@ def _name(number: int) -> str:
     return f"tool_{number % TOOLS}"
 
 
-class Group(NamedTuple):
-    """Rules measured on the same turns."""
-
-    key: str
-    title: str
-    turns: Sequence[Turn]
-    rules: Sequence[str]
+METRICS = tuple(
+    Metric(f"scoring_{size}_{rule}", f"Turns of {size} calls, turns/s", title)
+    for size in SIZES
+    for rule, title in RULES.items()
+)
 
 
-def groups() -> Iterator[Group]:
-    for size in SIZES:
-        varied = varied_turns(size)
-        yield Group(f"scoring_{size}", f"Turns of {size} calls, turns/s", varied, tuple(RULES))
-        yield Group(f"exact_{size}", f"Turns of {size} calls, exactly as expected, turns/s", varied[:1], ALL_OR_NOTHING)
-
-
-def _metrics() -> Iterator[Metric]:
-    for group in groups():
-        for rule in group.rules:
-            yield Metric(f"{group.key}_{rule}", group.title, RULES[rule])
-    for mode in MODES:
-        title = "200 x 200 calls in reverse order, half of them matching"
-        yield Metric(f"{mode}_ms", title, f"{mode.removeprefix('mode_')}, ms")
-
-
-def _measure(setting: Setting) -> Measured:
-    measured, seconds = Measured([]), setting.plan.scoring_s
-    pythons = _environments(setting, measured)
-    measured.targets = [scorer.name for scorer in pythons]
-    for number in range(1, setting.plan.rounds + 1):
-        values = measured.next_round()
-        for group in groups():
-            setting.progress(f"round {number} of {setting.plan.rounds}: {group.title}")
-            found = {
-                scorer.name: score(scorer, python, group.turns, group.rules, seconds, setting.subject_cpus)
-                for scorer, python in pythons.items()
-            }
-            check_scores(found)
-            for name, rules in found.items():
-                values[name] |= {f"{group.key}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
-        setting.progress(f"round {number} of {setting.plan.rounds}: 200 x 200 calls")
-        hard = reversed_turns(200)
-        modes = score(SCORERS[0], Path(sys.executable), hard, MODES, seconds, setting.subject_cpus)
-        values[OURS] |= {f"{mode}_ms": 1e3 / result["turns_per_s"] for mode, result in modes.items()}
-    return measured
-
-
-def _environments(setting: Setting, measured: Measured) -> dict[Scorer, Path]:
-    """The interpreters of the scorers that can be installed here."""
+def scoring(setting: Setting) -> Measured:
+    measured = Measured(METRICS, [], OURS, ("uipath", "deepeval", "google-adk"))
     pythons: dict[Scorer, Path] = {}
     for scorer in SCORERS:
         setting.progress(f"looking for an environment for {scorer.name}")
@@ -161,19 +108,24 @@ def _environments(setting: Setting, measured: Measured) -> dict[Scorer, Path]:
             pythons[scorer] = python_with(scorer.requirements) if scorer.requirements else Path(sys.executable)
         except UnavailableError as error:
             measured.warnings.append(f"{scorer.name} is left out: {error}")
-    return pythons
-
-
-SCORING = Part("evaluators", tuple(_metrics()), OURS, ("uipath", "deepeval", "google-adk"), _measure)
+    measured.targets = [scorer.name for scorer in pythons]
+    for number in range(1, setting.plan.rounds + 1):
+        values = measured.next_round()
+        for size in SIZES:
+            setting.progress(f"round {number} of {setting.plan.rounds}: turns of {size} calls")
+            turns = varied_turns(size)
+            found = {
+                scorer.name: score(scorer, python, turns, setting.plan.scoring_s, setting.subject_cpus)
+                for scorer, python in pythons.items()
+            }
+            check_scores(found)
+            for name, rules in found.items():
+                values[name] |= {f"scoring_{size}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
+    return measured
 
 
 def score(
-    scorer: Scorer,
-    python: Path,
-    turns: Sequence[Turn],
-    rules: Iterable[str],
-    seconds: float,
-    cpus: set[int],
+    scorer: Scorer, python: Path, turns: Sequence[Turn], seconds: float, cpus: set[int]
 ) -> dict[str, dict[str, Any]]:
     """What the scorer says of the turns, in its own environment: for each rule it has `turns_per_s` and `scores`.
 
@@ -184,7 +136,7 @@ def score(
         environment.pop("PYTHONPATH", None)
     done = subprocess.run(
         [str(python), str(HERE / "scorers" / scorer.script)],
-        input=json.dumps({"turns": turns, "rules": [*rules], "seconds": seconds}),
+        input=json.dumps({"turns": turns, "seconds": seconds}),
         capture_output=True,
         text=True,
         check=False,

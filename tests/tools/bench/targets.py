@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from support.ports import held_ports
 
 from . import procfs
-from .report import DIRECT
-from .revision import environment_of
+from .part import Setting, UnavailableTargetError
 
 START_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 60
 SUBJECTS = Path(__file__).parent / "subjects"
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("extension", "evaluators", "proxy")
+DIRECT, NGINX = "direct", "nginx"
+"""The call without a proxy, and nginx as one."""
 
 NGINX_CONFIG = """\
 daemon off;
@@ -61,22 +64,6 @@ http {{
 """
 
 
-class TargetUnavailableError(RuntimeError):
-    """A target cannot be measured here; the message says what to install or leave out."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How to start a proxy. `ready_url` answers 200 once it takes traffic; `admin_url` where it has an admin API."""
-
-    command: list[str]
-    port: int
-    ready_url: str
-    admin_url: str | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    """Besides that of this process."""
-
-
 @dataclass(frozen=True)
 class Running:
     """A target that takes traffic on `port` of 127.0.0.1. `pid` and `ready_s` are None for the direct call."""
@@ -92,8 +79,8 @@ class Running:
     def cpu_seconds(self) -> float | None:
         return None if self.pid is None else procfs.cpu_seconds(self.pid)
 
-    def rss_bytes(self) -> int | None:
-        return None if self.pid is None else procfs.rss_bytes(self.pid)
+    def rss_mb(self) -> float | None:
+        return None if self.pid is None else procfs.rss_bytes(self.pid) / 1e6
 
     def settle(self) -> bool:
         """Wait until work put off during the load is done, so that it can be counted. False where it is not in time."""
@@ -119,56 +106,9 @@ class Running:
         return turns
 
 
-def launch_nginx(upstream: str, folder: Path, port: int) -> Launch:
-    """nginx as a reverse proxy: one worker, kept connections to the agent, nothing buffered, nothing logged."""
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-    if program is None:
-        raise TargetUnavailableError("nginx is not installed: apt-get install nginx-light, or leave it out with --only")
-    config = folder / "nginx.conf"
-    config.write_text(NGINX_CONFIG.format(folder=folder, port=port, upstream=upstream))
-    command = [program, "-p", str(folder), "-e", "stderr", "-c", str(config)]
-    return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
-
-
-def launch_proxy(
-    upstream: str, folder: Path, ports: list[int], part: str, *options: str, tree: Path | None = None, agents: int = 1
-) -> Launch:
-    """`serve` as subjects/stage.py runs it with `part`, of this environment or of the packages in `tree`.
-
-    `ports`: of the proxy and of its admin API. Of several `agents`, the load is for the first, by its host.
-    """
-    behind = ["--upstream", f"http://{upstream}"]
-    if agents > 1:
-        hosts = [{}, {"hosts": "127.0.0.1"}]
-        own = {f"a{number}": {"upstream": f"http://{upstream}", **hosts[not number]} for number in range(agents)}
-        (folder / "agents.yaml").write_text(json.dumps({"agents": own}))
-        behind = ["--config", str(folder / "agents.yaml")]
-    port, admin_port = ports
-    admin_url = f"http://127.0.0.1:{admin_port}"
-    command = [
-        *(sys.executable, str(SUBJECTS / "stage.py"), part, *behind),
-        *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin_port}"),
-        *("--store", str(folder / "turns.db"), *options),
-    ]
-    return Launch(command, port, f"{admin_url}/readyz", admin_url, environment_of(tree))
-
-
-def launch_script(script: str, upstream: str, folder: Path, port: int) -> Launch:
-    """The program subjects/SCRIPT."""
-    command = [sys.executable, str(SUBJECTS / script), str(port), f"http://{upstream}"]
-    return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
-
-
-OTHERS: dict[str, Callable[[str, Path, int], Launch]] = {
-    "nginx": launch_nginx,
-    "floor": partial(launch_script, "floor.py"),
-    "naive": partial(launch_script, "naive.py"),
-}
-
-
 @dataclass(frozen=True)
 class Target:
-    """A column or row of the table; `reads` and `stores` are what a proxy of ours does with turns."""
+    """A column of the table; `reads` and `stores` are what a proxy of ours does with turns."""
 
     name: str
     part: str = ""
@@ -178,8 +118,6 @@ class Target:
     """Whether clients ask for tool calls. Otherwise the proxy does: the agent's responses are alike for all targets."""
     reads: bool = False
     stores: bool = False
-    agents: int = 1
-    """How many are behind the proxy."""
     tree: Path | None = None
     """Folder of the packages; None: those of this environment."""
 
@@ -187,90 +125,133 @@ class Target:
     def started(self, agent_port: int, folder: Path, cpus: set[int], calls: Path | None = None) -> Iterator[Running]:
         """Start it in front of the agent, on `cpus`, and stop it afterwards. Its files go to `folder`.
 
-        A proxy of ours counts its `calls`, and writes them to that file when it ends.
+        A proxy of ours counts its `calls`, and writes them to that file.
 
-        Raises TargetUnavailableError where it is not installed or does not become ready.
+        Raises UnavailableTargetError where it is not installed or does not become ready.
         """
         if self.name == DIRECT:
             yield Running(DIRECT, agent_port)
             return
-        with held_ports(2) as ports:
-            launch = self._launch(f"127.0.0.1:{agent_port}", folder, ports)
-            if calls is not None:
-                launch.environment["BENCH_CALLS"] = str(calls)
-            with launched(self.name, launch, folder, cpus, asks=self.asks) as running:
-                yield running
+        upstream = f"127.0.0.1:{agent_port}"
+        with held_ports(2) as (port, admin):
+            variables = {} if calls is None else {"BENCH_CALLS": str(calls)}
+            if self.tree is not None:
+                variables["PYTHONPATH"] = os.pathsep.join(str(self.tree / name) for name in PACKAGES)
+            if self.part:
+                command = proxy_command(upstream, folder, port, admin, self.part, "--no-otlp", *self.options)
+                running = launched(self.name, command, port, folder, cpus, admin, variables)
+            elif self.name == NGINX:
+                running = launched(self.name, _nginx_command(upstream, folder, port), port, folder, cpus)
+            else:
+                command = [sys.executable, str(SUBJECTS / f"{self.name}.py"), str(port), f"http://{upstream}"]
+                running = launched(self.name, command, port, folder, cpus)
+            with running as process:
+                yield replace(process, asks=self.asks)
 
-    def _launch(self, upstream: str, folder: Path, ports: list[int]) -> Launch:
-        if self.name in OTHERS:
-            return OTHERS[self.name](upstream, folder, ports[0])
-        return launch_proxy(
-            upstream, folder, ports, self.part, "--no-otlp", *self.options, tree=self.tree, agents=self.agents
-        )
+
+def proxy_command(upstream: str, folder: Path, port: int, admin: int, part: str, *options: str) -> list[str]:
+    """`serve` as subjects/stage.py runs it with `part`."""
+    return [
+        *(sys.executable, str(SUBJECTS / "stage.py"), part, "--upstream", f"http://{upstream}"),
+        *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"),
+        *("--store", str(folder / "turns.db"), *options),
+    ]
 
 
-NGINX, FLOOR = Target("nginx"), Target("floor")
+def _nginx_command(upstream: str, folder: Path, port: int) -> list[str]:
+    """One worker, kept connections to the agent, nothing buffered, nothing logged."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        raise UnavailableTargetError("nginx is not installed: apt-get install nginx-light, or leave it out with --only")
+    config = folder / "nginx.conf"
+    config.write_text(NGINX_CONFIG.format(folder=folder, port=port, upstream=upstream))
+    return [program, "-p", str(folder), "-e", "stderr", "-c", str(config)]
+
+
+SCORING = Target("scoring", "all", asks=False, reads=True, stores=True)
 TRAFFIC_TARGETS = (
     Target(DIRECT),
-    NGINX,
-    FLOOR,
-    Target("proxy", "all", asks=False, reads=True, stores=True),
+    Target(NGINX),
+    Target("floor"),
+    replace(SCORING, name="proxy"),
     Target("naive"),
 )
 STAGES = (
-    Target(DIRECT),
-    NGINX,
-    FLOOR,
+    *TRAFFIC_TARGETS[:3],
     Target("forwarding", "forwarding", ("--negotiate", "never")),
     Target("capture", "capture", reads=True),
     Target("filter", "capture", asks=False, reads=True),
     Target("store", "all", ("--no-evaluate",), asks=False, reads=True, stores=True),
-    Target("forty agents", "all", asks=False, reads=True, stores=True, agents=40),
-    Target("scoring", "all", asks=False, reads=True, stores=True),
+    SCORING,
 )
-"""Each with all that those before it do; the last is `serve` as it is used, and before it the same with more agents."""
+"""Each with all that those before it do; the last is `serve` as it is used."""
 
 
-def start(launch: Launch, output: IO[bytes], cpus: set[int]) -> subprocess.Popen[bytes]:
-    """A new process on `cpus` that writes to `output`."""
-    environment = os.environ | launch.environment
-    return subprocess.Popen(
-        launch.command, stdout=output, stderr=output, env=environment, preexec_fn=procfs.pin_to(cpus)
-    )
+def chosen(targets: Iterable[Target], setting: Setting) -> list[Target]:
+    """Those that are wanted; each proxy of ours also of the other tree.
+
+    Raises UnavailableTargetError where that is neither a folder nor a revision.
+    """
+    found = [target for target in targets if setting.only is None or target.name in setting.only]
+    if setting.against is not None:
+        tree = _checked_out(setting.against, setting.folder)
+        ours = [target for target in found if target.part]
+        found += [replace(target, name=f"{target.name} at {setting.against}", tree=tree) for target in ours]
+    return found
+
+
+def _checked_out(name: str, folder: Path) -> Path:
+    """The folder `name`, or a copy of that revision's packages in `folder`."""
+    if Path(name).is_dir():
+        return Path(name).resolve()
+    done = subprocess.run(["git", "-C", str(ROOT), "archive", name, *PACKAGES], capture_output=True, check=False)
+    if done.returncode:
+        raise UnavailableTargetError(f"{name} is no folder and no revision: {done.stderr.decode().strip()}")
+    tree = folder / "checked-out"
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(tree, filter="data")
+    return tree
 
 
 @contextmanager
-def launched(name: str, launch: Launch, folder: Path, cpus: set[int], *, asks: bool = False) -> Iterator[Running]:
-    """Start a process on `cpus`, wait until it is ready, stop it afterwards. Raises TargetUnavailableError."""
+def launched(
+    name: str,
+    command: list[str],
+    port: int,
+    folder: Path,
+    cpus: set[int],
+    admin: int | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """Start a process on `cpus`, wait until it is ready, stop it afterwards. Raises UnavailableTargetError.
+
+    `admin` is the port of its admin API, if it has one; `variables` join the environment.
+    """
+    admin_url = None if admin is None else f"http://127.0.0.1:{admin}"
+    ready_url = f"{admin_url}/readyz" if admin_url else f"http://127.0.0.1:{port}/.well-known/agent-card.json"
     log = folder / "output.log"
+    environment = os.environ | (variables or {})
     with log.open("wb") as output:
         started = time.perf_counter()
-        process = start(launch, output, cpus)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, preexec_fn=procfs.pin_to(cpus)
+        )
     try:
-        _wait_until_ready(name, process, launch, log)
-        ready_s = time.perf_counter() - started
-        yield Running(name, launch.port, asks, process.pid, ready_s, launch.admin_url)
+        if not _becomes_ready(process, ready_url):
+            said = log.read_text(errors="replace")[-2000:]
+            raise UnavailableTargetError(f"{name} does not become ready: {' '.join(command)}\n{said}")
+        yield Running(name, port, True, process.pid, time.perf_counter() - started, admin_url)
     finally:
-        _stop(process)
+        process.terminate()
+        process.wait(60)
 
 
-def _wait_until_ready(name: str, process: subprocess.Popen[bytes], launch: Launch, log: Path) -> None:
+def _becomes_ready(process: subprocess.Popen[bytes], url: str) -> bool:
     give_up = time.perf_counter() + START_TIMEOUT_S
     while process.poll() is None and time.perf_counter() < give_up:
         try:
-            with urllib.request.urlopen(launch.ready_url, timeout=1):
-                return
+            with urllib.request.urlopen(url, timeout=1):
+                return True
         except OSError:  # not listening yet, or an HTTP status that says "not ready"
             time.sleep(0.005)
-    state = f"ended with code {process.returncode}" if process.poll() is not None else "is not ready"
-    said = log.read_text(errors="replace")[-2000:]
-    raise TargetUnavailableError(f"{name} {state} ({launch.ready_url}): {' '.join(launch.command)}\n{said}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(timeout=60)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    return False

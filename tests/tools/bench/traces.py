@@ -1,193 +1,199 @@
-"""Traces: what the proxy takes to ingest spans over OTLP/HTTP, against the floor of decoding them at all."""
+"""Traces: what the proxy takes to ingest spans over OTLP/HTTP, against the floor of decoding them at all.
+
+Bodies are the golden spans as agents export them, repeatedly, in traces of their own.
+"""
 
 from __future__ import annotations
 
-import http.client
-import json
+import gzip
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from support.ports import held_ports
 
-from .otlp import Body, bodies, post_all, trace_ids, wait_until_taken
-from .part import BehaviourError, Measured, Part, Setting
-from .procfs import pin_to
-from .programs import LoadError, compile_c, running_agent
-from .report import Metric, Values, per
-from .subjects import decode
-from .targets import Running, launch_proxy, launched
+from .part import BehaviourError, Measured, Metric, Setting, Values, per
+from .programs import compile_c, running_agent
+from .targets import Running, launched, proxy_command
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "spans"
 FLOOR, SUBJECT = "decoding", "proxy"
-
-
-class Batch(NamedTuple):
-    """A way to export: spans in a request, and how it is encoded."""
-
-    spans: int
-    encoding: str = "protobuf"
-
-    @property
-    def key(self) -> str:
-        return f"traces_{self.spans}_{self.encoding}"
-
-    @property
-    def group(self) -> str:
-        return f"{self.spans} spans per request, {self.encoding}"
-
-
-BATCHES = (Batch(8), Batch(64), Batch(512), Batch(512, "gzip"), Batch(512, "json"))
+EXPORTERS = 4
+"""At once; each waits for its answer before it sends the next body, as OpenTelemetry SDKs do."""
+BATCHES = {
+    "one": ("1 trace per request, protobuf", 1, False),
+    "many": ("40 traces per request, protobuf", 40, False),
+    "gzip": ("40 traces per request, gzip", 40, True),
+}
 WARM_UP_TRACES = 50
-FULL_MB = 64
-"""So much is kept of traces that belong to no turn (as it came over the wire)."""
+PATIENCE_S = 120.0
+_POLL_S = 0.02
+
+_MEMORY = "Memory (RSS), MB, of the same process under a flood of unknown traces"
+METRICS = (
+    *(Metric(f"traces_{key}_cpu_us", title, "CPU per span, µs") for key, (title, *_) in BATCHES.items()),
+    Metric("traces_of_turns_cpu_us", "Traces of turns", "CPU per span, with its turn scored, µs"),
+    Metric("traces_before_mb", _MEMORY, "at the start"),
+    Metric("traces_full_mb", _MEMORY, "after 64 MB of spans"),
+    Metric("traces_flooded_mb", _MEMORY, "after four times that"),
+)
 
 
-def _metrics() -> Iterator[Metric]:
-    for batch in BATCHES:
-        yield Metric(f"{batch.key}_per_s", batch.group, "spans/s, on one core")
-        yield Metric(f"{batch.key}_cpu_us", batch.group, "CPU per span, µs")
-    yield Metric("traces_of_turns_cpu_us", "Spans of turns, 64 per request", "CPU per span, with its turn scored, µs")
-    group = "Memory under a flood of unknown traces (RSS), MB"
-    yield Metric("traces_before_mb", group, "before")
-    yield Metric("traces_full_mb", group, f"after {FULL_MB} MB of spans")
-    yield Metric("traces_flooded_mb", group, "after four times that")
+class Body(NamedTuple):
+    """What is posted, and how many spans it holds."""
+
+    content: bytes
+    spans: int
+    compressed: bool
 
 
-def _measure(setting: Setting) -> Measured:
-    measured = Measured([FLOOR, SUBJECT])
+def trace_ids() -> Iterator[bytes]:
+    """Trace ids without end, none twice in a process."""
+    return (number.to_bytes(16, "big") for number in _numbers)
+
+
+_numbers = count(1 << 100)
+
+
+def bodies(ids: Iterable[bytes], traces: int = 40, compressed: bool = False) -> Iterator[Body]:
+    """Requests of that number of traces each, until `ids` end."""
+    ids, recorded = iter(ids), cycle(_golden_traces())
+    while some := list(islice(ids, traces)):
+        chosen = list(islice(recorded, len(some)))
+        content = b"".join(
+            body.replace(old, new) for new, (body, old, _) in zip(some, chosen, strict=True)
+        )  # one message of protobuf after another is one message
+        spans = sum(spans for *_, spans in chosen)
+        yield Body(gzip.compress(content, 6) if compressed else content, spans, compressed)
+
+
+def _golden_traces() -> list[tuple[bytes, bytes, int]]:
+    """Requests with one trace each, its id, and the number of its spans."""
+    found = []
+    for path in sorted(path for path in GOLDEN.glob("*.pb") if not path.name.endswith(".logs.pb")):
+        content = path.read_bytes()
+        request = ExportTraceServiceRequest.FromString(content)
+        spans = [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
+        if len({span.trace_id for span in spans}) == 1:
+            found.append((content, spans[0].trace_id, len(spans)))
+    return found
+
+
+def traces(setting: Setting) -> Measured:
+    measured = Measured(METRICS, [FLOOR, SUBJECT], SUBJECT, [FLOOR])
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, setting.other_cpus)  # this process is the exporter
+    agent = compile_c("upstream", setting.folder)
     try:
         for number in range(1, setting.plan.rounds + 1):
             values = measured.next_round()
-            for batch in BATCHES:
-                setting.progress(f"round {number} of {setting.plan.rounds}: {batch.group}")
-                batches = list(bodies(batch.spans, islice(trace_ids(), setting.plan.traces), batch.encoding))
-                values[SUBJECT] |= _ingested(setting, batch, batches)
-                if batch.encoding != "json":
-                    values[FLOOR] |= _decoded(setting, batch, batches)
-            setting.progress(f"round {number} of {setting.plan.rounds}: spans of turns, flood")
-            values[SUBJECT] |= _joined(setting) | _flooded(setting)
+            with (
+                running_agent(agent, setting.other_cpus) as agent_port,
+                _receiving(setting, agent_port) as (proxy, port),
+            ):
+                idle_mb = proxy.rss_mb()
+                setting.progress(f"round {number} of {setting.plan.rounds}: traces of turns")
+                values[SUBJECT] |= _joined(setting, proxy, port)
+                for key, (title, size, compressed) in BATCHES.items():
+                    setting.progress(f"round {number} of {setting.plan.rounds}: {title}")
+                    batch = list(bodies(islice(trace_ids(), setting.plan.traces), size, compressed))
+                    values[FLOOR][f"traces_{key}_cpu_us"] = _decoded(batch)
+                    values[SUBJECT][f"traces_{key}_cpu_us"] = _ingested(proxy, port, batch)
+                setting.progress(f"round {number} of {setting.plan.rounds}: flood")
+                values[SUBJECT] |= _flooded(setting, proxy, port, idle_mb)
     finally:
         os.sched_setaffinity(0, affinity)
     return measured
 
 
-TRACES = Part("traces", tuple(_metrics()), SUBJECT, (FLOOR,), _measure)
+def _decoded(batch: list[Body]) -> float | None:
+    """Microseconds of CPU for each span, of a process that does nothing else."""
+    begun = time.process_time()
+    for body in batch:
+        ExportTraceServiceRequest.FromString(gzip.decompress(body.content) if body.compressed else body.content)
+    return per(time.process_time() - begun, sum(body.spans for body in batch))
 
 
-def _ingested(setting: Setting, batch: Batch, batches: list[Body]) -> Values:
-    """Spans of traces that belong to no turn: received, read, kept for a while. Spans/s are by the clock."""
-    with _receiving(setting) as (proxy, port):
-        already = _warmed_up(proxy, port)
-        before, begun = proxy.cpu_seconds(), time.perf_counter()
-        spans = post_all(port, batches)
-        wait_until_taken(proxy, already + spans)
-        elapsed_s = time.perf_counter() - begun
-        return {f"{batch.key}_per_s": spans / elapsed_s, f"{batch.key}_cpu_us": per(_spent(proxy, before), spans)}
+def _ingested(proxy: Running, port: int, batch: list[Body]) -> float | None:
+    """Microseconds of CPU for each span, once all is read and scored."""
+    before = proxy.cpu_seconds() or 0.0
+    spans = post_all(proxy, port, batch)
+    if not proxy.settle():
+        raise BehaviourError("the proxy does not finish scoring turns with traces")
+    return per((proxy.cpu_seconds() or 0.0) - before, spans)
 
 
-def _decoded(setting: Setting, batch: Batch, batches: list[Body]) -> Values:
-    path = setting.folder / "bodies"
-    decode.write_bodies(path, (body.content for body in batches))
-    command = [sys.executable, decode.__file__, str(path)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, preexec_fn=pin_to(setting.subject_cpus), timeout=300
-    )
-    found = json.loads(done.stdout)
-    return {
-        f"{batch.key}_per_s": found["spans"] / found["elapsed_s"],
-        f"{batch.key}_cpu_us": per(found["cpu_s"], found["spans"]),
-    }
-
-
-def _joined(setting: Setting) -> Values:
+def _joined(setting: Setting, proxy: Running, port: int) -> Values:
     """Spans that come right after their turn: read, joined to it, turned into tool calls, scored and stored."""
-    with (
-        running_agent(compile_c("upstream", setting.folder), setting.other_cpus) as agent_port,
-        _receiving(setting, f"127.0.0.1:{agent_port}", "--expect-traces") as (proxy, port),
-    ):
-        already = _warmed_up(proxy, port)
-        ids = list(islice(trace_ids(), setting.plan.turns))
-        batches = list(bodies(64, iter(ids)))
-        _send_messages(proxy.port, ids)
-        before = proxy.cpu_seconds()
-        spans = post_all(port, batches)
-        wait_until_taken(proxy, already + spans)
-        if not proxy.settle():
-            raise LoadError("the proxy does not finish scoring turns with traces")
-        _check_joined(proxy)
-        return {"traces_of_turns_cpu_us": per(_spent(proxy, before), spans)}
-
-
-def _check_joined(proxy: Running) -> None:
-    if not any(call["source"] == "otel_trace" for turn in proxy.stored_turns() for call in turn["tool_calls"]):
-        raise BehaviourError("proxy: no turn has tool calls of its trace")
-
-
-def _flooded(setting: Setting) -> Values:
-    with _receiving(setting) as (proxy, port):
-        taken = _warmed_up(proxy, port)
-        values: Values = {"traces_before_mb": _rss_mb(proxy)}
-        stream = bodies(512, trace_ids())
-        for key, share in (("traces_full_mb", 0.25), ("traces_flooded_mb", 0.75)):
-            taken += post_all(port, _up_to(stream, setting.plan.flood_mb * share * 1e6))
-            wait_until_taken(proxy, taken)
-            values[key] = _rss_mb(proxy)
-        return values
-
-
-def _up_to(stream: Iterator[Body], size: float) -> Iterator[Body]:
-    while size > 0:
-        body = next(stream)
-        size -= body.size
-        yield body
-
-
-@contextmanager
-def _receiving(setting: Setting, upstream: str = "127.0.0.1:9", *options: str) -> Iterator[tuple[Running, int]]:
-    """The proxy, and its OTLP port. Without an upstream it has no agent to pass anything to, nor needs one."""
-    folder = Path(tempfile.mkdtemp(dir=setting.folder))
-    with held_ports(3) as [port, *ports]:
-        launch = launch_proxy(upstream, folder, ports, "all", "--otlp", f"127.0.0.1:{port}", *options)
-        with launched(SUBJECT, launch, folder, setting.subject_cpus) as proxy:
-            yield proxy, port
-
-
-def _warmed_up(proxy: Running, port: int) -> int:
-    """Code paths run once; returns how many spans that took."""
-    spans = post_all(port, bodies(64, islice(trace_ids(), WARM_UP_TRACES)))
-    wait_until_taken(proxy, spans)
-    return proxy.counter("spans")
-
-
-def _send_messages(port: int, ids: list[bytes]) -> None:
-    """A turn for each trace id."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    ids = list(islice(trace_ids(), setting.plan.turns))
     for number, trace_id in enumerate(ids):
         message = {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [{"text": "Where is my order?"}]}
         body = {"jsonrpc": "2.0", "id": number, "method": "SendMessage", "params": {"message": message}}
-        headers = {"Content-Type": "application/json", "traceparent": f"00-{trace_id.hex()}-00f067aa0ba902b7-01"}
-        connection.request("POST", "/", json.dumps(body), headers)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 200:
-            raise LoadError(f"SendMessage through the proxy was answered {answer.status}")
-    connection.close()
+        headers = {"traceparent": f"00-{trace_id.hex()}-00f067aa0ba902b7-01"}
+        httpx.post(f"http://127.0.0.1:{proxy.port}/", json=body, headers=headers).raise_for_status()
+    found = _ingested(proxy, port, list(bodies(ids)))
+    if not any(call["source"] == "otel_trace" for turn in proxy.stored_turns() for call in turn["tool_calls"]):
+        raise BehaviourError("proxy: no turn has tool calls of its trace")
+    return {"traces_of_turns_cpu_us": found}
 
 
-def _spent(proxy: Running, before: float | None) -> float | None:
-    after = proxy.cpu_seconds()
-    return None if before is None or after is None else after - before
+def _flooded(setting: Setting, proxy: Running, port: int, idle_mb: float | None) -> Values:
+    values: Values = {"traces_before_mb": idle_mb}
+    for key, floods in (("traces_full_mb", 1), ("traces_flooded_mb", 3)):
+        for _ in range(floods):
+            post_all(proxy, port, list(_of_size(setting.plan.flood_mb * 1_000_000)))
+        values[key] = proxy.rss_mb()
+    return values
 
 
-def _rss_mb(proxy: Running) -> float | None:
-    size = proxy.rss_bytes()
-    return None if size is None else size / 1e6
+def _of_size(left: int) -> Iterator[Body]:
+    stream = bodies(trace_ids())
+    while left > 0:
+        yield (body := next(stream))
+        left -= len(body.content)
+
+
+@contextmanager
+def _receiving(setting: Setting, agent_port: int) -> Iterator[tuple[Running, int]]:
+    """The proxy, warmed up, and its OTLP port."""
+    folder = Path(tempfile.mkdtemp(dir=setting.folder))
+    with held_ports(3) as (otlp, port, admin):
+        traces = ("--otlp", f"127.0.0.1:{otlp}", "--expect-traces")
+        command = proxy_command(f"127.0.0.1:{agent_port}", folder, port, admin, "all", *traces)
+        with launched(SUBJECT, command, port, folder, setting.subject_cpus, admin) as proxy:
+            post_all(proxy, otlp, list(bodies(islice(trace_ids(), WARM_UP_TRACES))))
+            yield proxy, otlp
+
+
+def post_all(proxy: Running, port: int, batch: list[Body]) -> int:
+    """Post every body to the OTLP port, and return the number of their spans once all are read.
+
+    One that is answered with 503 is sent again. Raises BehaviourError where they are not read in time.
+    """
+    url, give_up = f"http://127.0.0.1:{port}/v1/traces", time.monotonic() + PATIENCE_S
+    spans = sum(body.spans for body in batch)
+    expected = proxy.counter("spans") + spans
+    with httpx.Client(timeout=PATIENCE_S, trust_env=False) as client, ThreadPoolExecutor(EXPORTERS) as pool:
+
+        def post(body: Body) -> None:
+            headers = {"content-type": "application/x-protobuf"}
+            if body.compressed:
+                headers["content-encoding"] = "gzip"
+            while (answer := client.post(url, content=body.content, headers=headers)).status_code == 503:
+                time.sleep(_POLL_S)
+            answer.raise_for_status()
+
+        list(pool.map(post, batch))
+    while (taken := proxy.counter("spans")) < expected:
+        if time.monotonic() > give_up:
+            raise BehaviourError(f"the proxy has read {taken} of {expected} spans in {PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+    return spans

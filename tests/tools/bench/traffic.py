@@ -1,22 +1,24 @@
-"""Traffic: the proxy compared with the direct call, nginx, the floor and a naive proxy, in front of the same agent."""
+"""Traffic: the proxy compared with the direct call, nginx, the floor and a naive proxy, in front of the same agent.
+
+And its stages: what each part of the proxy adds to the price of a request and of an event, under the same load. All
+targets run at once, idle but for the one that is measured, so that a round takes seconds and rounds alternate.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .part import BehaviourError, Measured, Part, Plan, Setting
+from .part import BehaviourError, Measured, Metric, Plan, Setting, UnavailableTargetError, Values, per
+from .procfs import fixed_loop_ms
 from .programs import LoadGenerator, compile_c, running_agent
-from .report import DIRECT, Metric, Values, ms, per
-from .targets import TRAFFIC_TARGETS, Running, Target
+from .targets import STAGES, TRAFFIC_TARGETS, Running, Target, chosen
 
-CONNECTIONS = (1, 16, 64)
-STREAMS = (100, 500)
 EVENT_INTERVAL_MS = 20
 CHECKS = 3
 """Requests of each kind in a check."""
@@ -79,162 +81,134 @@ def benching(setting: Setting) -> Iterator[Bench]:
         yield Bench(load, setting.plan, port, setting.subject_cpus)
 
 
-def check(target: Target, process: Running, load: LoadGenerator, asks: Sequence[bool] = (False, True)) -> None:
+def check(target: Target, process: Running, load: LoadGenerator) -> None:
     """Send a few requests of each kind, so that no figures are taken of a target that does not do its part.
 
     Clients get tool calls where they ask, and turns are read and stored if they are to be. Raises BehaviourError.
     """
-    for ask in asks:
-        unary = load.unary(process.port, connections=1, seconds=5, requests=CHECKS, ask=ask)
-        streams = load.streams(process.port, streams=CHECKS, events=3, interval_ms=5, ask=ask)
-        _expect(target, f"answers to SendMessage (asking for tool calls: {ask})", unary["requests"], CHECKS)
-        _expect(target, f"complete streams (asking for tool calls: {ask})", streams["complete"], CHECKS)
-        carrying = unary["with_tool_calls"] + streams["with_tool_calls"]
-        _expect(target, f"answers with tool calls (asked for: {ask})", carrying, 2 * CHECKS * ask)
+    unary = load.unary(process.port, connections=1, seconds=5, requests=CHECKS, ask=target.asks)
+    streams = load.streams(process.port, streams=CHECKS, events=3, interval_ms=5, ask=target.asks)
+    carrying = unary["with_tool_calls"] + streams["with_tool_calls"]
+    found = {"answers": unary["requests"], "complete streams": streams["complete"], "with tool calls": carrying}
+    expected = {"answers": CHECKS, "complete streams": CHECKS, "with tool calls": 2 * CHECKS * target.asks}
     if process.admin_url is not None:
-        if not process.settle():
-            raise BehaviourError(f"{target.name}: {process.admin_url}/api/flush does not finish")
-        turns, exchanges = process.stored_turns(), 2 * CHECKS * len(asks)
-        _expect(target, "turns read", process.counter("turns_closed"), exchanges * target.reads)
-        _expect(target, "turns stored", len(turns), exchanges * target.stores)
-        calls = sum(len(turn["tool_calls"]) for turn in turns)
-        _expect(target, "tool calls stored", calls, 2 * exchanges * target.stores)
-
-
-def _expect(target: Target, what: str, found: int, expected: int) -> None:
+        process.settle()
+        turns = process.stored_turns()
+        found |= {"turns read": process.counter("turns_closed"), "turns stored": len(turns)}
+        found["tool calls stored"] = sum(len(turn["tool_calls"]) for turn in turns)
+        expected |= {"turns read": 2 * CHECKS * target.reads, "turns stored": 2 * CHECKS * target.stores}
+        expected["tool calls stored"] = 4 * CHECKS * target.stores
     if found != expected:
-        raise BehaviourError(f"{target.name}: {found} {what}, expected {expected}")
+        raise BehaviourError(f"{target.name}: {found}, expected {expected}")
 
 
-@dataclass(frozen=True)
-class Section:
-    """Measures one target, started afresh for it."""
+def _metrics(connections: Sequence[int], streams: Sequence[int]) -> Iterator[Metric]:
+    for n in connections:
+        group = f"Unary, {n} connection{'s' * (n > 1)}"
+        yield Metric(f"unary_{n}_requests_per_s", group, "requests/s")
+        yield Metric(f"unary_{n}_cpu_us", group, "CPU per request, µs")
+        yield Metric(f"unary_{n}_p50_ms", group, "latency p50, ms")
+        yield Metric(f"unary_{n}_p99_ms", group, "latency p99, ms")
+    for n in streams:
+        group = f"{n} SSE streams, {EVENT_INTERVAL_MS} ms between events"
+        yield Metric(f"streams_{n}_complete", group, "complete streams")
+        yield Metric(f"streams_{n}_p50_ms", group, "delay per event p50, ms")
+        yield Metric(f"streams_{n}_p99_ms", group, "delay per event p99, ms")
+        yield Metric(f"streams_{n}_cpu_us", group, "CPU per event, µs")
+    group = "Start, memory and the machine"
+    yield Metric("ready_s", group, "start to ready, s")
+    yield Metric("idle_mb", group, "memory idle (RSS), MB")
+    yield Metric("kb_per_stream", group, "memory per open stream, KB")
+    yield Metric("loop_ms", group, "a fixed loop on the same CPU, ms")
 
-    name: str
-    metrics: tuple[Metric, ...]
-    measure: Callable[[Running, Bench], Values]
+
+def traffic(setting: Setting) -> Measured:
+    return _measured(setting, TRAFFIC_TARGETS, (1, 16, 64), (100, 500), "proxy", ["nginx", "floor", "naive"])
 
 
-# ---- unary ----
+def stages(setting: Setting) -> Measured:
+    return _measured(setting, STAGES, (1, 16), (100,), "scoring", ["nginx", "floor"])
 
 
-def measure_unary(target: Running, bench: Bench) -> Values:
-    bench.warm_up(target)
-    values: Values = {}
-    for connections in CONNECTIONS:
-        result, cpu_s = bench.unary(target, connections, bench.plan.unary_s)
-        key = f"unary_{connections}"
-        values[f"{key}_requests_per_s"] = result["requests"] / result["elapsed_s"]
-        values[f"{key}_cpu_us"] = per(cpu_s, result["requests"])
-        values[f"{key}_p50_ms"] = ms(result["latency_us"]["p50"])
-        values[f"{key}_p99_ms"] = ms(result["latency_us"]["p99"])
+def _measured(
+    setting: Setting,
+    targets: Sequence[Target],
+    connections: Sequence[int],
+    streams: Sequence[int],
+    subject: str,
+    baselines: Sequence[str],
+) -> Measured:
+    with benching(setting) as bench, ExitStack() as stack:
+        running = list(_started(setting, stack, chosen(targets, setting), bench))
+        metrics, names = tuple(_metrics(connections, streams)), [process.name for process, _ in running]
+        baselines = [*baselines, f"{subject} at {setting.against}"]
+        measured = Measured(metrics, names, subject, baselines, warnings=bench.warnings)
+        for number in range(1, setting.plan.rounds + 1):
+            values = measured.next_round()
+            for process, idle in running:
+                setting.progress(f"round {number} of {setting.plan.rounds}: {process.name}")
+                values[process.name] = idle | _loaded(process, bench, connections, streams) | _held(process, bench)
+    return measured
+
+
+def _started(
+    setting: Setting, stack: ExitStack, targets: Sequence[Target], bench: Bench
+) -> Iterator[tuple[Running, Values]]:
+    """Start each and check that it does its part. One of another revision that does not start is left out."""
+    for target in targets:
+        folder = Path(tempfile.mkdtemp(dir=setting.folder))
+        try:
+            process = stack.enter_context(target.started(bench.agent_port, folder, setting.subject_cpus))
+        except UnavailableTargetError as error:
+            if target.tree is None:
+                raise
+            bench.warnings.append(f"{target.name} is left out: {str(error).splitlines()[-1]}")
+            continue
+        idle: Values = {"ready_s": process.ready_s, "idle_mb": process.rss_mb()}
+        check(target, process, bench.load)
+        bench.warm_up(process)
+        yield process, idle
+
+
+def _loaded(process: Running, bench: Bench, connections: Sequence[int], streams: Sequence[int]) -> Values:
+    """And how long a fixed loop takes on the same CPU: hosts of virtual machines change their speed within a minute."""
+    values: Values = {"loop_ms": fixed_loop_ms(bench.subject_cpus)}
+    for n in connections:
+        result, cpu_s = bench.unary(process, n, bench.plan.unary_s)
+        values[f"unary_{n}_requests_per_s"] = result["requests"] / result["elapsed_s"]
+        values[f"unary_{n}_cpu_us"] = per(cpu_s, result["requests"])
+        values |= _latency(f"unary_{n}", result["latency_us"])
+    for n in streams:
+        result, cpu_s = bench.streams(process, n, bench.plan.events)
+        values[f"streams_{n}_complete"] = result["complete"]
+        values[f"streams_{n}_cpu_us"] = per(cpu_s, result["events"])
+        values |= _latency(f"streams_{n}", result["delay_us"])
     return values
 
 
-def unary_metrics(connections: int) -> tuple[Metric, ...]:
-    key, group = f"unary_{connections}", f"Unary, {connections} connection{'s' * (connections > 1)}"
-    return (
-        Metric(f"{key}_requests_per_s", group, "requests/s"),
-        Metric(f"{key}_cpu_us", group, "CPU per request, µs"),
-        Metric(f"{key}_p50_ms", group, "added latency p50, ms", minus_direct=True),
-        Metric(f"{key}_p99_ms", group, "added latency p99, ms", minus_direct=True),
-    )
+def _latency(key: str, us: dict[str, float | None]) -> Values:
+    found = {percentile: us[percentile] for percentile in ("p50", "p99")}
+    return {f"{key}_{name}_ms": None if value is None else value / 1e3 for name, value in found.items()}
 
 
-# ---- streams ----
-
-
-def measure_streams(target: Running, bench: Bench) -> Values:
-    bench.warm_up(target)
+def _held(process: Running, bench: Bench) -> Values:
+    """What open streams add to the memory, each of them between two events."""
     values: Values = {}
-    for streams in STREAMS:
-        result, cpu_s = bench.streams(target, streams, bench.plan.events)
-        key = f"streams_{streams}"
-        values[f"{key}_complete"] = result["complete"]
-        values[f"{key}_p50_ms"] = ms(result["delay_us"]["p50"])
-        values[f"{key}_p99_ms"] = ms(result["delay_us"]["p99"])
-        values[f"{key}_cpu_us"] = per(cpu_s, result["events"])
-    return values
-
-
-def streams_metrics(streams: int) -> tuple[Metric, ...]:
-    key, group = f"streams_{streams}", f"{streams} SSE streams, {EVENT_INTERVAL_MS} ms between events"
-    return (
-        Metric(f"{key}_complete", group, "complete streams"),
-        Metric(f"{key}_p50_ms", group, "delay per event p50, ms"),
-        Metric(f"{key}_p99_ms", group, "delay per event p99, ms"),
-        Metric(f"{key}_cpu_us", group, "CPU per event, µs"),
-    )
-
-
-# ---- start and memory ----
-
-HELD_STREAMS = 500
-
-
-def measure_footprint(target: Running, bench: Bench) -> Values:
-    """Memory right after the start, then what open streams add to it, each of them between two events."""
-    idle = target.rss_bytes()
-    if idle is None:
-        return {}
-    bench.warm_up(target)
-    before = target.rss_bytes()
-    values: Values = {"ready_s": target.ready_s, "idle_mb": idle / 1e6}
+    before, streams = process.rss_mb(), bench.plan.held_streams
 
     def when_open(opened: int) -> None:
-        during = target.rss_bytes()
+        during = process.rss_mb()
         if opened and before is not None and during is not None:
-            values["kb_per_stream"] = (during - before) / opened / 1e3
-        if opened < HELD_STREAMS:
-            bench.warn(target, f"memory per stream is that of {opened} streams: it did not open {HELD_STREAMS}")
+            values["kb_per_stream"] = (during - before) / opened * 1e3
+        if opened < streams:
+            bench.warn(process, f"memory per stream is that of {opened} streams: it did not open {streams}")
 
     bench.load.streams(
-        target.port, streams=HELD_STREAMS, events=4, interval_ms=500, ask=target.asks, when_open=when_open
+        process.port,
+        streams=streams,
+        events=4,
+        interval_ms=bench.plan.held_s * 250,
+        ask=process.asks,
+        when_open=when_open,
     )
     return values
-
-
-FOOTPRINT_METRICS = (
-    Metric("ready_s", "Start and memory", "start to ready, s"),
-    Metric("idle_mb", "Start and memory", "memory idle (RSS), MB"),
-    Metric("kb_per_stream", "Start and memory", f"memory per open stream (of {HELD_STREAMS}), KB"),
-)
-
-
-SECTIONS = (
-    Section("unary", tuple(metric for n in CONNECTIONS for metric in unary_metrics(n)), measure_unary),
-    Section("streams", tuple(metric for n in STREAMS for metric in streams_metrics(n)), measure_streams),
-    Section("footprint", FOOTPRINT_METRICS, measure_footprint),
-)
-
-
-def traffic(only: Sequence[str]) -> Part:
-    """The part, for the targets named, and the direct call, from which added latency is measured."""
-    targets = [target for target in TRAFFIC_TARGETS if target.name in (DIRECT, *only)]
-    metrics = tuple(metric for section in SECTIONS for metric in section.metrics)
-    return Part("traffic", metrics, "proxy", ("nginx", "floor", "naive"), lambda setting: _measure(setting, targets))
-
-
-def _measure(setting: Setting, targets: Sequence[Target]) -> Measured:
-    """Every section for every target in turn, round after round."""
-    plan = setting.plan
-    measured = Measured([target.name for target in targets])
-    with benching(setting) as bench:
-
-        def started(target: Target) -> AbstractContextManager[Running]:
-            folder = Path(tempfile.mkdtemp(dir=setting.folder))
-            return target.started(bench.agent_port, folder, setting.subject_cpus)
-
-        for target in targets:
-            setting.progress(f"checking {target.name}")
-            with started(target) as process:
-                check(target, process, bench.load)
-        for number in range(1, plan.rounds + 1):
-            values = measured.next_round()
-            for target in targets:
-                for section in SECTIONS:
-                    setting.progress(f"round {number} of {plan.rounds}: {target.name}, {section.name}")
-                    with started(target) as process:
-                        values[target.name] |= section.measure(process, bench)
-    measured.warnings = bench.warnings
-    return measured

@@ -3,9 +3,6 @@
  *   load unary   --port N --connections K --seconds S [--requests N] [--ask]
  *       closed loop: K keep-alive connections, each with one SendMessage under way, until S seconds are over or N
  *       requests were sent
- *   load unary   --port N --connections K --seconds S --rate R --agents N
- *       open loop: R requests a second, by turns to /agents/a0 to /agents/aN-1, each on a connection that is free; its
- *       latency is that from when it was due
  *   load streams --port N --streams S --events N --interval-ms N [--ramp-ms N] [--ask]
  *       S SendStreamingMessage streams, opened evenly over the ramp; prints {"open": N} as soon as all are open or one
  *       second after the ramp. The delay of an event is the time from the agent's write to our read.
@@ -23,8 +20,8 @@
 #define MAX_EVENTS 512
 
 static struct {
-    int port, connections, streams, events, agents;
-    double seconds, rate, interval_ms, ramp_ms, grace_ms;
+    int port, connections, streams, events;
+    double seconds, interval_ms, ramp_ms, grace_ms;
     unsigned long requests;
     bool ask;
 } options = {.connections = 1, .streams = 1, .events = 10, .seconds = 1, .interval_ms = 20, .ramp_ms = 500, .grace_ms = 5000};
@@ -96,8 +93,6 @@ static void disconnect(struct client *c) {
 static void send_request(struct client *c, const char *method, const char *accept, const char *metadata) {
     char body[1024], request[2048];
     unsigned long number = ++sent;
-    char path[32] = "/";
-    if (options.agents) snprintf(path, sizeof path, "/agents/a%lu/", number % (unsigned long)options.agents);
     int body_length = snprintf(body, sizeof body,
                                "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"%s\",\"params\":{\"message\":{\"messageId\":"
                                "\"0e55a9e0-0000-4000-8000-%012lx\",\"role\":\"ROLE_USER\",\"parts\":[{\"text\":"
@@ -105,12 +100,12 @@ static void send_request(struct client *c, const char *method, const char *accep
                                "\"configuration\":{\"acceptedOutputModes\":[\"text/plain\"]}}}",
                                number, method, number, metadata);
     int length = snprintf(request, sizeof request,
-                          "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: %s\r\nUser-Agent: bench\r\nA2A-Version: 1.0\r\n"
+                          "POST / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: %s\r\nUser-Agent: bench\r\nA2A-Version: 1.0\r\n"
                           "%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-                          path, options.port, accept, options.ask ? "A2A-Extensions: " EXTENSION_URI "\r\n" : "", body_length, body);
+                          options.port, accept, options.ask ? "A2A-Extensions: " EXTENSION_URI "\r\n" : "", body_length, body);
     message_reset(&c->response);
     c->waiting = true;
-    if (!options.rate) c->sent_ns = now_ns();
+    c->sent_ns = now_ns();
     if (send(c->fd, request, (size_t)length, MSG_NOSIGNAL) != length) {
         failed++;
         c->waiting = false;
@@ -162,37 +157,24 @@ static void on_unary(struct client *c) {
     c->waiting = false;
 }
 
-/* In an open loop: sends what is due, as long as connections are free. Returns milliseconds until the next is due. */
-static int send_due(uint64_t start, uint64_t end) {
-    uint64_t now = now_ns(), due = start + (uint64_t)((double)sent * 1e9 / options.rate);
-    for (int i = 0; i < options.connections && due <= now && due < end; i++) {
-        if (clients[i].waiting) continue;
-        clients[i].sent_ns = due;
-        send_unary(&clients[i]);
-        due = start + (uint64_t)((double)sent * 1e9 / options.rate);
-    }
-    return due >= end ? 50 : due > now ? (int)((due - now) / NS_PER_MS) : 50;
-}
-
 static void run_unary(void) {
     struct epoll_event ready[MAX_EVENTS];
     for (int i = 0; i < options.connections; i++) connect_client(&clients[i]);
     uint64_t start = now_ns(), now = start;
     uint64_t end = start + (uint64_t)(options.seconds * 1e9), give_up = end + (uint64_t)(options.grace_ms * 1e6);
     int under_way = 0;
-    for (int i = 0; !options.rate && i < options.connections && sent < options.requests; i++) send_unary(&clients[i]);
+    for (int i = 0; i < options.connections && sent < options.requests; i++) send_unary(&clients[i]);
     do {
-        int wait_ms = options.rate ? send_due(start, end) : 50;
-        int count = epoll_wait(epoll_fd, ready, MAX_EVENTS, wait_ms);
+        int count = epoll_wait(epoll_fd, ready, MAX_EVENTS, 50);
         now = now_ns();
         for (int i = 0; i < count; i++) {
             struct client *c = ready[i].data.ptr;
             on_unary(c);
-            if (!options.rate && !c->waiting && now < end && sent < options.requests) send_unary(c);
+            if (!c->waiting && now < end && sent < options.requests) send_unary(c);
         }
         under_way = 0;
         for (int i = 0; i < options.connections; i++) under_way += clients[i].waiting;
-    } while (now < give_up && (under_way || (options.rate && now < end)));
+    } while (now < give_up && under_way);
     failed += (unsigned long)under_way;
     printf("{\"requests\": %zu, \"failed\": %lu, \"reconnects\": %lu, \"with_tool_calls\": %lu, \"elapsed_s\": %.6f, ",
            samples.count, failed, reconnects, with_tool_calls, (double)(now_ns() - start) / 1e9);
@@ -292,7 +274,6 @@ static void read_options(int argc, char **argv) {
         {"streams", required_argument, NULL, 'S'},  {"events", required_argument, NULL, 'e'},
         {"interval-ms", required_argument, NULL, 'i'}, {"ramp-ms", required_argument, NULL, 'r'},
         {"grace-ms", required_argument, NULL, 'g'}, {"ask", no_argument, NULL, 'a'},
-        {"rate", required_argument, NULL, 'R'},     {"agents", required_argument, NULL, 'A'},
         {NULL, 0, NULL, 0}};
     options.requests = (unsigned long)-1;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) switch (option) {
@@ -306,8 +287,6 @@ static void read_options(int argc, char **argv) {
             case 'r': options.ramp_ms = atof(optarg); break;
             case 'g': options.grace_ms = atof(optarg); break;
             case 'a': options.ask = true; break;
-            case 'R': options.rate = atof(optarg); break;
-            case 'A': options.agents = atoi(optarg); break;
             default: exit(2);
         }
 }

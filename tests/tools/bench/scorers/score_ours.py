@@ -55,7 +55,6 @@ RULES: Rules = {
     "counts": by("tool_call_count"),
     "outputs": by("tool_call_output"),
     "catalogue": catalogue(),
-    **{f"mode_{mode}": by("tool_trajectory", mode=mode) for mode in MODES},
 }
 
 if __name__ == "__main__":

@@ -19,14 +19,12 @@ Rules = Mapping[str, tuple[Callable[[Turn], Any], Callable[[Any], float]]]
 
 
 def run(rules: Rules) -> None:
-    """Read `{"turns": [...], "rules": [...], "seconds": s}`; print `{rule: {"turns_per_s": n, "scores": [...]}}`.
+    """Read `{"turns": [...], "seconds": s}`; print `{rule: {"turns_per_s": n, "scores": [...]}}`.
 
-    Rules asked for that the scorer does not have are left out. Speed is per second of CPU time, so that a busy
-    machine costs accuracy only.
+    Speed is per second of CPU time, so that a busy machine costs accuracy only.
     """
     task = json.load(sys.stdin)
-    known = [name for name in task["rules"] if name in rules]
-    print(json.dumps({name: _measured(*rules[name], task["turns"], task["seconds"]) for name in known}))
+    print(json.dumps({name: _measured(*rule, task["turns"], task["seconds"]) for name, rule in rules.items()}))
 
 
 def _measured(
