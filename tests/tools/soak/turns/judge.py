@@ -81,11 +81,11 @@ class Kill:
 
 
 WRITTEN_WITHIN_S = 0.5
-"""How long what has ended may be in memory: 20 ms, or longer while the store is slow (proxy/docs/storage.md)."""
+"""How long what has ended may be in memory: some milliseconds, or longer while the store is slow."""
 
 WRITTEN_AFTER_OTHERS_WITHIN_S = 1.5
 """As much for a turn that continues a task, and for those of its conversation that come later: they are stored up to a
-second later (proxy/docs/capture.md)."""
+second later."""
 
 
 def excuses(
