@@ -197,29 +197,21 @@ def migrating(v2: Any, v1: Any, extensions: tuple[Any, ...] = (V1.uri, V2.uri)) 
     }
 
 
-def names(content: dict[str, Any]) -> list[str]:
-    return [call.name for call in read_tool_calls(content, versions=(V2, V1)).tool_calls]
-
-
 @pytest.mark.statement(343, 345)
-def test_the_highest_version_is_the_only_one_counted() -> None:
-    assert names(migrating([{"name": "new"}], [{"name": "old"}])) == ["new"]
-
-
-def test_versions_are_chosen_artifact_by_artifact() -> None:
-    assert names(artifact([{"name": "old"}])) == ["old"]
-    assert names(artifact([{"name": "new"}], key=V2.metadata_key, extensions=(V2.uri,))) == ["new"]
-
-
 @pytest.mark.parametrize(
-    "content",
+    ("content", "expected"),
     [
-        migrating("junk", [{"name": "old"}]),
-        migrating([{"name": "new"}], [{"name": "old"}], extensions=(V1.uri,)),
+        (migrating([{"name": "new"}], [{"name": "old"}]), ["new"]),
+        (migrating("junk", [{"name": "old"}]), ["old"]),
+        (migrating([{"name": "new"}], [{"name": "old"}], extensions=(V1.uri,)), ["old"]),
+        (artifact([{"name": "old"}]), ["old"]),
+        (artifact([{"name": "new"}], key=V2.metadata_key, extensions=(V2.uri,)), ["new"]),
     ],
 )
-def test_a_version_that_cannot_be_read_leaves_the_next_one(content: dict[str, Any]) -> None:
-    assert names(content) == ["old"]
+def test_the_highest_version_of_an_artifact_that_can_be_read_is_the_only_one_counted(
+    content: dict[str, Any], expected: list[str]
+) -> None:
+    assert [call.name for call in read_tool_calls(content, versions=(V2, V1)).tool_calls] == expected
 
 
 # ── any input ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,9 +234,7 @@ entries = st.lists(
 
 @given(json_objects)
 def test_any_artifact_can_be_read(content: dict[str, Any]) -> None:
-    calls, findings = read_tool_calls(content)
-    assert all(isinstance(call, ToolCall) for call in calls)
-    assert all(finding.code and finding.message for finding in findings)
+    read_tool_calls(content)
 
 
 @given(entries)
@@ -255,15 +245,8 @@ def test_every_entry_is_a_call_or_a_finding(content: list[Any]) -> None:
     assert len(calls) + len(skipped) == len(content)
     assert {finding.code for finding in findings} <= {"malformed_entry", "repaired_entry"}
     assert json.dumps(content) == before
-
-
-@given(entries)
-def test_what_is_read_is_strict(content: list[Any]) -> None:
-    for call in read_tool_calls(artifact(content)).tool_calls:
+    for call in calls:
         assert call.name
-        assert isinstance(call.arguments, dict)
-        assert isinstance(call.id, str)
-        assert call.result is None or isinstance(call.result, str)
-        assert call.error is None or isinstance(call.error, str)
         assert call.source is ToolCallSource.A2A_PROTOCOL
-        assert ToolCall.from_dict(call.to_dict()) == call
+        assert [type(given) for given in (call.id, call.arguments)] == [str, dict]
+        assert {type(given) for given in (call.result, call.error)} <= {str, type(None)}

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -30,6 +30,7 @@ from agents import scenario_agent
 from agents.control import Control
 from agents.scenarios import BOTH, SCENARIOS
 from starlette.applications import Starlette
+from starlette.requests import Request
 
 COMPLETED = "TASK_STATE_COMPLETED"
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
@@ -37,8 +38,7 @@ INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 App = Callable[[Any, Any, Any], Any]
 
 
-@dataclass
-class Request:
+class Seen(NamedTuple):
     operation: str
     """JSON-RPC method, or the path of an HTTP+JSON request."""
     headers: dict[str, str]
@@ -61,16 +61,10 @@ class Line:
     """Whether every request after the cut is dropped, too."""
     url: str = ""
     app: App = field(init=False)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Seen] = field(default_factory=list)
     answering: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
     """Set once the agent's answer to an operation begins to flow."""
     _cut: bool = False
-    _arrival: asyncio.Condition = field(default_factory=asyncio.Condition)
-
-    async def arrived(self, count: int, operation: str) -> None:
-        """Wait until the agent has been sent that number of requests."""
-        async with self._arrival:
-            await self._arrival.wait_for(lambda: self.operations.count(operation) >= count)
 
     @property
     def operations(self) -> list[str]:
@@ -80,24 +74,16 @@ class Line:
         if scope["type"] != "http" or scope["path"].startswith("/_control/"):
             await self.app(scope, receive, send)
             return
-        body = b""
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
+        body = await Request(scope, receive).body()
         method = json.loads(body).get("method") if body else None
         operation = method or scope["path"]
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.requests.append(Request(operation, headers, body))
-        async with self._arrival:
-            self._arrival.notify_all()
+        self.requests.append(Seen(operation, headers, body))
         if self._cut and self.dead_after_cut:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             raise LineCutError
         if operation in self.refused:
-            await send({"type": "http.response.start", "status": 404, "headers": []})
-            await send({"type": "http.response.body", "body": b"no such thing"})
+            await answer(send, b"text/plain", b"no such thing", status=404)
             return
         handed_on = False
 
@@ -214,32 +200,6 @@ async def test_captures_a_turn_over_every_interface(binding: str, version: str, 
     assert send.headers.get("x-a2a-extensions") == (URI if version == "0.3" else None)
 
 
-@pytest.mark.parametrize(("streaming", "operation"), [(True, "SendStreamingMessage"), (False, "SendMessage")])
-async def test_streams_if_the_card_says_so(streaming: bool, operation: str) -> None:
-    def declare(card: AgentCard) -> None:
-        card.capabilities.streaming = streaming
-
-    async with shop_agent(declare) as line, CaptureClient(line.url) as client:
-        await client.send("Where is order ORD-1001?")
-    assert line.operations[-1] == operation
-
-
-async def test_takes_the_binding_it_is_told() -> None:
-    async with shop_agent() as line, CaptureClient(line.url, binding="HTTP+JSON") as client:
-        turn = await client.send("Where is order ORD-1001?")
-    assert (turn.binding, turn.protocol_version) == ("HTTP+JSON", "1.0")
-    assert names(turn) == ["lookup_order"]
-
-
-async def test_a_message_without_a_task_is_a_turn() -> None:
-    async with shop_agent() as line, CaptureClient(line.url) as client:
-        turn = await client.send("Hello")
-    assert turn.text.startswith("Hello!")
-    assert turn.state is None
-    assert turn.task_id == ""
-    assert turn.tool_calls == ()
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("name", sorted(set(SCENARIOS) - {"cut", "slow", "long", "error", "big"}))
 async def test_reads_every_scenario(name: str, streaming: bool) -> None:
@@ -251,8 +211,8 @@ async def test_reads_every_scenario(name: str, streaming: bool) -> None:
         (call["id"], call["name"], call["arguments"]) for call in expected
     ]
     assert turn.text == scenario.text.format(text=f"{name} please")
-    if name != "message":
-        assert turn.state == f"TASK_STATE_{scenario.state.upper().replace('-', '_')}"
+    state = f"TASK_STATE_{scenario.state.upper().replace('-', '_')}"
+    assert (turn.state, bool(turn.task_id)) == ((None, False) if name == "message" else (state, True))
 
 
 # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
@@ -332,25 +292,8 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
 async def test_an_agent_that_forgets_its_task_when_the_connection_breaks_has_restarted(breaks: bool) -> None:
     working = {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}
     unknown = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}}
-
-    def make_app(url: str) -> App:
-        streams = sse_app([working])(url)
-
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            if line.operations and line.operations[-1] == "GetTask":
-                await answer(send, b"application/json", json.dumps(unknown).encode())
-                return
-
-            async def sent(message: Any) -> None:
-                if breaks and message["type"] == "http.response.body" and not message.get("more_body"):
-                    raise LineCutError
-                await send(message)
-
-            await streams(scope, receive, sent if scope["method"] == "POST" else send)
-
-        return app
-
-    async with on_line(make_app) as line, CaptureClient(line.url) as client:
+    app = sse_app([working], task=unknown, breaks=breaks)
+    async with on_line(app) as line, CaptureClient(line.url) as client:
         with pytest.raises(AgentUnreachableError if breaks else AgentError, match="task") as failed:
             await client.send("hello")
     assert type(failed.value) is (AgentUnreachableError if breaks else AgentError)
@@ -372,8 +315,16 @@ async def test_a_turn_has_an_end() -> None:
 # ── streams that end oddly ──────────────────────────────────────────────────────────────────────────────────
 
 
-def sse_app(events: list[dict[str, Any]], *, quiet_s: float = 0, stays_open: bool = False) -> Callable[[str], App]:
-    """A server that streams `events`, quiet between them, and then ends the stream or leaves it open."""
+def sse_app(
+    events: list[dict[str, Any]],
+    *,
+    quiet_s: float = 0,
+    stays_open: bool = False,
+    breaks: bool = False,
+    task: Any = None,
+) -> Callable[[str], App]:
+    """A server that streams `events`, quiet between them, and then ends the stream, breaks it or leaves it open.
+    `task` is what GetTask is answered with, if that is no stream."""
 
     def make_app(url: str) -> App:
         card = {
@@ -386,6 +337,9 @@ def sse_app(events: list[dict[str, Any]], *, quiet_s: float = 0, stays_open: boo
             if scope["path"].startswith("/.well-known/"):
                 await answer(send, b"application/json", json.dumps(card).encode())
                 return
+            if task and json.loads(await Request(scope, receive).body())["method"] == "GetTask":
+                await answer(send, b"application/json", json.dumps(task).encode())
+                return
             await answer(send, b"text/event-stream", b"", more=True)
             for event in events:
                 data = json.dumps({"jsonrpc": "2.0", "id": 1, "result": event})
@@ -393,6 +347,8 @@ def sse_app(events: list[dict[str, Any]], *, quiet_s: float = 0, stays_open: boo
                 await asyncio.sleep(quiet_s)
             while stays_open and (await receive())["type"] != "http.disconnect":
                 pass
+            if breaks:
+                raise LineCutError
             await send({"type": "http.response.body", "body": b""})
 
         return app
@@ -523,12 +479,8 @@ def answering(form: str, version: str, arguments: dict[str, Any]) -> Callable[[s
             if scope["method"] == "GET":  # GetTask
                 await answer(send, b"application/json", json.dumps(task).encode())
                 return
-            texts = [
-                json.dumps(
-                    {"jsonrpc": "2.0", "id": 1, "result": each} if binding == "JSONRPC" else each, ensure_ascii=False
-                )
-                for each in events
-            ]
+            results = [{"jsonrpc": "2.0", "id": 1, "result": each} if binding == "JSONRPC" else each for each in events]
+            texts = [json.dumps(each, ensure_ascii=False) for each in results]
             if kind == "snapshot":
                 await answer(send, b"application/json", texts[0].encode())
                 return

@@ -74,26 +74,6 @@ def events_of(name: str, way: str) -> list[list[Event]]:
 merged = partial(merging.merged, dialects=("adk", "kagent"))
 
 
-def spoken(kind: str, number: int, **data: Any) -> Event:
-    part = {"data": {"id": "call_0", "name": "refund", **data}, "metadata": {"kagent_type": kind}}
-    message = {"messageId": f"m{number}", "role": "ROLE_AGENT", "parts": [part]}
-    return {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING", "message": message}}}
-
-
-def test_an_id_that_is_used_again_is_of_another_call() -> None:
-    merger = merged(
-        spoken("function_call", 1, args={"order": 1}),
-        spoken("function_response", 2, response={"result": "10"}),
-        spoken("function_call", 3, args={"order": 2}),
-        spoken("function_response", 4, response={"result": "900"}),
-    )
-    assert [(call.arguments, call.result) for call in merger.tool_calls] == [
-        ({"order": 1}, "10"),
-        ({"order": 2}, "900"),
-    ]
-    assert [finding.code for finding in merger.findings] == ["id_reused"]
-
-
 # ── recorded ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -110,16 +90,6 @@ def test_recorded_traffic_of_google_adk(subtests: pytest.Subtests) -> None:
             assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
             ids = [call.id for call in merger.tool_calls if call.id]
             assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
-
-
-def test_a_snapshot_after_the_stream_adds_nothing(subtests: pytest.Subtests) -> None:
-    for name in sorted({name for name, *_ in RECORDINGS}):
-        with subtests.test(name):
-            streamed, answered = events_of(name, "stream")[0], events_of(name, "send")[0]
-            ids = {event["task"]["id"] for event in answered}
-            again = json.loads(json.dumps(answered).replace(ids.pop(), streamed[0]["task"]["id"]))
-            once, twice = merged(*streamed), merged(*answered, *again)
-            assert [told(call) for call in twice.tool_calls] == [told(call) for call in once.tool_calls]
 
 
 # ── the traceability extension ──────────────────────────────────────────────────────────────────────────────
@@ -144,11 +114,14 @@ SUB_AGENT = {
     },
 }
 BY_HAND = {"step_id": "s4", "call_type": "TOOL", "name": "pay", "parameters": {"order": 1}, "error": "no money"}
+NO_MORE = {"step_id": "s5", "call_type": "TOOL", "name": "x"}
+SEARCHED = {"messageId": "m", "role": "ROLE_AGENT", "parts": [], "metadata": {TRACE_KEY: {"steps": [SEARCH]}}}
 TRACED = [
     ("search", {"q": "Zürich", "n": 2}, None, None),
     ("refunds", {"text": "refund 4711"}, None, None),
     ("search", {"q": "Zürich", "n": 2}, None, None),
     ("pay", {"order": 1}, None, "no money"),
+    ("x", None, None, None),
 ]
 
 
@@ -161,55 +134,49 @@ def traced(steps: Any, *, as_data: bool = False) -> Event:
 @pytest.mark.parametrize("as_data", [False, True])
 def test_a_trace_of_the_traceability_extension(as_data: bool) -> None:
     """In both spellings of its keys, and as its own sample writes it; results are not in it."""
-    event = traced([SEARCH, SUB_AGENT, {"call_type": "HOST", "name": "x"}, BY_HAND], as_data=as_data)
-    merger = merged(event, event, dialects=("traceability",))
+    event = traced([SEARCH, SUB_AGENT, {"call_type": "HOST", "name": "x"}, BY_HAND, NO_MORE], as_data=as_data)
+    said = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": SEARCHED}}}
+    merger = merged(event, event, said, dialects=("traceability",))
     assert [told(call) for call in merger.tool_calls] == TRACED
     assert {call.source for call in merger.tool_calls} == {ToolCallSource.TRACEABILITY}
     assert merger.findings == []
     assert merged(event).tool_calls == []
 
 
-def test_a_trace_in_a_message_and_in_an_artifact_counts_once() -> None:
-    message: dict[str, Any] = {"messageId": "m", "role": "ROLE_AGENT", "parts": []}
-    message["metadata"] = {TRACE_KEY: {"steps": [SEARCH]}}
-    said = {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": message}}}
-    assert len(merged(traced([SEARCH]), said, dialects=("traceability",)).tool_calls) == 1
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        {},
-        "steps",
-        [1],
-        [{"call_type": "TOOL"}],
-        [{"call_type": "TOOL", "name": "x", "parameters": []}],
-        [{"call_type": "AGENT", "name": 3}],
-        [{"call_type": "AGENT", "name": "x", "response_trace": {"steps": 1}}],
-    ],
-)
-def test_a_trace_that_cannot_be_read_is_a_finding(steps: Any) -> None:
-    merger = merged(traced(steps), dialects=("traceability",))
-    assert [finding.code for finding in merger.findings] == ["malformed_entry"]
-
-
 UNKNOWN_STEP = {"step_id": "s9", "call_type": "SKILL", "name": "x"}
 
 
-@pytest.mark.parametrize("told", [traced([SEARCH, UNKNOWN_STEP]), traced([UNKNOWN_STEP], as_data=True), traced([{}])])
-def test_a_step_of_an_unknown_kind_leaves_the_calls_unknown(told: Event) -> None:
-    assert unknown_by(merged(told, dialects=("traceability",))) == "unknown_kind"
+@pytest.mark.parametrize(
+    ("event", "names", "codes"),
+    [
+        *(
+            (traced(steps), [], ["malformed_entry"])
+            for steps in (
+                {},
+                "steps",
+                [1],
+                [{"call_type": "TOOL"}],
+                [{"call_type": "TOOL", "name": "x", "parameters": []}],
+                [{"call_type": "AGENT", "name": 3}],
+                [{"call_type": "AGENT", "name": "x", "response_trace": {"steps": 1}}],
+            )
+        ),
+        (traced([SEARCH, UNKNOWN_STEP]), ["search"], ["unknown_kind"]),
+        (traced([UNKNOWN_STEP], as_data=True), [], ["unknown_kind"]),
+        (traced([{}]), [], ["unknown_kind"]),
+    ],
+)
+def test_a_step_that_cannot_be_read_is_a_finding(event: Event, names: list[str], codes: list[str]) -> None:
+    merger = merged(event, dialects=("traceability",))
+    assert [call.name for call in merger.tool_calls][: len(names)] == names
+    assert merging.codes(merger) == codes
+    assert codes == ["malformed_entry"] or unknown_by(merger)
 
 
 @pytest.mark.parametrize("trace", [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"])
 def test_a_trace_without_steps_leaves_the_calls_unknown(trace: Any) -> None:
     artifact = {"artifactId": "a", "metadata": {TRACE_KEY: trace}}
     assert unknown_by(merged({"artifactUpdate": {"artifact": artifact}}, dialects=("traceability",))) is not None
-
-
-def test_unknown_arguments_of_a_step_are_unknown() -> None:
-    merger = merged(traced([{"step_id": "s", "call_type": "TOOL", "name": "x"}]), dialects=("traceability",))
-    assert [call.arguments for call in merger.tool_calls] == [None]
 
 
 @given(json_values)
@@ -240,12 +207,6 @@ def said(*parts: Event, message_id: str = "m", role: str = "ROLE_AGENT") -> Even
 def shown(*parts: Event, artifact_id: str = "a", append: bool = False, **more: Any) -> Event:
     artifact = {"artifactId": artifact_id, "parts": list(parts), **more}
     return {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}}
-
-
-def test_whole_numbers_of_arguments_are_integers() -> None:
-    merger = TaskMerger(dialects=["adk"])
-    merger.feed(said(call_part(n=2.0, box=[0.0, 0.5])))
-    assert json.dumps(merger.tool_calls[0].arguments) == '{"n": 2, "box": [0, 0.5]}'
 
 
 @pytest.mark.parametrize(
@@ -283,13 +244,6 @@ def test_every_shape_of_a_data_part(wrapped: Event) -> None:
     assert (call.name, call.arguments, call.id) == ("look", {"q": 1}, "1")
 
 
-def test_tools_of_the_provider_are_named_by_their_type() -> None:
-    data = {"id": "1", "toolType": "GOOGLE_SEARCH_WEB"}
-    made, given_back = part("tool_call", {**data, "args": {"q": "x"}}), part("tool_response", {**data, "response": {}})
-    (call,) = merged(said(made, given_back)).tool_calls
-    assert (call.name, call.arguments, call.result) == ("GOOGLE_SEARCH_WEB", {"q": "x"}, "{}")
-
-
 def test_arguments_of_which_the_end_never_comes_leave_the_calls_unknown() -> None:
     unfinished = part("function_call", {"id": "0", "name": "look", "willContinue": True})
     merger = merged(said(unfinished))
@@ -321,35 +275,11 @@ def test_a_call_that_a_later_report_lacks_leaves_the_calls_unknown(first: Event,
     assert unknown_by(merger) is None, "another report has it again"
 
 
-def test_a_response_may_leave_the_name_out() -> None:
-    event = said(call_part(), part("function_response", {"id": "1", "response": {"result": "x"}}))
-    assert [call.result for call in merged(event).tool_calls] == ["x"]
-    assert merged(said(part("function_response", {"id": "1", "response": "x"}))).tool_calls == []
-
-
-def test_chunks_of_an_artifact_add_up_and_its_replacement_replaces() -> None:
-    chunks = [shown(call_part("1")), shown(call_part("2"), append=True)]
-    assert [call.id for call in merged(*chunks).tool_calls] == ["1", "2"]
-    assert [call.id for call in merged(*chunks, shown(call_part("3"))).tool_calls] == ["3"]
-
-
-def test_what_a_message_and_an_artifact_say_is_one_call() -> None:
-    without_ids = [call_part("", q=1), call_part("", q=1)]
-    assert len(merged(said(*without_ids), shown(*without_ids)).tool_calls) == 2
-    assert len(merged(said(call_part()), shown(call_part())).tool_calls) == 1
-
-
 # ── beside the extension ────────────────────────────────────────────────────────────────────────────────────
 
 
 def extension_calls(*entries: Event) -> Event:
     return shown(artifact_id="v1", extensions=[URI], metadata={METADATA_KEY: list(entries)})
-
-
-def test_the_extension_wins_by_id() -> None:
-    own = {"id": "1", "name": "look", "arguments": {"q": 2}}
-    (call,) = merged(said(call_part(q=1), response_part("x")), extension_calls(own)).tool_calls
-    assert call == ToolCall("look", {"q": 2}, "1", "x", source=ToolCallSource.A2A_PROTOCOL)
 
 
 # ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -439,6 +369,13 @@ def test_the_history_of_a_task_says_what_its_stream_said(messages: list[list[Eve
     assert merged(*streamed, task).tool_calls == calls
 
 
+def test_calls_have_times() -> None:
+    merger = merged(dialects=["adk"])
+    for now, event in enumerate([said(call_part()), said(call_part(), response_part("x"))], 1):
+        merger.feed(event, float(now))
+    assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(1.0, 2.0)]
+
+
 def test_unknown_dialects_are_named() -> None:
     with pytest.raises(KeyError, match="latin"):
         TaskMerger(dialects=["latin"])
@@ -450,6 +387,8 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "calls": lambda found: found.tool_calls,
     "arguments and results": lambda found: [(call.arguments, call.result) for call in found.tool_calls],
     "ids": lambda found: [call.id for call in found.tool_calls],
+    "arguments as JSON": lambda found: [json.dumps(call.arguments) for call in found.tool_calls],
+    "codes": merging.codes,
     "number": lambda found: len(found.tool_calls),
     "told": lambda found: [told(call) for call in found.tool_calls],
     "ids and sources": lambda found: [(call.id, call.source.value) for call in found.tool_calls],
@@ -502,6 +441,63 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             ],
             {"number": 1},
             id="calls in the timeline are read",
+        ),
+        pytest.param(
+            [said(call_part(n=2.0, box=[0.0, 0.5]))],
+            {"arguments as JSON": ['{"n": 2, "box": [0, 0.5]}']},
+            id="whole numbers of arguments are integers",
+        ),
+        pytest.param(
+            [
+                said(
+                    part("tool_call", {"id": "1", "toolType": "GOOGLE_SEARCH_WEB", "args": {"q": "x"}}),
+                    part("tool_response", {"id": "1", "toolType": "GOOGLE_SEARCH_WEB", "response": {}}),
+                )
+            ],
+            {"told": [("GOOGLE_SEARCH_WEB", {"q": "x"}, {}, None)]},
+            id="tools of the provider are named by their type",
+        ),
+        pytest.param(
+            [said(call_part(), part("function_response", {"id": "1", "response": {"result": "x"}}))],
+            {"told": [("look", {}, "x", None)]},
+            id="a response may leave the name out",
+        ),
+        pytest.param(
+            [said(part("function_response", {"id": "1", "response": "x"}))],
+            {"number": 0},
+            id="a response alone without a name",
+        ),
+        pytest.param(
+            [shown(call_part("1")), shown(call_part("2"), append=True)],
+            {"ids": ["1", "2"]},
+            id="chunks of an artifact add up",
+        ),
+        pytest.param(
+            [shown(call_part("1")), shown(call_part("2"), append=True), shown(call_part("3"))],
+            {"ids": ["3"]},
+            id="a replacement replaces",
+        ),
+        *(
+            pytest.param([said(*calls), shown(*calls)], {"number": len(calls)}, id=f"{len(calls)} in both")
+            for calls in ([call_part()], [call_part("", q=1)] * 2)
+        ),
+        pytest.param(
+            [
+                said(call_part(q=1), response_part("x")),
+                extension_calls({"id": "1", "name": "look", "arguments": {"q": 2}}),
+            ],
+            {"calls": [ToolCall("look", {"q": 2}, "1", "x", source=ToolCallSource.A2A_PROTOCOL)]},
+            id="the extension wins by id",
+        ),
+        pytest.param(
+            [
+                said(call_part("0", q=1), message_id="1"),
+                said(response_part({"result": "10"}, "0"), message_id="2"),
+                said(call_part("0", q=2), message_id="3"),
+                said(response_part({"result": "900"}, "0"), message_id="4"),
+            ],
+            {"arguments and results": [({"q": 1}, "10"), ({"q": 2}, "900")], "codes": ["id_reused"]},
+            id="an id that is used again is of another call",
         ),
         pytest.param(
             [said(response_part({"result": "x"}))],

@@ -136,14 +136,6 @@ def test_a_change_that_replaces_what_cannot_be_told_apart_any_more_stays_missing
     assert found(merger) == [("missed_events", Severity.WARNING)]
 
 
-def test_agents_whose_numbers_mean_nothing_lose_nothing() -> None:
-    merger = merged(status(1, "WORKING"), chunk(1, "a", "one", append=False), chunk(1, "b"), status(1, "COMPLETED"))
-    assert merger.response_text == "ab"
-    assert [call.name for call in merger.tool_calls] == ["one"]
-    assert merger.state == "TASK_STATE_COMPLETED"
-    assert found(merger) == []
-
-
 # ── the timeline ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,9 +164,3 @@ QUESTION = {"message": says("Where is it?", "ROLE_USER"), "generation": "2"}
 def test_an_answer_may_be_in_the_timeline_alone(timeline: Any, answer: str) -> None:
     inner = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "timeline": timeline}
     assert merged({"task": inner}).response_text == answer
-
-
-def test_the_message_of_the_latest_status_comes_first() -> None:
-    inner = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": says("Now")}, "timeline": [QUESTION]}
-    inner["timeline"].append(reported("Then", 3))
-    assert merged({"task": inner}).response_text == "Now"

@@ -111,6 +111,7 @@ async def proxy_before_the_agent(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     await agent
 
 
+@pytest.mark.statement(311)
 async def test_calls_behind_a2e_are_captured_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxy_before_the_agent(tmp_path, monkeypatch) as proxy:
         async with CaptureClient(proxy.url) as client:

@@ -40,9 +40,8 @@ from a2a_tool_capture.a2e.messages import (
 )
 from a2a_tool_capture.a2e.transport import StreamTransport, Transport, serve
 from extension.a2e.host_program import Shop
-from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators import ToolDefinition as Tool
 
+RECORDER = ToolCallRecorder()
 PROGRAM = str(Path(__file__).with_name("host_program.py"))
 
 Connect = Callable[[], AbstractAsyncContextManager[Transport]]
@@ -70,7 +69,7 @@ CONNECTIONS: dict[str, Connect] = {
 @pytest.fixture(params=CONNECTIONS)
 async def shop(request: pytest.FixtureRequest) -> AsyncIterator[ToolAPI]:
     async with CONNECTIONS[request.param]() as connected:
-        yield ToolAPI(connected)
+        yield ToolAPI(connected, recorder=RECORDER)
 
 
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,13 +133,12 @@ async def test_the_plain_list_is_asked_for_once(shop: ToolAPI) -> None:
             "teleport", ToolErrorCode.UNKNOWN_TOOL, "there is no tool 'teleport'", marks=pytest.mark.statement(289)
         ),
         ("junk", ToolErrorCode.TOOL_ERROR, "Object of type object is not JSON serializable"),
-        pytest.param("hang", ToolErrorCode.TOOL_ERROR, "no result within 0.05 s", marks=pytest.mark.statement(280)),
         ("search", ToolErrorCode.TOOL_ERROR, "'q'"),  # the tool's own KeyError
     ],
 )
 @pytest.mark.statement(302)
 async def test_failures_are_results(shop: ToolAPI, tool: str, code: ToolErrorCode, error: str) -> None:
-    result = await shop.call(tool, timeout=0.05 if tool == "hang" else 30)
+    result = await shop.call(tool)
     assert (result.success, result.error_code, result.error, result.tool_name) == (False, code, error, tool)
 
 
@@ -179,12 +177,6 @@ async def test_a_listener_that_fails_does_not_harm_the_call(shop: ToolAPI, caplo
 
     assert (await shop.call("report", {"events": 1}, streaming=True, on_event=fail)).success
     assert "on_event failed" in caplog.text
-
-
-async def test_arguments_that_are_no_json_are_the_caller_s_mistake(shop: ToolAPI) -> None:
-    with pytest.raises(ValueError, match="not JSON serializable"):
-        await shop.call("search", {"q": object()})
-    assert (await shop.call("search", {"q": "x"})).success
 
 
 # ── the host's side ─────────────────────────────────────────────────────────────────────────────────────────
@@ -235,9 +227,13 @@ async def test_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [event.seq for event in response.data.events] == [1, 2, 3]
 
 
-async def test_no_call_takes_longer_than_the_host_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "MAX_TIMEOUT_S", 0.05)
-    response = await Shop().handle(ToolCallRequest(tool_name="hang", timeout=1e9))
+@pytest.mark.statement(280)
+@pytest.mark.parametrize(("most", "asked"), [(0.05, 1e9), (3600, 0.05)])
+async def test_no_call_takes_longer_than_the_request_and_the_host_allow(
+    most: float, asked: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "MAX_TIMEOUT_S", most)
+    response = await Shop().handle(ToolCallRequest(tool_name="hang", timeout=asked))
     assert isinstance(response, ToolCallResponse)
     assert response.data.error == "no result within 0.05 s"
 
@@ -422,10 +418,8 @@ async def test_a_request_too_long_for_a_line_is_not_sent(monkeypatch: pytest.Mon
 
 
 async def captured(shop: ToolAPI, *calls: tuple[str, dict[str, Any]]) -> list[ToolCall]:
-    recorder = ToolCallRecorder()
-    recording_shop = ToolAPI(shop._transport, recorder=recorder)
-    with recorder.request() as recording:
-        await asyncio.gather(*(recording_shop.call(name, arguments) for name, arguments in calls))
+    with RECORDER.request() as recording:
+        await asyncio.gather(*(shop.call(name, arguments) for name, arguments in calls))
     assert recording is not None
     return recording.tool_calls
 
@@ -445,18 +439,3 @@ async def test_every_call_is_recorded(shop: ToolAPI) -> None:
     assert {call.source for call in calls} == {ToolCallSource.A2E}
     assert len({call.id for call in calls}) == 5
     assert all(call.started_at and call.ended_at and call.started_at <= call.ended_at for call in calls)
-
-
-@pytest.mark.statement(311)
-async def test_listed_tools_are_what_calls_are_checked_against(shop: ToolAPI) -> None:
-    tools = [Tool.from_dict(tool.to_dict()) for tool in await shop.list()]
-    calls = await captured(shop, ("search", {"q": "kettle"}))
-    validity = get_evaluator("tool_call_validity")
-
-    def score(*made: ToolCall) -> float | None:
-        return validity.evaluate(EvalCase(tool_calls=list(made), tools=tools)).score
-
-    assert score(*calls) == 1.0
-    assert score(ToolCall("search", {})) == 0.0
-    assert score(ToolCall("reserve", {"q": "x", "count": "three"})) == 0.0
-    assert score(ToolCall("refund", {})) == 0.0

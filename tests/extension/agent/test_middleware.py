@@ -7,16 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a.helpers import new_task_from_user_message, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface
+from a2a.server.tasks import InMemoryTaskStore
 from a2a_eval_proxy.features.check.rules import CheckVerdict
 from a2a_tool_capture import METADATA_KEY, URI, CapturingExecutor, CapturingMiddleware, ToolCallRecorder
 from a2a_tool_capture.spec import BASE_URI, OWN_ARTIFACT_PREFIX
+from agents.recording_agent import Agent, agent_card, application
 from agents.serving import ServerThread
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
@@ -26,48 +22,10 @@ ASKING = {"A2A-Extensions": URI, "A2A-Version": "1.0"}
 PLAIN = {"A2A-Version": "1.0"}
 
 
-class Shop(AgentExecutor):
-    """Calls a tool before its artifact and one after: the latter is on an artifact made for it."""
-
-    def __init__(self, recorder: ToolCallRecorder) -> None:
-        self._recorder = recorder
-
-    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message is not None
-        await event_queue.enqueue_event(new_task_from_user_message(context.message))
-        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
-        self._recorder.record("look_up", {"order_id": "ORD-1"}, result="shipped")
-        await updater.add_artifact([new_text_part("It is shipped.\n\nReally: äöü.")])
-        self._recorder.record("note", {"order_id": "ORD-1"}, result="noted")
-        await updater.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError
-
-
-def build(url: str, *, enabled: bool = True, compress: bool = False) -> Starlette:
-    recorder = ToolCallRecorder(enabled=enabled)
-    interfaces = [
-        AgentInterface(url=f"{url}/{binding.lower()}", protocol_binding=binding, protocol_version=version)
-        for binding in ("JSONRPC", "HTTP+JSON")
-        for version in ("1.0", "0.3")
-    ]
-    card = AgentCard(
-        name="shop",
-        description="Knows orders",
-        version="1",
-        supported_interfaces=interfaces,
-        capabilities=AgentCapabilities(streaming=True),
-        default_input_modes=["text/plain"],
-        default_output_modes=["text/plain"],
-    )
-    handler = DefaultRequestHandler(CapturingExecutor(Shop(recorder), recorder), InMemoryTaskStore(), card)
-    routes = [
-        *create_agent_card_routes(card),
-        *create_jsonrpc_routes(handler, "/jsonrpc", enable_v0_3_compat=True),
-        *create_rest_routes(handler, path_prefix="/http+json", enable_v0_3_compat=True),
-    ]
-    app = Starlette(routes=routes)
+def build(url: str, *, compress: bool = False) -> Starlette:
+    recorder, card = ToolCallRecorder(), agent_card(url)
+    handler = DefaultRequestHandler(CapturingExecutor(Agent(recorder), recorder), InMemoryTaskStore(), card)
+    app = application(card, handler)
     if compress:
         app.add_middleware(GZipMiddleware, minimum_size=1)
     app.add_middleware(CapturingMiddleware, recorder=recorder)
@@ -78,13 +36,13 @@ def call(method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Where is it?"}]}
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "late"}]}
 
 
 async def test_an_agent_on_the_handler_of_the_sdk_conforms() -> None:
     """Over JSON-RPC and HTTP+JSON, in both versions, in every operation that `check` knows."""
     with ServerThread(build) as agent:
-        report = await check(agent.url, "Where is it?")
+        report = await check(agent.url, "late")
     problems = [(result.rule.id, str(result.interface)) for result in report.results if result.problems]
     assert (problems, report.verdict) == ([], CheckVerdict.CONFORMING)
     assert len(report.record.conversations) == 4
@@ -94,13 +52,13 @@ async def test_an_agent_on_the_handler_of_the_sdk_conforms() -> None:
 async def test_an_artifact_for_calls_only_is_seen_by_who_asks_alone(method: str) -> None:
     with ServerThread(build) as agent:
         async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
-            asked = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=ASKING)
-            plain = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=PLAIN)
+            asked = await http.post("/rpc", json=call(method, message=MESSAGE), headers=ASKING)
+            plain = await http.post("/rpc", json=call(method, message=MESSAGE), headers=PLAIN)
     assert METADATA_KEY in asked.text
     assert OWN_ARTIFACT_PREFIX in asked.text
     assert BASE_URI not in plain.text
     assert OWN_ARTIFACT_PREFIX not in plain.text
-    assert "Really: äöü." in plain.text
+    assert "done" in plain.text
 
 
 async def test_the_card_declares_the_extension_for_every_fetch() -> None:
@@ -115,7 +73,7 @@ async def test_the_card_declares_the_extension_for_every_fetch() -> None:
 async def test_answers_that_would_be_compressed_are_looked_into_all_the_same() -> None:
     with ServerThread(lambda url: build(url, compress=True)) as agent:
         async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
-            answer = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=PLAIN)
+            answer = await http.post("/rpc", json=call("SendMessage", message=MESSAGE), headers=PLAIN)
     assert "content-encoding" not in answer.headers
     assert BASE_URI not in answer.text
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging.handlers
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +18,6 @@ from a2a_tool_capture import ToolCallRecorder
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "extension/docs/bridges.md"
-MOST_LINES = 15
 
 Run = Callable[[str], Awaitable[None]]
 """Runs an agent on a user's text."""
@@ -55,8 +53,6 @@ def text(*calls: tuple[str, dict[str, Any]]) -> str:
 def example(word: str, **names: Any) -> dict[str, Any]:
     """The names that the page's example with `word` in it defines, given `names`."""
     (code,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in code]
-    lines = [line for line in code.splitlines() if line.strip()]
-    assert len(lines) <= MOST_LINES, f"the example of {word} has {len(lines)} lines"
     exec(compile(code, f"bridges.md: {word}", "exec", dont_inherit=True), names)
     return names
 
@@ -94,9 +90,4 @@ async def common(recorder: ToolCallRecorder, run: Run) -> dict[str, Any]:
         )
     )
     failing = await request(recorder, run, ("refund", {"order_id": "ORD-3"}))
-    warnings = logging.handlers.BufferingHandler(capacity=100)
-    logging.getLogger("a2a_tool_capture").addHandler(warnings)
-    for order in ("ORD-4", "ORD-5"):
-        await run(text(("look_up", {"order_id": order})))
-    warned = [record.getMessage() for record in warnings.buffer]
-    return {"first": first, "second": second, "failing": failing, "outside": recorder.metadata(), "warned": warned}
+    return {"first": first, "second": second, "failing": failing}

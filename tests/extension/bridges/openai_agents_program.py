@@ -104,14 +104,13 @@ async def main() -> None:
             await run("ORD-7")
             silent[str(disabled)] = recording.missing()
     set_tracing_disabled(False)
-    await run("ORD-4")
     report["extracted"] = [call.to_dict() for call in extract_tool_calls(await run("ORD-5"))]
     set_trace_processors([ArksimTracingProcessor()])
     with connector_recorder.request():
         await run("ORD-6")
         report["connector"] = [call.to_dict() for call in connector_recorder.tool_calls]
     report["silent"] = silent
-    report |= {"first": first, "second": second, "hidden": hidden, "outside": recorder.metadata()}
+    report |= {"first": first, "second": second, "hidden": hidden}
     print(json.dumps(report))
 
 

@@ -71,15 +71,8 @@ def test_calls_of_requests_at_the_same_time_are_told_apart(framework: str) -> No
             ("ship", {"count": shipped}, "x" * shipped, None),
         ]
         assert all(call["started_at"] <= call["ended_at"] for call in told["calls"])
-
-
-@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "mcp"])
-def test_calls_have_the_ids_of_the_model(framework: str) -> None:
-    assert {call["id"]: call["name"] for call in report(framework)["first"]["calls"]} == {
-        "c0": "look_up",
-        "c1": "ship",
-        "c2": "forget",
-    }
+        ids = {call["id"]: call["name"] for call in told["calls"]}
+        assert framework == "mcp" or ids == {"c0": "look_up", "c1": "ship", "c2": "forget"}, "as the model gave them"
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "mcp"])
@@ -87,19 +80,6 @@ def test_an_exception_is_the_error_of_the_call_and_goes_on_its_way(framework: st
     told = report(framework)["failing"]
     assert told["raised"] == "PermissionError: ORD-3 cannot be refunded"
     assert brief(told["calls"]) == [("refund", {"order_id": "ORD-3"}, None, "ORD-3 cannot be refunded")]
-
-
-@pytest.mark.parametrize("framework", [*FRAMEWORKS, "openai_agents"])
-def test_without_a_request_nothing_is_recorded(framework: str) -> None:
-    assert report(framework)["outside"] == {}
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_calls_outside_of_any_request_are_warned_of_once(framework: str) -> None:
-    """As where a server runs the agent that knows nothing of the recorder."""
-    (warning,) = report(framework)["warned"]
-    assert warning.startswith("a call of tool 'look_up' was not recorded")
-    assert "CapturingRequestHandler" in warning
 
 
 @pytest.mark.parametrize("framework", ["langchain", "pydantic_ai"])

@@ -61,16 +61,6 @@ def test_nested_spans_of_one_call_are_that_call(tracer: Tracer, recording: CallR
     assert (call.name, call.arguments, call.result) == ("search", {"q": "kettle"}, "KET-01")
 
 
-def test_a_tool_that_calls_others_does_not_keep_their_calls(tracer: Tracer, recording: CallRecording) -> None:
-    with tracer.start_as_current_span("plan", attributes=TOOL):
-        for query in ("kettle", "kettle"):
-            attributes = {**TOOL, "input.value": f'{{"q": "{query}"}}'}
-            with tracer.start_as_current_span("search", attributes=attributes):
-                pass
-        assert [call.name for call in recording.tool_calls] == ["search", "search"]
-    assert sorted(call.name for call in recording.tool_calls) == ["plan", "search", "search"]
-
-
 @pytest.mark.parametrize("first", ["one", "other"])
 def test_two_instrumentations_count_once(provider: TracerProvider, recording: CallRecording, first: str) -> None:
     """Their spans are siblings, overlap, and end in either order; the second completes the first."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.spans.messages import Answered, Asked, UserSaid, transcripts
-from a2a_tool_capture.spans.model import LogEvent, SpanEvent
+from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from golden.spans.building import START, TRACE, a_span, an_llm_span, answers, asks, user
 
 CALL = ("call_1", "get_weather", {"city": "Paris"})
@@ -16,81 +16,64 @@ MESSAGES = [user(), asks(CALL), answers("call_1", "Sunny")]
 OPENAI_CALL = {"id": "call_1", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
 
 
-@pytest.mark.parametrize("attribute", ["gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events"])
-@pytest.mark.parametrize("encode", [json.dumps, lambda value: value], ids=["text", "structured"])
-def test_message_attributes(attribute: str, encode: Any) -> None:
-    (found,) = transcripts([a_span(1, {attribute: encode(MESSAGES)})], [])
-
-    assert (found.inputs, found.outputs) == (INPUTS, None)
-
-
-def test_outputs() -> None:
-    (found,) = transcripts([an_llm_span(1, outputs=[asks(CALL)])], [])
-
-    assert found.outputs == [Asked("get_weather", {"city": "Paris"}, "call_1")]
-
-
-def test_span_events_of_one_name_each() -> None:
-    events = (
-        SpanEvent("gen_ai.user.message", 1, {"content": "hi"}),
-        SpanEvent("gen_ai.assistant.message", 2, {"tool_calls": json.dumps([OPENAI_CALL])}),
-        SpanEvent("gen_ai.tool.message", 3, {"content": "Sunny", "id": "call_1"}),
-        SpanEvent("gen_ai.choice", 4, {"message": json.dumps({"role": "assistant", "tool_calls": [OPENAI_CALL]})}),
-    )
-
-    (found,) = transcripts([a_span(1, events=events)], [])
-
-    assert found.inputs == INPUTS
-    assert found.outputs == [Asked("get_weather", {"city": "Paris"}, "call_1")]
+DETAILS = "gen_ai.client.inference.operation.details"
+WHOLE = {"gen_ai.input.messages": json.dumps(MESSAGES)}
+ASKED = [Asked("get_weather", {"city": "Paris"}, "call_1")]
+CHAT = a_span(1, {"gen_ai.operation.name": "chat"}, scope="llm")
+NAMED = [
+    ("gen_ai.choice", {"index": 0, "message": {"role": "assistant", "tool_calls": [OPENAI_CALL]}}),
+    ("gen_ai.user.message", {"content": "hi"}),
+    ("gen_ai.assistant.message", {"tool_calls": [OPENAI_CALL]}),
+    ("gen_ai.tool.message", {"content": "Sunny", "id": "call_1"}),
+]
+LOGS = [
+    LogEvent(TRACE, CHAT.span_id, name, (number - 1) % 4, "llm", {}, body) for number, (name, body) in enumerate(NAMED)
+]
 
 
-def test_the_details_event_of_a_span() -> None:
-    events = (
-        SpanEvent("gen_ai.client.inference.operation.details", 1, {"gen_ai.input.messages": json.dumps(MESSAGES)}),
-    )
+@pytest.mark.parametrize(
+    ("spans", "logs", "inputs", "outputs"),
+    [
+        *(
+            ([a_span(1, {attribute: encode(MESSAGES)})], [], INPUTS, None)
+            for attribute in ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
+            for encode in (json.dumps, list)
+        ),
+        ([an_llm_span(1, outputs=[asks(CALL)])], [], [], ASKED),
+        (
+            [
+                a_span(
+                    1,
+                    events=(
+                        SpanEvent("gen_ai.user.message", 1, {"content": "hi"}),
+                        SpanEvent("gen_ai.assistant.message", 2, {"tool_calls": json.dumps([OPENAI_CALL])}),
+                        SpanEvent("gen_ai.tool.message", 3, {"content": "Sunny", "id": "call_1"}),
+                        SpanEvent("gen_ai.choice", 4, {"message": json.dumps(NAMED[0][1]["message"])}),
+                    ),
+                )
+            ],
+            [],
+            INPUTS,
+            ASKED,
+        ),
+        ([a_span(1, events=(SpanEvent(DETAILS, 1, WHOLE),))], [], INPUTS, None),
+        ([CHAT], LOGS + LOGS, INPUTS, ASKED),
+        ([], [LogEvent(TRACE, "", DETAILS, START, "llm", {"gen_ai.input.messages": MESSAGES})], INPUTS, None),
+        (
+            [a_span(1, WHOLE, events=(SpanEvent(DETAILS, 1, WHOLE),))],
+            [LogEvent(TRACE, a_span(1).span_id, DETAILS, 1, "", WHOLE)],
+            INPUTS,
+            None,
+        ),
+    ],
+)
+def test_the_messages_of_a_model_call(
+    spans: list[Span], logs: list[LogEvent], inputs: list[Any], outputs: list[Any] | None
+) -> None:
+    """In attributes, in events of the span or of the log; what is there twice is read once."""
+    (found,) = transcripts(spans, logs)
 
-    (found,) = transcripts([a_span(1, events=events)], [])
-
-    assert found.inputs == INPUTS
-
-
-def test_log_events_of_one_name_each_make_one_transcript() -> None:
-    span = a_span(1, {"gen_ai.operation.name": "chat"}, scope="llm")
-
-    def log(time: int, name: str, body: Any) -> LogEvent:
-        return LogEvent(TRACE, span.span_id, name, time, "llm", {}, body)
-
-    logs = [
-        log(4, "gen_ai.choice", {"index": 0, "message": {"role": "assistant", "tool_calls": [OPENAI_CALL]}}),
-        log(1, "gen_ai.user.message", {"content": "hi"}),
-        log(2, "gen_ai.assistant.message", {"tool_calls": [OPENAI_CALL]}),
-        log(3, "gen_ai.tool.message", {"content": "Sunny", "id": "call_1"}),
-    ]
-
-    (found,) = transcripts([span], logs + logs)
-
-    assert found.inputs == INPUTS
-    assert found.outputs == [Asked("get_weather", {"city": "Paris"}, "call_1")]
-
-
-def test_a_log_event_without_its_span_is_a_transcript_of_its_own() -> None:
-    log = LogEvent(
-        TRACE, "", "gen_ai.client.inference.operation.details", START, "llm", {"gen_ai.input.messages": MESSAGES}
-    )
-
-    (found,) = transcripts([], [log])
-
-    assert (found.trace_id, found.start_ns, found.inputs) == (TRACE, START, INPUTS)
-
-
-def test_messages_that_are_there_twice_are_read_once() -> None:
-    attributes = {"gen_ai.input.messages": json.dumps(MESSAGES)}
-    span = a_span(1, attributes, events=(SpanEvent("gen_ai.client.inference.operation.details", 1, attributes),))
-    log = LogEvent(TRACE, span.span_id, "gen_ai.client.inference.operation.details", 1, "", attributes)
-
-    (found,) = transcripts([span], [log])
-
-    assert found.inputs == INPUTS
+    assert (found.inputs or [], found.outputs) == (inputs, outputs)
 
 
 def test_openai_agents_under_openinference_keeps_documents_only() -> None:

@@ -220,20 +220,29 @@ def test_flattened_messages() -> None:
     assert read_flattened(attributes, "llm.input_messages.") == [UserSaid(), CALL, ANSWER]
 
 
-def test_answers_go_to_their_calls() -> None:
-    first, second = Asked("w", PARIS, "call_1"), Asked("w", PARIS, "call_2")
-
-    calls = paired([first, second, Answered("call_2", "", "two"), Answered("call_1", "", "one")])
-
-    assert [(call.call_id, call.answer) for call, _ in calls] == [("call_1", "one"), ("call_2", "two")]
-
-
-def test_answers_without_an_id_go_by_name_in_order() -> None:
-    items: list[Item] = [Asked("w", PARIS), Asked("f", {}), Asked("w", PARIS)]
-
-    calls = paired([*items, Answered("", "w", "one"), Answered("", "f", "two"), Answered("", "w", "three")])
-
-    assert [call.answer for call, _ in calls] == ["one", "two", "three"]
+@pytest.mark.parametrize(
+    ("items", "answers"),
+    [
+        (
+            [Asked("w", PARIS, "1"), Asked("w", PARIS, "2"), Answered("2", "", "two"), Answered("1", "", "one")],
+            [("w", "1", "one", True), ("w", "2", "two", True)],
+        ),
+        (
+            [
+                *(Asked(name, {}) for name in "wfw"),
+                *(Answered("", name, text) for name, text in (("w", "one"), ("f", "two"), ("w", "three"))),
+            ],
+            [("w", "", "one", True), ("f", "", "two", True), ("w", "", "three", True)],
+        ),
+        (
+            [UserSaid(), Asked("old", {}), UserSaid(), Asked("new", {})],
+            [("old", "", None, False), ("new", "", None, True)],
+        ),
+    ],
+    ids=["by id", "by name in order", "of this turn or not"],
+)
+def test_answers_go_to_their_calls(items: list[Item], answers: list[Any]) -> None:
+    assert [(call.name, call.call_id, call.answer, of_this_turn) for call, of_this_turn in paired(items)] == answers
 
 
 def test_an_item_id_is_no_call_id_but_the_answer_tells_it() -> None:
@@ -246,12 +255,6 @@ def test_an_item_id_is_no_call_id_but_the_answer_tells_it() -> None:
     calls = [call for call, _ in paired(read_messages(messages) or [])]
 
     assert [(call.name, call.call_id, call.answer) for call in calls] == [("w", "call_1", "one"), ("f", "", None)]
-
-
-def test_only_what_follows_the_users_last_message_is_of_the_turn() -> None:
-    items: list[Item] = [UserSaid(), Asked("old", {}), UserSaid(), Asked("new", {})]
-
-    assert [(call.name, of_this_turn) for call, of_this_turn in paired(items)] == [("old", False), ("new", True)]
 
 
 def test_a_tools_object_is_not_unwrapped_beyond_recognition() -> None:

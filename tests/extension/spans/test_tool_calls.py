@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,13 +53,6 @@ def test_what_the_model_did_not_ask_for_are_the_tools_defaults(
     assert (call.arguments, call.default_arguments) == (ran, filled_in)
 
 
-def test_an_id_is_given_to_one_call_only() -> None:
-    spans = [an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))])]
-    spans += [a_tool_span(number, arguments=PARIS, at=number) for number in (2, 3)]
-
-    assert [call[0] for call in convert(*spans)] == ["call_1", ""]
-
-
 @pytest.mark.parametrize("with_tool_spans", [True, False])
 def test_a_call_that_only_messages_show_is_one(with_tool_spans: bool) -> None:
     """One with invalid arguments, for example, which the framework did not run."""
@@ -66,26 +60,6 @@ def test_a_call_that_only_messages_show_is_one(with_tool_spans: bool) -> None:
     spans = [an_llm_span(1, [user()], [call])] + ([a_tool_span(2, at=1)] if with_tool_spans else [])
 
     assert sorted(found[1] for found in convert(*spans)) == ["delete_all", "get_weather"]
-
-
-def test_a_handoff_to_another_agent_is_no_call() -> None:
-    call = asks(("call_1", "get_weather", PARIS), ("call_2", "transfer_to_billing", {}))
-    model = an_llm_span(1, [user()], [call], scope="openinference.instrumentation.openai_agents")
-
-    assert [found[1] for found in convert(model, a_tool_span(2, at=1))] == ["get_weather"]
-
-
-def test_without_tool_spans_the_messages_tell_the_calls() -> None:
-    call = asks(("call_1", "get_weather", PARIS))
-    conversion = tool_calls(
-        [
-            an_llm_span(1, [user()], [call]),
-            an_llm_span(2, [user(), call, answers("call_1", "Sunny")], [], trace=OTHER_TRACE, at=1),
-        ]
-    )
-
-    (found,) = conversion.tool_calls
-    assert (found.id, found.arguments, found.result, found.started_at) == ("call_1", PARIS, "Sunny", None)
 
 
 def test_log_events_alone_tell_the_calls() -> None:
@@ -100,29 +74,17 @@ def test_log_events_alone_tell_the_calls() -> None:
     assert convert(logs=[log, log]) == [("call_1", "get_weather", PARIS, None, None)]
 
 
-def test_calls_are_in_order_of_start_and_parallel_ones_as_asked() -> None:
-    call = asks(("call_1", "a", {}), ("call_2", "b", {}))
-    spans = [a_tool_span(9, "a", {}, at=1), a_tool_span(8, "b", {}, at=1), a_tool_span(7, "c", {}, at=0)]
-
-    assert [found[1] for found in convert(*spans, an_llm_span(1, [user()], [call], at=0.5))] == ["c", "a", "b"]
-
-
 def test_times_are_utc_to_the_microsecond() -> None:
     span = Span(TRACE, "1" * 16, start_ns=1_500_000_000_123_456_789, end_ns=0, attributes=a_tool_span(1).attributes)
 
     (call,) = tool_calls([span]).tool_calls
+    impossible = [replace(span, start_ns=start_ns, end_ns=start_ns) for start_ns in (0, -5, 2**70)]
 
     assert call.to_dict()["started_at"] == "2017-07-14T02:40:00.123456Z"
     assert call.ended_at == call.started_at
-
-
-@pytest.mark.parametrize("start_ns", [0, -5, 2**70])
-def test_impossible_times_are_unknown(start_ns: int) -> None:
-    span = Span(TRACE, "1" * 16, start_ns=start_ns, end_ns=start_ns, attributes=a_tool_span(1).attributes)
-
-    (call,) = tool_calls([span]).tool_calls
-
-    assert (call.started_at, call.ended_at) == (None, None)
+    for span in impossible:
+        (call,) = tool_calls([span]).tool_calls
+        assert (call.started_at, call.ended_at) == (None, None)
 
 
 def test_the_fuller_of_two_versions_of_a_span_counts() -> None:
@@ -131,17 +93,12 @@ def test_the_fuller_of_two_versions_of_a_span_counts() -> None:
     assert convert(early, late) == convert(late, early) == [("", "get_weather", PARIS, "Sunny", None)]
 
 
-def test_unknown_arguments_are_a_finding() -> None:
-    (finding,) = tool_calls([a_tool_span(1), a_tool_span(2, arguments={}, at=1)]).findings
+def test_what_is_not_known_of_a_call_is_a_finding() -> None:
+    (unknown,) = tool_calls([a_tool_span(1), a_tool_span(2, arguments={}, at=1)]).findings
+    (cut,) = tool_calls([a_tool_span(1, arguments={}, result=CutText("x" * 9))]).findings
 
-    assert finding.code == "trace_arguments_unknown"
-    assert finding.message.startswith("1 of 2 ")
-
-
-def test_a_cut_result_is_a_finding() -> None:
-    (finding,) = tool_calls([a_tool_span(1, arguments={}, result=CutText("x" * 9))]).findings
-
-    assert finding.code == "trace_result_cut"
+    assert (unknown.code, cut.code) == ("trace_arguments_unknown", "trace_result_cut")
+    assert unknown.message.startswith("1 of 2 ")
 
 
 EXECUTES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
@@ -184,6 +141,51 @@ def test_attributes_of_a_framework_tell_it_in_any_scope(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))]),
+                *(a_tool_span(number, arguments=PARIS, at=number) for number in (2, 3)),
+            ],
+            [("call_1", "get_weather", PARIS, None, None), ("", "get_weather", PARIS, None, None)],
+            id="an id is given to one call only",
+        ),
+        pytest.param(
+            [
+                an_llm_span(
+                    1,
+                    [user()],
+                    [asks(("call_1", "get_weather", PARIS), ("call_2", "transfer_to_billing", {}))],
+                    scope="openinference.instrumentation.openai_agents",
+                ),
+                a_tool_span(2, at=1),
+            ],
+            [("call_1", "get_weather", PARIS, None, None)],
+            id="a handoff to another agent is no call",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))]),
+                an_llm_span(
+                    2,
+                    [user(), asks(("call_1", "get_weather", PARIS)), answers("call_1", "Sunny")],
+                    [],
+                    trace=OTHER_TRACE,
+                    at=1,
+                ),
+            ],
+            [("call_1", "get_weather", PARIS, "Sunny", None)],
+            id="without tool spans the messages tell the calls",
+        ),
+        pytest.param(
+            [
+                a_tool_span(9, "a", {}, at=1),
+                a_tool_span(8, "b", {}, at=1),
+                a_tool_span(7, "c", {}, at=0),
+                an_llm_span(1, [user()], [asks(("call_1", "a", {}), ("call_2", "b", {}))], at=0.5),
+            ],
+            [("", "c", {}, None, None), ("call_1", "a", {}, None, None), ("call_2", "b", {}, None, None)],
+            id="calls are in order of start and parallel ones as asked",
+        ),
         pytest.param(
             [
                 a_tool_span(1, call_id="call_1", took=3),
@@ -346,25 +348,30 @@ def an_mcp_span(number: int, tool: str = "get_weather", **span: Any) -> Span:
     return a_span(number, {"mcp.method.name": "tools/call", "gen_ai.tool.name": tool}, scope="mcp", **span)
 
 
-def test_an_id_that_is_used_again_with_other_arguments_is_of_another_call() -> None:
-    spans = [
-        a_tool_span(1, arguments=PARIS, call_id="call_0"),
-        a_tool_span(2, arguments=ZURICH, call_id="call_0", at=5),
-        a_tool_span(3, arguments=PARIS, call_id="call_0", at=9),
-    ]
-    found, findings = group([observation for span in spans if (observation := read_span(span))], Lineage(spans))
-    assert [[int(observation.span.span_id, 16) for observation in one.observations] for one in found] == [[1, 3], [2]]
-    assert [finding.code for finding in findings] == ["id_reused"]
+@pytest.mark.parametrize(
+    ("spans", "expected", "code"),
+    [
+        (
+            [
+                a_tool_span(1, arguments=PARIS, call_id="call_0"),
+                a_tool_span(2, arguments=ZURICH, call_id="call_0", at=5),
+                a_tool_span(3, arguments=PARIS, call_id="call_0", at=9),
+            ],
+            [[1, 3], [2]],
+            "id_reused",
+        ),
+        (
+            [a_tool_span(1, "a", call_id="call_0"), a_tool_span(2, "b", call_id="call_0", at=1)],
+            [[1], [2]],
+            "id_conflict",
+        ),
+    ],
+)
+def test_an_id_of_two_calls_is_a_finding(spans: list[Span], expected: list[list[int]], code: str) -> None:
+    (finding,) = tool_calls(spans).findings[:1]
 
-
-def test_one_id_of_two_tools_is_two_calls_and_a_finding() -> None:
-    spans = [a_tool_span(1, "a", call_id="call_1"), a_tool_span(2, "b", call_id="call_1", at=1)]
-
-    found, findings = group([observation for span in spans if (observation := read_span(span))], Lineage(spans))
-
-    assert len(found) == 2
-    assert [finding.code for finding in findings] == ["id_conflict"]
-    assert "call_1" in findings[0].message
+    assert groups(*spans) == expected
+    assert (finding.code, "call_0" in finding.message) == (code, True)
 
 
 def test_spans_between_two_observations_may_be_anything_but_an_agent() -> None:
@@ -541,38 +548,6 @@ def read(*spans: Span) -> list[tuple[str, str, Any, str | None]]:
     return [(call.call_id, call.name, call.arguments, call.answer) for call in found]
 
 
-def test_without_ids_or_outputs_repeats_are_counted_by_the_longest_history() -> None:
-    call = asks(("", "w", PARIS))
-
-    assert len(read(an_llm_span(1, [user(), call]), an_llm_span(2, [user(), call, call], at=1))) == 2
-
-
-def test_an_agents_span_repeats_what_its_model_calls_gave() -> None:
-    call = asks(("", "w", PARIS))
-
-    assert len(
-        read(
-            an_llm_span(1, [user()], [call, call], took=9),
-            an_llm_span(2, [user()], [call], parent=1, at=1),
-            an_llm_span(3, [user(), call], [call], parent=1, at=2),
-        )
-    ) == 2  # fmt: skip
-
-
-def test_one_id_for_two_tools_is_two_calls() -> None:
-    calls = read(
-        an_llm_span(1, [user()], [asks(("call_1", "w", PARIS))]), an_llm_span(2, [], [asks(("call_1", "f", {}))])
-    )
-
-    assert [call[1] for call in calls] == ["w", "f"]
-
-
-def test_model_calls_may_be_in_traces_of_their_own() -> None:
-    call = asks(("call_1", "w", PARIS))
-
-    assert len(read(an_llm_span(1, [user()], [call]), an_llm_span(2, [user(), call], [], trace=OTHER_TRACE, at=1))) == 1
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -640,6 +615,39 @@ def test_model_calls_may_be_in_traces_of_their_own() -> None:
             ],
             [("call_1", "w", PARIS, "Sunny")],
             id="an answer may come without its call",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user(), asks(("", "w", PARIS))]),
+                an_llm_span(2, [user(), *[asks(("", "w", PARIS))] * 2], at=1),
+            ],
+            [("", "w", PARIS, None)] * 2,
+            id="without ids or outputs repeats are counted by the longest history",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("", "w", PARIS))] * 2, took=9),
+                an_llm_span(2, [user()], [asks(("", "w", PARIS))], parent=1, at=1),
+                an_llm_span(3, [user(), asks(("", "w", PARIS))], [asks(("", "w", PARIS))], parent=1, at=2),
+            ],
+            [("", "w", PARIS, None)] * 2,
+            id="the span of an agent repeats what its model calls gave",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "w", PARIS))]),
+                an_llm_span(2, [], [asks(("call_1", "f", {}))]),
+            ],
+            [("call_1", "w", PARIS, None), ("call_1", "f", {}, None)],
+            id="one id for two tools is two calls",
+        ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("call_1", "w", PARIS))]),
+                an_llm_span(2, [user(), asks(("call_1", "w", PARIS))], [], trace=OTHER_TRACE, at=1),
+            ],
+            [("call_1", "w", PARIS, None)],
+            id="model calls may be in traces of their own",
         ),
     ],
 )

@@ -176,28 +176,25 @@ def test_arguments_and_results_of_hosted_tools(item: Any, call: Any) -> None:
     assert (found.name, found.arguments, found.result) == call
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"message": {"role": "assistant"}, "tool_calls": [CALL]},
-        {"message": json.dumps({"content": "x"}), "tool_calls": json.dumps([CALL])},
-    ],
-)
-def test_a_choice_may_have_its_calls_beside_the_message(attributes: Any) -> None:
-    events = (SpanEvent("gen_ai.choice", START, attributes),)
-
-    assert [call.name for call in tool_calls([a_span(1, events=events)]).tool_calls] == ["w"]
-
-
-def test_calls_in_an_attribute_of_their_own() -> None:
-    calls = [{"toolCallId": "c1", "toolName": "w", "input": {"city": "Paris"}}]
-
-    (found,) = tool_calls([a_span(1, {"ai.response.toolCalls": json.dumps(calls)})]).tool_calls
-
-    assert (found.id, found.name, found.arguments) == ("c1", "w", {"city": "Paris"})
-
-
 # ── spans ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def choice(**attributes: Any) -> Span:
+    return a_span(1, events=(SpanEvent("gen_ai.choice", START, attributes),))
+
+
+@pytest.mark.parametrize(
+    ("span", "call"),
+    [
+        (choice(message={"role": "assistant"}, tool_calls=[CALL]), ("c1", "w")),
+        (choice(message=json.dumps({"content": "x"}), tool_calls=json.dumps([CALL])), ("c1", "w")),
+        (a_span(1, {"ai.response.toolCalls": json.dumps([{"toolCallId": "c1", "toolName": "w"}])}), ("c1", "w")),
+        (a_span(1, {"gen_ai.operation.name": "Execute_Tool", "gen_ai.tool.name": "w"}), ("", "w")),
+    ],
+    ids=["beside the message", "as text", "in an attribute of their own", "in another case"],
+)
+def test_calls_in_other_places(span: Span, call: tuple[str, str]) -> None:
+    assert [(found.id, found.name) for found in tool_calls([span]).tool_calls] == [call]
 
 
 @pytest.mark.parametrize(
@@ -232,12 +229,6 @@ def test_a_span_that_may_be_a_call_makes_the_calls_unknown(span: Span, code: str
     assert unknown(span) == code
 
 
-def test_the_case_of_a_kind_makes_no_difference() -> None:
-    span = a_span(1, {"gen_ai.operation.name": "Execute_Tool", "gen_ai.tool.name": "w"})
-
-    assert [call.name for call in tool_calls([span]).tool_calls] == ["w"]
-
-
 def test_spans_of_an_unknown_operation_are_no_evidence_that_none_was_made() -> None:
     agent = a_span(1, {"gen_ai.operation.name": "invoke_agent"})
 
@@ -245,20 +236,16 @@ def test_spans_of_an_unknown_operation_are_no_evidence_that_none_was_made() -> N
     assert not shows_genai_work([agent, a_span(2, {"gen_ai.operation.name": "rerank"})])
 
 
-def test_a_log_event_that_lost_attributes_may_have_had_a_call() -> None:
-    log = LogEvent(TRACE, "", "gen_ai.client.inference.operation.details", START, dropped=1)
+def test_what_is_missing_is_named_and_a_log_event_that_lost_attributes_may_have_had_a_call() -> None:
+    lost = LogEvent(TRACE, "", "gen_ai.client.inference.operation.details", START, dropped=1)
+    (finding,) = tool_calls([an_llm_span(1, [user(), answers("c7", "Sunny")])]).findings
 
-    assert unknown(logs=[log]) == "content_withheld"
+    assert unknown(logs=[lost]) == "content_withheld"
+    assert "'c7'" in finding.message
 
 
 def test_no_recording_of_a_real_library_is_needlessly_unknown() -> None:
     assert [(one.name, code) for one in fixtures() if (code := unknown(*one.spans, logs=one.logs))] == []
-
-
-def test_an_answer_names_the_call_that_is_missing() -> None:
-    (finding,) = tool_calls([an_llm_span(1, [user(), answers("c7", "Sunny")])]).findings
-
-    assert "'c7'" in finding.message
 
 
 # ── placeholders ────────────────────────────────────────────────────────────────────────────────────────────
