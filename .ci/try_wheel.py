@@ -74,7 +74,7 @@ def use(scripts: Path, folder: Path) -> None:
             ready = re.search(r"http://\S+", served.stdout.readline())
             assert ready, "the sample agent did not start"
             subprocess.run([program, "init", "--agent", ready[0]], check=True, cwd=folder)
-            subprocess.run([program, "run", "suite.yaml", "--config", "a2a-eval-proxy.yaml"], check=True, cwd=folder)
+            subprocess.run([program, "run", "suite.yaml"], check=True, cwd=folder)
             assert (folder / "report/report.html").is_file()
         finally:
             served.terminate()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -59,6 +60,9 @@ _EPILOG = (
     "the --config file (the name, with _ for -). Flags take precedence, then variables, then the file."
 )
 
+CONFIG_FILE = "a2a-eval-proxy.yaml"
+"""The file with settings that is read where a command runs, if no other is named."""
+
 
 class Command(click.Command):
     """Calls `function` with an instance of the dataclass `options`; if it returns False, the exit code is 1."""
@@ -67,7 +71,7 @@ class Command(click.Command):
         config = click.Option(
             ["--config"],
             metavar="FILE",
-            help="YAML file with settings, for any of the commands.",
+            help=f"YAML file with settings, for any of the commands. Default: {CONFIG_FILE}, if it is here.",
         )
         own = options.__annotations__  # first; those that it inherits last
         declared: list[Field[Any]] = sorted(fields(options), key=lambda spec: spec.name not in own)  # type: ignore[arg-type]
@@ -93,6 +97,8 @@ class Command(click.Command):
         _warn_of_unknown_variables(_known_keys(ctx))
         del flags["config"]
         path = ctx.params["config"] or os.environ.get(environment_name("config"))
+        if not path and Path(CONFIG_FILE).is_file():
+            path = CONFIG_FILE
         file = read_config_file(path, _known_keys(ctx)) if path else None
         loaded = load(self.options, flags, os.environ, file)
         _warn_of_secrets(self.options, flags)

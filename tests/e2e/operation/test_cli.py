@@ -169,7 +169,7 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     url = agent("v1")
     first = run("init", "--agent", url.removeprefix("http://"), "--message", "chunks please", cwd=tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
-    assert "next: a2a-eval-proxy run suite.yaml --config a2a-eval-proxy.yaml" in first.stdout
+    assert "next: a2a-eval-proxy run suite.yaml" in first.stdout
     assert f"then open {Path('report/report.html')}\n" in first.stdout
     assert {path.name for path in tmp_path.iterdir()} == {
         "suite.yaml",
@@ -177,12 +177,12 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
         "a2a-eval-proxy.yaml",
         ".github",
     }
-    passing = run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path)
+    passing = run("run", "suite.yaml", cwd=tmp_path)
     assert passing.returncode == 0
     assert (tmp_path / "report/report.html").exists()
     text = (tmp_path / "suite.yaml").read_text("utf-8")
     (tmp_path / "suite.yaml").write_text(text.replace("weather Berlin", "weather Paris"))
-    assert run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path).returncode == 1
+    assert run("run", "suite.yaml", cwd=tmp_path).returncode == 1
     again = run("init", "--agent", url, cwd=tmp_path)
     assert again.returncode == 2
     assert "suite.yaml already exists" in again.stderr
@@ -192,6 +192,7 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     assert silent.stderr.startswith("warning: no tool calls can be seen: ")
     other = run("init", "--agent", nobody, "--dir", "other", cwd=tmp_path)
     assert (other.returncode, other.stderr.count("\n")) == (3, 1)
-    unnamed = run("init", "--dir", "third", cwd=tmp_path)
+    Path(tmp_path, "empty").mkdir()
+    unnamed = run("init", cwd=tmp_path / "empty")  # where no file names an agent
     assert unnamed.returncode == 2
     assert "--agent" in unnamed.stderr

@@ -113,7 +113,7 @@ def test_the_commands_of_the_page_show_the_calls_of_a_sample(sample: Sample, rep
             asked = ["--message", sample.question, "--otlp", otlp, "--trace-wait", "20"]
             doctor = run("doctor", f"http://127.0.0.1:{port}", *asked)
             init = run("init", "--agent", f"http://127.0.0.1:{port}", *asked)
-            tested = run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", "--otlp", otlp, "--trace-wait", "20")
+            tested = run("run", "suite.yaml", "--otlp", otlp, "--trace-wait", "20")
     calls = [call.name for step in SCRIPTS[sample.question] for call in step]
     lines = doctor.stdout.splitlines()
     assert [line.strip().partition("(")[0] for line in lines if line.startswith("  ")] == calls, doctor

@@ -89,6 +89,17 @@ def test_one_header_in_a_file_needs_no_list(tmp_path: Path) -> None:
     assert run("--config", str(path)).header == (("A", "b"),)
 
 
+def test_a_file_that_lies_where_a_command_runs_is_read_unless_another_is_named(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a2a-eval-proxy.yaml").write_text("report_to: beside\n")
+    assert run().report_to == "beside"
+    assert run("--config", file).report_to == "file"
+    monkeypatch.setenv("A2A_EVAL_PROXY_CONFIG", file)
+    assert run().report_to == "file"
+
+
 def test_the_exit_code_is_1_where_the_function_returns_false() -> None:
     runner = CliRunner()
     assert runner.invoke(probe, ["a.yaml", "--report-to", "x"]).exit_code == 0

@@ -62,8 +62,8 @@ def init(options: InitOptions) -> None:
     if suite.unseen:
         how = f"`a2a-eval-proxy doctor {agent.url}` says which lines show them; the suite scores the response alone"
         click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
-    where = Path(SUITE) if folder == Path() else folder / SUITE
-    command = shlex.join(["a2a-eval-proxy", "run", str(where), "--config", str(folder / CONFIG)])
+    config = [] if folder == Path() else ["--config", str(folder / CONFIG)]  # it is read where a command runs
+    command = shlex.join(["a2a-eval-proxy", "run", str(folder / SUITE), *config])
     click.echo(f"\nnext: {command}\nthen open {Path('report', PAGE)}")
 
 

@@ -42,7 +42,7 @@ tolerate: [calls_unseen]
 """
 
 _CONFIG = """\
-# For a2a-eval-proxy --config a2a-eval-proxy.yaml, or A2A_EVAL_PROXY_CONFIG=a2a-eval-proxy.yaml. Flags take precedence.
+# Read by each a2a-eval-proxy that is started beside it; elsewhere, name it with --config. Flags take precedence.
 store: a2a-eval-proxy.db
 report: report
 upstream: {url}  # the agent, for `serve`,
