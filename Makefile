@@ -66,8 +66,11 @@ mutation: $(STAMP) ## plant small faults in modules, and count those that tests 
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.fuzz $(ARGS)
 
-soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1 minute, ARGS="--minutes 30"
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak $(ARGS)
+faults: $(STAMP) ## plant each known fault, and run the test or the rounds that find it; hours, ARGS=NAME for one
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.faults $(ARGS)
+
+soak: $(STAMP) ## as turns, but for so long that growth of memory and descriptors shows; half an hour
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak.turns --turns 12000 $(ARGS)
 
 turns: $(STAMP) ## random turns with an oracle: every stored turn against what was executed; ARGS="--turns 1000 --seed 7"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.soak.turns $(ARGS)
@@ -78,12 +81,12 @@ trees: $(STAMP) ## 500 conversations of agents that ask each other, with an orac
 conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.conformance $(ARGS)
 
-nightly: ## what is too long for each change: all tests, frameworks, conformance, fuzz, and random turns with proxies that are killed
+nightly: ## what is too long for each change: all tests, frameworks, conformance, fuzz, known faults, and random turns with proxies that are killed
 	$(MAKE) test ARGS=--everything
 	$(MAKE) frameworks conformance
 	$(MAKE) fuzz ARGS="--minutes 20"
 	for proxies in 1 2 3; do $(MAKE) turns ARGS="--turns 1000 --kill --proxies $$proxies" || exit 1; done
-	$(MAKE) trees soak
+	$(MAKE) trees soak faults
 
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
@@ -98,4 +101,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz soak turns trees conformance nightly demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz faults soak turns trees conformance nightly demo docs pictures clean

@@ -142,19 +142,27 @@ class Tree:
             if (ROOT / name).exists():
                 (folder / name).symlink_to(ROOT / name)
         self._environ = os.environ | {
-            "PYTHONPATH": os.pathsep.join(str(folder / name) for name in PACKAGES),
+            "PYTHONPATH": os.pathsep.join(str(folder / name) for name in (*PACKAGES, "tests")),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COVERAGE_CORE": "ctrace",
         }
 
     def pytest(self, *arguments: str, timeout_s: float) -> tuple[int, str]:
-        """Returns its exit code and output; a run that takes too long has failed."""
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", "--hypothesis-seed=0"]
+        """As `python`."""
+        options = ("-q", "-p", "no:cacheprovider", "--tb=no", "--hypothesis-seed=0")
+        return self.python("-m", "pytest", *options, *arguments, timeout_s=timeout_s)
+
+    def python(self, *arguments: str, timeout_s: float) -> tuple[int, str]:
+        """Returns the exit code and output of a program; a run that takes too long has failed."""
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
-                [*command, *arguments], cwd=self.folder, env=self._environ, stdout=output, stderr=subprocess.STDOUT,
+                [sys.executable, *arguments],
+                cwd=self.folder,
+                env=self._environ,
+                stdout=output,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
-            )  # fmt: skip
+            )
             try:
                 code = process.wait(timeout_s)
             except subprocess.TimeoutExpired:

@@ -155,6 +155,12 @@ def test_comments_pass_before_their_event() -> None:
     assert play.codes == []
 
 
+def test_what_an_event_says_of_the_extension_beside_its_data_does_not_pass() -> None:
+    play = Playbook() >> Client(STREAM) << ToAgent(asks=True) >> Head(EVENTS)
+    play >> Agent(b"event: %b\n%b" % (URI.encode(), PIECE)) << ToClient(PIECE) >> Agent(DONE) << ToClient(DONE) >> End()
+    assert play.codes == ["unreadable_event"]
+
+
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_compressed_events_reach_a_client_that_did_not_ask_uncompressed(pieces: int) -> None:
     packed = b"".join(gzip.compress(event) for event in (PIECE, DONE))  # who compresses each event sends such a stream

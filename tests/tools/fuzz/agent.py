@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from .agent_behaviours import card
 from .ledger import Ledger
 from .reading import RequestReader
-from .sockets import Line, has_looked
-from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset, Send, Stall, Step, Unasked, agent_of
+from .sockets import Line
+from .values import Answered, Close, Exchange, Pause, ReadBody, Reset, Send, Step, Unasked
 
 _RECEIVE_BUFFER = 65_536
 """Small, so that an upload that is not read soon holds its sender up."""
@@ -22,9 +21,7 @@ _RECEIVE_BUFFER = 65_536
 class Agent:
     """Serves the exchanges of one ledger; `port` is where."""
 
-    def __init__(self, ledger: Ledger, number: int = 0, agents: int = 1) -> None:
-        """Of several agents, the one with this number."""
-        self.is_for: Callable[[bytes], bool] = lambda token: agent_of(token, agents) == number
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -32,10 +29,7 @@ class Agent:
         self._socket.listen(512)
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
-        self.proxy_port = 0
-        """Where the proxy listens, once it does."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watching: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._start(self._accept())
@@ -46,11 +40,6 @@ class Agent:
     ) -> None:
         await self.hang_up()
         self._socket.close()
-
-    async def watched(self) -> None:
-        """Waits until it is known of every connection whether something unasked met a request on its way."""
-        while self._watching:
-            await asyncio.wait(self._watching)
 
     async def hang_up(self) -> None:
         """Ends all connections, and with them the accepting of new ones."""
@@ -74,19 +63,17 @@ class Agent:
         loop = asyncio.get_running_loop()
         while True:
             connection, _ = await loop.sock_accept(self._socket)
-            self._start(_Link(self, self._ledger, Line(connection), self._watching).serve())
+            self._start(_Link(self._ledger, Line(connection), self.port).serve())
 
 
 class _Link:
     """One connection from the proxy."""
 
-    def __init__(self, agent: Agent, ledger: Ledger, line: Line, watching: set[asyncio.Future[None]]) -> None:
-        self._agent = agent
-        self._watching = watching
+    def __init__(self, ledger: Ledger, line: Line, port: int) -> None:
         self._ledger = ledger
         self._line = line
         self._connection = ledger.agent_connection()
-        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % agent.port, agent.is_for)
+        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % port)
         self._closed = False
 
     async def serve(self) -> None:
@@ -100,9 +87,6 @@ class _Link:
                 if self._closed or not await self._read_body(None):
                     return
                 self._reader.next()
-                if self._connection.ambiguous:
-                    await self._note_waiting()
-                    return
         except OSError:
             pass  # the proxy has left
         finally:
@@ -127,13 +111,6 @@ class _Link:
         if data:
             self._reader.feed(data)
         return bool(data) and not self._reader.broken
-
-    async def _note_waiting(self) -> None:
-        """Notes whose requests have come, and answers none: who said something unasked had better close."""
-        self._ledger.unsaid_closes += 1
-        while self._line.waiting() and await self._read():
-            if self._reader.whole:
-                self._reader.next()
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,11 +145,8 @@ class _Link:
                 return await self._read_body(size)
             case Answered():
                 arrival.answered = True
-            case Unasked(at_once):
-                await self._watch(at_once=at_once)
-            case HalfClose():
-                self._ledger.unsaid_closes += 1
-                self._line.half_close()
+            case Unasked():
+                self._connection.doubted = "had answered unasked, or said that it would close"
             case Close():
                 if not self._connection.doubted:
                     self._ledger.unsaid_closes += 1
@@ -181,26 +155,4 @@ class _Link:
             case Reset():
                 self._line.close(reset=True)
                 return False
-            case Stall():
-                while await self._read():
-                    pass
-                return False
         return True
-
-    async def _watch(self, *, at_once: bool) -> None:
-        """From now on, or once it is clear that nothing was on its way, this connection must not be used."""
-        why = "had answered or closed unasked, or said that it would close"
-        if at_once:
-            self._connection.doubted = why
-            return
-        known = asyncio.get_running_loop().create_future()
-        self._watching.add(known)
-        try:
-            await has_looked(self._agent.proxy_port)
-            if self._line.waiting() or self._reader.excess:
-                self._connection.ambiguous = True
-            else:
-                self._connection.doubted = why
-        finally:
-            self._watching.discard(known)
-            known.cancel()

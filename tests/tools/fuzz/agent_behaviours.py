@@ -15,13 +15,11 @@ from .values import (
     Answer,
     Answered,
     Close,
-    HalfClose,
     Pause,
     ReadBody,
     Request,
     Reset,
     Send,
-    Stall,
     Step,
     Unasked,
     filler,
@@ -37,8 +35,8 @@ _SMALL = 16_384
 
 TIMING = ("late", "early", "overlapped", "unread")
 """When it answers: late; without having read; while it still reads; and never reads at all."""
-FORMS = ("chunked", "until-close", "http-1.0", "sse", "huge", "interim", "trailers", "bodiless", "odd-status")
-ENDINGS = ("cut", "closes", "closes-unsaid", "shuts-down", "stray", "stray-later", "too-long", "stalls")
+FORMS = ("chunked", "until-close", "http-1.0", "sse", "huge", "bodiless")
+ENDINGS = ("cut", "closes", "closes-unsaid", "stray", "too-long")
 BEHAVIOURS = (*TIMING, *FORMS, *ENDINGS, "pieces")
 
 
@@ -54,15 +52,14 @@ class _Message:
     keeps: bool
 
 
-def answered(dice: Random, token: bytes, request: Request, behaviours: list[str], *, timed: bool) -> Answer:
-    """The answer to one request. Only where the proxy is `timed` may the agent never answer."""
+def answered(dice: Random, token: bytes, request: Request, behaviours: list[str]) -> Answer:
+    """The answer to one request."""
     is_card = request.target.startswith(b"/.well-known/")
     message = _message(dice, token, request, is_card, behaviours)
     before, delivers = _before(dice, request, behaviours)
-    steps = [*before, *_interim(dice, behaviours)]
-    broken = "cut" in behaviours or ("stalls" in behaviours and timed)
-    if broken:
-        steps += _broken(dice, message, timed=timed)
+    steps = [*before]
+    if "cut" in behaviours:
+        steps += _broken(dice, message)
         return Answer(message.status, message.body, tuple(steps), delivers=False, is_card=is_card)
     steps += _spoken(dice, message, request, behaviours)
     ending, harmless = _ending(dice, token, message, behaviours)
@@ -70,10 +67,9 @@ def answered(dice: Random, token: bytes, request: Request, behaviours: list[str]
         steps[-1] = Send(steps[-1].data + ending.pop(0).data)  # one write: the proxy gets both at once
     if "overlapped" in behaviours:
         steps.append(ReadBody())
-    at = next((index for index, step in enumerate(ending) if isinstance(step, Unasked | Close | HalfClose)), 0)
+    at = next((index for index, step in enumerate(ending) if isinstance(step, Unasked | Close)), 0)
     steps += [*ending[:at], Answered(), *ending[at:]]
-    delivers = delivers and harmless and "odd-status" not in behaviours and "trailers" not in behaviours
-    return Answer(message.status, message.body, tuple(steps), delivers, is_card)
+    return Answer(message.status, message.body, tuple(steps), delivers and harmless, is_card)
 
 
 # ── what is said ────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,8 +82,6 @@ def _message(dice: Random, token: bytes, request: Request, is_card: bool, behavi
     if "unread" in behaviours:
         status = dice.choice((401, 307, 404))
         fields += [(b"location", b"/elsewhere/%b" % token)] if status == 307 else []
-    if "odd-status" in behaviours:
-        status = dice.choice((299, 418, 599, 600, 999))
     if "bodiless" in behaviours:
         status = dice.choice((204, 304))
     keeps = "closes" not in behaviours
@@ -107,7 +101,7 @@ def _message(dice: Random, token: bytes, request: Request, is_card: bool, behavi
         fields += [(b"connection", b"keep-alive")] if keeps else []
     elif "chunked" in behaviours or ("sse" in behaviours and dice.random() < 0.5):
         fields.append((b"transfer-encoding", b"chunked"))
-        payload = _chunked(dice, body, trailers="trailers" in behaviours)
+        payload = _chunked(dice, body)
     else:
         fields.append((b"content-length", b"%d" % len(body)))
     if not keeps and framed and version == b"1.1":
@@ -144,15 +138,11 @@ def card(name: str) -> dict[str, object]:
     }
 
 
-def _chunked(dice: Random, body: bytes, *, trailers: bool) -> bytes:
+def _chunked(dice: Random, body: bytes) -> bytes:
     size = dice.choice((7, 1_000, 50_000)) if len(body) < _SMALL else dice.choice((20_000, 200_000))
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
-    last = b"0\r\n\r\n"
-    if trailers:
-        endless = b"x-trailer: " + b"t" * dice.choice((10, 10, 8 * 1024 * 1024)) + b"\r\n"
-        last = b"0\r\n%b\r\n" % endless
-    return b"".join([*chunks, last])
+    return b"".join([*chunks, b"0\r\n\r\n"])
 
 
 # ── when it is said ─────────────────────────────────────────────────────────────────────────────────────────
@@ -166,14 +156,6 @@ def _before(dice: Random, request: Request, behaviours: list[str]) -> tuple[list
         return [ReadBody(dice.randrange(len(request.body) + 1) // 4), Pause(dice.choice((0.0, 0.2)))], True
     late = [Pause(dice.choice((0.05, 0.3, 1.2)))] if "late" in behaviours else []
     return [ReadBody(), *late], True
-
-
-def _interim(dice: Random, behaviours: list[str]) -> list[Step]:
-    if "interim" not in behaviours:
-        return []
-    hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n"
-    interim = dice.choice((hint, b"HTTP/1.1 102 Processing\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"))
-    return [Send(interim * dice.choice((1, 3))), Pause(dice.choice((0.0, 0.01)))]
 
 
 def _spoken(dice: Random, message: _Message, request: Request, behaviours: list[str]) -> list[Step]:
@@ -193,14 +175,13 @@ def _spoken(dice: Random, message: _Message, request: Request, behaviours: list[
     return [step for piece in pieces for step in (pause, Send(piece))]
 
 
-def _broken(dice: Random, message: _Message, *, timed: bool) -> list[Step]:
-    """A beginning of the answer, then the end of the connection, or silence."""
+def _broken(dice: Random, message: _Message) -> list[Step]:
+    """A beginning of the answer, then the end of the connection."""
     whole = message.head + (message.payload if message.framed else b"")
     at = dice.choice((0, 0, dice.randrange(len(message.head)), dice.randrange(len(whole))))
-    ends: list[Step] = [Close(), Reset(), *([Stall()] if timed else [])]
     if not message.framed and at >= len(message.head):
         at = len(message.head) - 1
-    return [*([Send(whole[:at])] if at else []), Pause(dice.choice((0.0, 0.02))), dice.choice(ends)]
+    return [*([Send(whole[:at])] if at else []), Pause(dice.choice((0.0, 0.02))), dice.choice((Close(), Reset()))]
 
 
 def _ending(dice: Random, token: bytes, message: _Message, behaviours: list[str]) -> tuple[list[Step], bool]:
@@ -211,18 +192,13 @@ def _ending(dice: Random, token: bytes, message: _Message, behaviours: list[str]
     stray = b"HTTP/1.1 200 OK\r\n%b: %b\r\ncontent-length: 5\r\n\r\nstray" % (ANSWER_HEADER, own)
     if dice.random() < 0.3:
         stray = b"stray bytes of %b" % own
-    if "stray" in behaviours or "too-long" in behaviours:
-        at_once = len(message.head + message.payload) < _SMALL
+    is_small = len(message.head + message.payload) < _SMALL  # else a request may be on its way before it comes
+    if is_small and ("stray" in behaviours or "too-long" in behaviours):
         if "bodiless" in behaviours or "too-long" in behaviours:
             stray = b"body of %b" % own
-        return [Send(stray), Unasked(at_once)], False
+        return [Send(stray), Unasked()], False
     if not message.keeps:
-        return [Unasked(at_once=True), Pause(0.1), Close()], True
-    pause = Pause(dice.choice((0.0, 0.01, 0.1)))
-    if "stray-later" in behaviours:
-        return [Pause(0.0), Send(stray), Unasked(at_once=False)], True
+        return [Unasked(), Pause(0.1), Close()], True
     if "closes-unsaid" in behaviours:
-        return [Pause(0.0), Close()] if dice.random() < 0.5 else [pause, Close()], True
-    if "shuts-down" in behaviours:
-        return [pause, HalfClose(), Unasked(at_once=False)], True
+        return [Pause(dice.choice((0.0, 0.0, 0.01, 0.1))), Close()], True
     return [], True

@@ -5,7 +5,6 @@ Each says whom what it gets is of: agents inspect what reaches them, and mark wh
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import re
@@ -22,7 +21,8 @@ from a2a.types.a2a_pb2_grpc import A2AServiceServicer
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from .ledger import Fault, Finding
+from .ledger import Fault, Ledger
+from .raw_server import RawServer, response
 
 _MARK = re.compile(r"\bof-(a\d+)\b")
 _DONE = {"state": "TASK_STATE_COMPLETED"}
@@ -45,43 +45,28 @@ def task(name: str, task_id: str, *, with_calls: bool) -> dict[str, Any]:
     return {"id": task_id, "contextId": "c", "status": status, "artifacts": [artifact]}
 
 
-class RawServer:
-    """Answers requests of HTTP/1.1 on loopback with JSON, as `answer` says."""
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                length = re.search(r"(?i)\r\ncontent-length: *(\d+)", head)
-                body = (await reader.readexactly(int(length[1]) if length else 0)).decode()
-                media_type, answer = await self.answer(head, body)
-                form = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
-                writer.write(form % (media_type, len(answer), answer))
-        except (OSError, asyncio.IncompleteReadError):
-            writer.close()
-
-    async def answer(self, head: str, body: str) -> tuple[bytes, bytes]:
-        raise NotImplementedError
-
-
 class NamedAgent(RawServer):
     """Answers as an agent of A2A 1.0 over JSON-RPC and gRPC, always with tool calls where it is asked for them.
 
     It exports a span where a message says `traced`, and asks another agent where it says `asking NAME`.
     """
 
-    def __init__(self, name: str, faults: list[Finding]) -> None:
+    def __init__(self, name: str, ledger: Ledger) -> None:
+        super().__init__()
         self.name = name
-        self.url = self.grpc_address = ""
+        self.grpc_address = ""
         self.hooks: dict[str, str] = {}
         """Where it notifies of tasks."""
-        self._faults = faults
+        self._ledger = ledger
 
     def meets(self, http: httpx.AsyncClient, proxy_url: str, traces_url: str) -> None:
         """Where it exports spans, and asks other agents."""
         self._http, self._proxy_url, self._traces_url = http, proxy_url, traces_url
 
-    async def answer(self, head: str, body: str) -> tuple[bytes, bytes]:
+    async def answer(self, head: str, body: bytes) -> bytes:
+        return await self._answer(head, body.decode())
+
+    async def _answer(self, head: str, body: str) -> bytes:
         self._inspect(head, body)
         if head.startswith("GET"):
             interfaces = [
@@ -90,7 +75,7 @@ class NamedAgent(RawServer):
             ]
             capabilities = {"streaming": True, "pushNotifications": True, "extensions": [{"uri": URI}]}
             card = {"name": f"of-{self.name}", "version": "1", "supportedInterfaces": interfaces}
-            return b"application/json", json.dumps({**card, "capabilities": capabilities}).encode()
+            return response(json.dumps({**card, "capabilities": capabilities}).encode())
         request = json.loads(body)
         method, params = request["method"], request["params"]
         if "traced" in body:
@@ -103,15 +88,15 @@ class NamedAgent(RawServer):
             update = {**about, "artifact": done["artifacts"][0]}
             events = [{"artifactUpdate": update}, {"statusUpdate": {**about, "status": done["status"]}}]
             data = "".join(f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': one})}\n\n" for one in events)
-            return b"text/event-stream", data.encode()
+            return response(data.encode(), media_type="text/event-stream")
         result = self.reply(method, head, params)
-        return b"application/json", json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+        return response(json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
 
     def _inspect(self, head: str, body: str) -> None:
         if foreign := marks(head + body) - {self.name}:
-            self._faults.append(Finding(Fault.CROSSED, f"{self.name} got what is {foreign}: {head}{body}"))
+            self._ledger.report(Fault.CROSSED, f"{self.name} got what is {foreign}: {head}{body}")
         if f"key of-{self.name}" not in head:
-            self._faults.append(Finding(Fault.CROSSED, f"{self.name} got not its own credential: {head}"))
+            self._ledger.report(Fault.CROSSED, f"{self.name} got not its own credential: {head}")
 
     def reply(self, method: str, head: str, params: dict[str, Any]) -> dict[str, Any]:
         """The result of a method."""
@@ -153,7 +138,7 @@ class NamedAgent(RawServer):
         headers = {"a2a-version": "1.0", **context}
         answer = await self._http.post(f"{self._proxy_url}/agents/{other}/", json=body, headers=headers)
         if marks(answer.text) != {other}:
-            self._faults.append(Finding(Fault.CROSSED, f"{self.name} asked {other}: {answer.text}"))
+            self._ledger.report(Fault.CROSSED, f"{self.name} asked {other}: {answer.text}")
 
     def servicer(self) -> A2AServiceServicer:
         """What answers calls over gRPC."""
@@ -177,35 +162,35 @@ class NamedAgent(RawServer):
 class Endpoints(RawServer):
     """The endpoints of webhooks, at `/hook/of-NAME/TASK`."""
 
-    def __init__(self, faults: list[Finding]) -> None:
-        self.url = ""
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
         self.arrived: Counter[str] = Counter()
         """Notifications by path."""
-        self._faults = faults
+        self._ledger = ledger
 
-    async def answer(self, head: str, body: str) -> tuple[bytes, bytes]:
-        path = head.split()[1]
+    async def answer(self, head: str, body: bytes) -> bytes:
+        path, text = head.split()[1], body.decode()
         self.arrived[path] += 1
-        if marks(body) != marks(path) or METADATA_KEY in body:
-            self._faults.append(Finding(Fault.CROSSED, f"the webhook {path} got {body}"))
-        return b"application/json", b"{}"
+        if marks(text) != marks(path) or METADATA_KEY in text:
+            self._ledger.report(Fault.CROSSED, f"the webhook {path} got {text}")
+        return response(b"{}")
 
 
 class Judge(RawServer):
     """A judge with an OpenAI-compatible API, which says of whom it was asked."""
 
     def __init__(self) -> None:
-        self.url = ""
+        super().__init__()
         self.asked: Counter[str] = Counter()
         """Requests by the agents whose data they have."""
 
-    async def answer(self, head: str, body: str) -> tuple[bytes, bytes]:
+    async def answer(self, head: str, body: bytes) -> bytes:
         schema = json.loads(body)["response_format"]["json_schema"]["schema"]
-        said = " ".join(f"of-{name}" for name in sorted(marks(body)))
+        said = " ".join(f"of-{name}" for name in sorted(marks(body.decode())))
         self.asked[said] += 1
         values = {"string": said, "integer": 5, "number": 5, "boolean": True}
         verdict = {name: values[one.get("type", "integer")] for name, one in schema["properties"].items()}
         message = {"role": "assistant", "content": json.dumps(verdict)}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "judge", "choices": [choice]}
-        return b"application/json", json.dumps(answer).encode()
+        completion = {"id": "1", "object": "chat.completion", "created": 1, "model": "judge", "choices": [choice]}
+        return response(json.dumps(completion).encode())

@@ -28,17 +28,18 @@ from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import MessageToJson, ParseDict
 from support.ports import held_ports
-from support.processes import ChildProcess
 from support.proxy import Proxy
 
-from .agents_peers import Endpoints, Judge, NamedAgent, RawServer, marks, task
-from .ledger import Fault, Finding
-from .rounds import Result
+from .agents_peers import Endpoints, Judge, NamedAgent, marks, task
+from .ledger import Fault, Ledger
+from .rounds import Result, proxy_process
 
 AGENTS = 4
 TASKS, CALLERS = 3, 4
 _PATIENCE_S = 30.0
 _WIRES = 8
+_SPARE = 40
+"""Descriptors that the proxy may keep: of calls to agents, of judges, and of threads that read its store."""
 _BUDGET = 3
 """Requests to judges that the first agent may cause; the others may cause any number."""
 _SERVICE = "/lf.a2a.v1.A2AService"
@@ -57,22 +58,20 @@ class AgentsRound:
     index: int
     clients: int = 24
     requests: int = 7
-    timed: bool = False
 
 
 class _Round:
-    def __init__(self, plan: AgentsRound, folder: Path, command: Sequence[str | Path]) -> None:
+    def __init__(self, plan: AgentsRound) -> None:
         self.plan = plan
-        self.command = command
-        self.faults: list[Finding] = []
+        self.ledger = Ledger()
         self.sent: Counter[str] = Counter()
         """Requests that were answered, by agent; the messages among them: `messages`."""
         self.messages: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.asked: list[tuple[str, str, int]] = []
         """Which agent asked which, for the client with which number."""
-        self.agents = [NamedAgent(f"a{number}", self.faults) for number in range(AGENTS)]
-        self.endpoints, self.judge = Endpoints(self.faults), Judge()
+        self.agents = [NamedAgent(f"a{number}", self.ledger) for number in range(AGENTS)]
+        self.endpoints, self.judge = Endpoints(self.ledger), Judge()
 
     def settings_of(self, agent: NamedAgent) -> dict[str, Any]:
         own = {
@@ -84,7 +83,7 @@ class _Round:
         return own | ({"judge_budget": f"{_BUDGET}/d"} if agent is self.agents[0] else {})
 
     def report(self, message: str) -> None:
-        self.faults.append(Finding(Fault.CROSSED, message))
+        self.ledger.report(Fault.CROSSED, message)
 
     async def client(self, proxy: Proxy, channels: dict[str, grpc.aio.Channel], number: int) -> None:
         """Requests to agents at random. Whoever has not asked for a task's calls, in this agent, gets none."""
@@ -188,14 +187,7 @@ class _Round:
     def reckon(self, proxy: Proxy) -> None:
         """Inspect what the proxy knows."""
         proxy.flush()
-        turns: list[dict[str, Any]] = []
-        cursor: dict[str, str] = {}
-        while True:
-            page = proxy.get("/api/turns", limit=500, **cursor)
-            turns += page["items"]
-            if page["next_cursor"] is None:
-                break
-            cursor = {"cursor": page["next_cursor"]}
+        turns = proxy.turns(limit=500)
         for turn in turns:
             name = turn["agent_name"]
             whole = json.dumps({key: value for key, value in turn.items() if key not in ("agent_name", "agent")})
@@ -244,19 +236,6 @@ class _Round:
             shown = Counter(turn["agent_name"] for turn in proxy.turns(agent=name, limit=500))
             if runs != [f"run-of-{name}"] or shown != {name: found[name]}:
                 self.report(f"of {name} are shown the runs {runs} and turns of {dict(shown)}, not {found[name]}")
-        first = self.agents[0].name
-        exported = self._command(proxy, "export", first).splitlines()
-        if len(exported) != found[first] or marks("".join(exported)) != {first}:
-            self.report(f"export of {first} has {len(exported)} turns of {marks(''.join(exported))}")
-
-    def _command(self, proxy: Proxy, name: str, agent: str, *options: str) -> str:
-        command = [*self.command, name, "--store", proxy.store, "--agent", agent, *options]
-        with ChildProcess(command, cwd=proxy.store.parent) as child:
-            assert child.process.stdout is not None
-            said = child.process.stdout.read()
-            if child.wait(_PATIENCE_S):
-                self.report(f"{name} of {agent} failed: {child.stderr()}")
-        return said
 
     def _counted(self, proxy: Proxy) -> dict[str, int]:
         found = re.findall(r'agent_requests_total\{agent="(\w+)"\} (\d+)', proxy.get_text("/metrics"))
@@ -268,12 +247,7 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        one = _Round(plan, folder, command)
-
-        async def start(server: RawServer) -> str:
-            listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-            stack.callback(listener.close)
-            return f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        one = _Round(plan)
 
         for agent in one.agents:
             calls = grpc.aio.server()
@@ -281,9 +255,10 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
             agent.grpc_address = f"127.0.0.1:{calls.add_insecure_port('127.0.0.1:0')}"
             await calls.start()
             stack.push_async_callback(calls.stop, 0)
-            agent.url = await start(agent)
-        one.endpoints.url = await start(one.endpoints)
-        judge = {"base_url": f"{await start(one.judge)}/v1", "model": "judge"}
+            await stack.enter_async_context(agent)
+        await stack.enter_async_context(one.endpoints)
+        await stack.enter_async_context(one.judge)
+        judge = {"base_url": f"{one.judge.url}/v1", "model": "judge"}
         (folder / "suite.json").write_text(json.dumps({"suite": "s", "judge": judge, "evaluators": ["helpfulness"]}))
         agents = {agent.name: one.settings_of(agent) for agent in one.agents}
         (folder / "agents.yaml").write_text(json.dumps({"agents": agents}))
@@ -291,18 +266,20 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
         push = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
         ports = ("--grpc", "127.0.0.1:0", *push, "--push-allow", "127.0.0.1")
         options = ("--negotiate", "always", "--suite", str(folder / "suite.json"), "--trace-wait", "1")
-        proxy = Proxy(
-            str(folder / "agents.yaml"),
-            folder / "turns.db",
-            *ports,
-            *options,
-            *("--log-level", "warning"),
-            telemetry=True,
-            command=command,
-            config=True,
+        upstream = str(folder / "agents.yaml")
+        watch = await stack.enter_async_context(
+            proxy_process(
+                one.ledger,
+                upstream,
+                *ports,
+                *options,
+                command=command,
+                telemetry=True,
+                config=True,
+                spare_descriptors=_SPARE,
+            )
         )
-        await asyncio.to_thread(proxy.__enter__)
-        stack.push_async_callback(asyncio.to_thread, proxy.__exit__, None, None, None)
+        proxy = watch.proxy
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=_PATIENCE_S))
         channels = {}
         for name in ("", *(agent.name for agent in one.agents)):
@@ -314,7 +291,8 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
         clients = (one.client(proxy, channels, number) for number in range(plan.clients))
         await asyncio.gather(*clients)
         await asyncio.to_thread(one.reckon, proxy)
-        if "Traceback" in (log := proxy.stderr()):
-            one.faults.append(Finding(Fault.PROCESS, f"the log has a traceback:\n{log[-3000:]}"))
-    seconds = time.monotonic() - started
-    return Result(one.faults, seconds, sum(one.ends.values()), Counter(one.ends))
+        for server in (*one.agents, one.endpoints, one.judge):
+            server.hang_up()
+    return Result(
+        one.ledger.findings, time.monotonic() - started, sum(one.ends.values()), Counter(one.ends), watch.peak
+    )

@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from .values import (
-    REPEATED,
     TOKEN_HEADER,
-    AwaitContinue,
     Close,
     Fate,
-    HalfClose,
     Headers,
     Pause,
     Reading,
@@ -25,7 +22,6 @@ from .values import (
     Step,
     filler,
     hidden_in,
-    way_to,
 )
 
 HOST = b"proxy.test"
@@ -41,8 +37,6 @@ class Said:
     target: bytes
     headers: Headers
     body: bytes = b""
-    way: bytes = b""
-    """What leads to the agent: the target begins with it, for the proxy."""
     chunked: bool = False
     hops: Headers = ()
     """Fields that concern the proxy only."""
@@ -66,7 +60,7 @@ class Said:
             elif self.body or self.method in _METHODS_WITH_BODY:
                 framing = ((b"content-length", b"%d" % len(self.body)),)
         lines = [b"%b: %b" % item for item in ((b"host", HOST), *self.headers, *self.hops, *framing)]
-        return b"\r\n".join([b"%b %b HTTP/%b" % (self.method, self.way + self.target, self.version), *lines, b"", b""])
+        return b"\r\n".join([b"%b %b HTTP/%b" % (self.method, self.target, self.version), *lines, b"", b""])
 
     def request(self, steps: list[Step]) -> Request:
         return Request(
@@ -89,7 +83,7 @@ Shape = Callable[[Random, bytes], Said]
 # ── shapes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plain(dice: Random, token: bytes) -> Said:
+def plain(dice: Random, token: bytes) -> Said:
     if dice.random() < 0.4:
         return Said(b"GET", b"/f/%b?n=%d" % (token, dice.randrange(100)), _headers(dice, token))
     return _post(dice, token, dice.choice((0, 2, 100, 4_000, 70_000)))
@@ -119,7 +113,7 @@ def _card_with_body(dice: Random, token: bytes) -> Said:
 
 def _upgrade(dice: Random, token: bytes) -> Said:
     """What the JDK's HttpClient offers with its first request over plain http."""
-    said = _plain(dice, token) if dice.random() < 0.3 else _post(dice, token, dice.choice((10, 500, 20_000)))
+    said = plain(dice, token) if dice.random() < 0.3 else _post(dice, token, dice.choice((10, 500, 20_000)))
     offer = (
         (b"connection", b"Upgrade, HTTP2-Settings"),
         (b"http2-settings", b"AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"),
@@ -131,7 +125,7 @@ def _upgrade(dice: Random, token: bytes) -> Said:
 
 
 def _connection_list(dice: Random, token: bytes) -> Said:
-    said = _plain(dice, token)
+    said = plain(dice, token)
     names = dice.choice((b"x-hop", b"x-hop, keep-alive", b"keep-alive,x-hop,,x-absent", b"x-hop, x-fuzz-odd"))
     dropped = frozenset({b"x-fuzz-odd"}) if b"x-fuzz-odd" in names else frozenset()
     return replace(said, hops=((b"connection", names), (b"x-hop", token)), dropped=dropped)
@@ -219,26 +213,11 @@ def _bodiless(dice: Random, token: bytes) -> Said:
 
 
 def _old(dice: Random, token: bytes) -> Said:
-    said = replace(_plain(dice, token), version=b"1.0", chunked=False)
+    said = replace(plain(dice, token), version=b"1.0", chunked=False)
     return replace(said, hops=((b"connection", b"keep-alive"),)) if dice.random() < 0.4 else said
 
 
-def _expecting(dice: Random, token: bytes) -> Said:
-    said = _post(dice, token, dice.choice((10, 3_000, 200_000)))
-    return replace(said, hops=((b"expect", b"100-continue"),))
-
-
-def _repeated(dice: Random, token: bytes) -> Said:
-    """One of few headers, the same for many exchanges, as an SDK sends them; only the body differs."""
-    fields = [(b"content-type", b"application/json")]
-    if dice.random() < 0.7:
-        fields.append((b"authorization", b"Bearer %b" % dice.choice((b"one", b"two"))))
-    body = filler(token, b"q", dice.choice((20, 99, 100, 4_000)))
-    return Said(b"POST", REPEATED, tuple(fields), body, chunked=dice.random() < 0.05)
-
-
 SHAPES: dict[str, Shape] = {
-    "repeated": _repeated,
     "get-body": _get_with_body,
     "card": _card,
     "card-body": _card_with_body,
@@ -251,18 +230,11 @@ SHAPES: dict[str, Shape] = {
     "upload": _upload,
     "bodiless": _bodiless,
     "http-1.0": _old,
-    "expect": _expecting,
 }
 """What a request may be besides plain."""
 
-MANNERS = ("pieces", "slow-head", "leaves", "half-closes", "slow-reader", "pipeline")
+MANNERS = ("pieces", "leaves", "slow-reader", "pipeline")
 """How it may be sent and its answer be read."""
-
-
-def said(dice: Random, token: bytes, shape: str, agents: int = 1) -> Said:
-    """The request of one exchange with one of several agents; "plain" is not in `SHAPES`."""
-    found = SHAPES.get(shape, _plain)(dice, token)
-    return found if agents == 1 else replace(found, way=way_to(token, agents))
 
 
 # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -272,20 +244,9 @@ def sent(dice: Random, what: Said, manners: list[str]) -> Request:
     """The request with the steps that send it."""
     head = b"" if what.framing == () and what.payload is not None else what.head()
     frames = [what.payload] if what.payload is not None else _frames(dice, what)
-    steps: list[Step]
-    if any(name == b"expect" for name, _ in what.hops):
-        steps = [Send(head), AwaitContinue(), *map(Send, frames)]
-    elif "slow-head" in manners and len(head) > 40:
-        middle = dice.randrange(1, len(head))
-        steps = [Send(head[:middle]), Pause(dice.uniform(0.05, 1.0)), Send(head[middle:]), *map(Send, frames)]
-    elif "pieces" in manners:
-        steps = _in_pieces(dice, head, frames)
-    else:
-        steps = [Send(head + b"".join(frames))]
+    steps: list[Step] = _in_pieces(dice, head, frames) if "pieces" in manners else [Send(head + b"".join(frames))]
     if "leaves" in manners:
         steps = _leaving(dice, steps)
-    elif "half-closes" in manners:
-        steps.append(HalfClose())
     return what.request(steps)
 
 

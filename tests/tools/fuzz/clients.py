@@ -7,9 +7,8 @@ import asyncio
 from .ledger import Ledger
 from .reading import AnswerReader
 from .sockets import PIECE, Line, has_looked
-from .values import AwaitContinue, Close, ConnectionPlan, Exchange, HalfClose, Pause, Reset, Send
+from .values import Close, ConnectionPlan, Exchange, Pause, Reset, Send
 
-_CONTINUE_WITHIN_S = 1.0
 _AGENT_DONE_WITHIN_S = 1.5
 _REST_S = 5.0
 _POLL_S = 0.5
@@ -73,10 +72,6 @@ class Client:
                             await self._line.send(data)
                         case Pause(seconds):
                             await asyncio.sleep(seconds)
-                        case AwaitContinue():
-                            await self._continue()
-                        case HalfClose():
-                            self._line.half_close()
                         case Close() | Reset():
                             self._answers.leaving = True
                             self._resets = isinstance(step, Reset)
@@ -85,21 +80,13 @@ class Client:
             pass  # the proxy closed: what came before that is for the reader
         return True
 
-    async def _continue(self) -> None:
-        try:
-            async with asyncio.timeout(_CONTINUE_WITHIN_S):
-                while not self._answers.continued:
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            pass  # RFC 9110, section 10.1.1: it may send the body all the same
-
     async def _read(self) -> bool:
         """Reads until no answer is missing; whether the connection is still open."""
         reading = self._plan.reading
         if reading.wait_s:
             await self._agent_is_done()
             await asyncio.sleep(reading.wait_s)
-        while self._answers.pending:
+        while self._answers.current is not None:
             if reading.leave_after is not None and self._answers.size >= reading.leave_after:
                 self._answers.left()
                 return False

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .values import Exchange, Fate, Unasked, stray_of, tokens_in
+from .values import Exchange, Fate, tokens_in
 
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 """Methods whose requests a proxy may send again where no answer came (RFC 9110, section 9.2.2)."""
@@ -29,8 +29,6 @@ class Fault(StrEnum):
     """A request on a connection that answered or closed unasked before."""
     HUNG = "hung"
     """An exchange without an end."""
-    GRPC = "gRPC"
-    """A call over gRPC that is not what its plan says, or has no end."""
     DIFFERENT = "different"
     """What a side sees through the proxy is not what it sees without."""
     PROCESS = "process"
@@ -79,10 +77,6 @@ class AgentConnection:
     arrivals: list[tuple[bytes, Arrival]] = field(default_factory=list)
     doubted: str = ""
     """Why no further request may come; empty while one may."""
-    loose: bool = False
-    """The agent says or closes something unasked on it when a request may already be on its way,"""
-    ambiguous: bool = False
-    """and one was: what becomes of that is open."""
 
     @property
     def tokens(self) -> list[bytes]:
@@ -100,17 +94,14 @@ class _Entry:
 
 
 class Ledger:
-    """The book of one round. `timed`: the proxy gives up on a silent agent, so errors need no other reason."""
+    """The book of one round."""
 
-    def __init__(self, *, timed: bool = False) -> None:
-        self._timed = timed
+    def __init__(self) -> None:
         self._entries: dict[bytes, _Entry] = {}
         self._smuggled: dict[bytes, bytes] = {}
-        self._strays: dict[bytes, bytes] = {}
         self._connections = 0
         self.unsaid_closes = 0
         """Times the agent closed a connection that it had said it would keep."""
-        self._open_crossings: list[tuple[bytes, set[bytes], str]] = []
         self.findings: list[Finding] = []
         self.ends: Counter[End] = Counter()
 
@@ -119,7 +110,6 @@ class Ledger:
     def open(self, exchange: Exchange, *, stays: bool = True) -> None:
         """An exchange that is about to be; `stays`: its client waits for the answer. An unknown token names none."""
         self._entries[exchange.token] = _Entry(exchange, stays)
-        self._strays[stray_of(exchange.token)] = exchange.token
         for token in exchange.request.smuggled:
             self._smuggled[token] = exchange.token
 
@@ -153,8 +143,6 @@ class Ledger:
             what = f"a request hidden in the body of {owner.decode()}" if owner else "a request that no client sent"
             self.report(Fault.CROSSED, f"the agent got {what}: {token.decode()}", *filter(None, [owner]), token)
             return None
-        steps = entry.exchange.answer.steps
-        connection.loose = connection.loose or any(isinstance(step, Unasked) and not step.at_once for step in steps)
         arrival = Arrival(connection)
         entry.arrivals.append(arrival)
         connection.arrivals.append((token, arrival))
@@ -182,31 +170,10 @@ class Ledger:
             message = f"{token.decode()} has no end: {_progress(entry)}"
             self.report(Fault.HUNG, message, token, *before[-3:])
 
-    def foreign(self, token: bytes, others: set[bytes], message: str) -> None:
-        """The client of `token` got bytes of `others`.
-
-        What an agent says unasked while the next request is on its way is an answer to that, as far as any proxy can
-        know: whether it was so is seen when the round is settled.
-        """
-        said_on = [self._said_on(other) for other in others]
-        if all(any(connection.loose for connection in connections) for connections in said_on):
-            self._entries[token].excused = True
-            self._open_crossings.append((token, others, message))
-        else:
-            self.report(Fault.CROSSED, message, token, *sorted(others))
-
-    def _said_on(self, token: bytes) -> list[AgentConnection]:
-        """The connections on which the agent can have said something with this token."""
-        entry = self._entries.get(self._strays.get(token, token))
-        return [arrival.connection for arrival in entry.arrivals] if entry else []
-
     # ── the reckoning ───────────────────────────────────────────────────────────────────────────────────
 
     def settle(self) -> list[Finding]:
         """All findings, once nothing more will happen."""
-        for token, others, message in self._open_crossings:
-            if not all(any(connection.ambiguous for connection in self._said_on(other)) for other in others):
-                self.report(Fault.CROSSED, message, token, *sorted(others))
         unasked = 0
         for token, entry in self._entries.items():
             if entry.end is None:
@@ -224,7 +191,7 @@ class Ledger:
     def _settle_repeats(self, token: bytes, entry: _Entry) -> None:
         if len(entry.arrivals) < 2:
             return
-        answered = sum(arrival.answered and not arrival.connection.ambiguous for arrival in entry.arrivals)
+        answered = sum(arrival.answered for arrival in entry.arrivals)
         if entry.exchange.request.method in _SAFE and answered < 2:
             return
         came = ", ".join(f"on agent connection {arrival.connection.number}" for arrival in entry.arrivals)
@@ -241,8 +208,8 @@ class Ledger:
         shown = f"{token.decode()} ended as {entry.end} ({entry.status or 'no status'})"
         request, answer = entry.exchange.request, entry.exchange.answer
         if entry.arrivals:
-            answered = [item for item in entry.arrivals if item.answered and not item.connection.ambiguous]
-            if answered and answer.delivers and not self._timed:
+            answered = [item for item in entry.arrivals if item.answered]
+            if answered and answer.delivers:
                 tokens = [other for item in answered for other in item.connection.tokens if other != token][-3:]
                 self.report(Fault.LOST, f"{shown}, though the agent answered it: {_progress(entry)}", token, *tokens)
             return 0

@@ -34,9 +34,7 @@ _TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}, "upload": {"o
 """What brings out what: who reads slowly needs much to read; what may be sent again needs a reason; what lasts long
 needs something else meanwhile."""
 
-_SENDING = ("pieces", "slow-head", "leaves", "half-closes")
-_TIMED_ROUNDS = 4
-"""One round in four gives the proxy a response timeout, so that the agent may be silent for good."""
+_SENDING = ("pieces", "leaves")
 
 
 @dataclass(frozen=True)
@@ -45,39 +43,27 @@ class Round:
     index: int
     clients: int
     """How many connections at once."""
-    timed: bool
     behaviours: frozenset[str]
     connections: tuple[ConnectionPlan, ...]
-    agents: int = 1
-    """How many are behind the proxy."""
+    patience_s: float
+    """For so long nothing may move in an exchange while the proxy is not busy."""
 
     @property
     def exchanges(self) -> int:
         return sum(len(connection.exchanges) for connection in self.connections)
 
 
-def round_of(
-    seed: int,
-    index: int,
-    *,
-    connections: int = 120,
-    only: frozenset[str] = frozenset(),
-    timed: bool | None = None,
-    agents: int = 1,
-) -> Round:
-    """The round of that number; `only` these behaviours, all of them, where some are named. With several `agents`, each
-    exchange is with another one than the next."""
-    dice = Random(f"{seed}/{index}")
+def round_of(seed: int, index: int, *, connections: int, only: frozenset[str], patience_s: float) -> Round:
+    """The round of that number; `only` these behaviours, all of them, where some are named."""
     chosen = only or _chosen(seed, index)
-    clients = dice.choice((8, 32, 32, 48))
-    timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
+    clients = Random(f"{seed}/{index}").choice((8, 32, 32, 48))
     first = 0
     plans = []
     for number in range(connections):
-        plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen, timed=timed, agents=agents)
+        plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen)
         first += len(plan.exchanges)
         plans.append(plan)
-    return Round(seed, index, clients, timed, chosen, tuple(plans), agents)
+    return Round(seed, index, clients, chosen, tuple(plans), patience_s)
 
 
 def _chosen(seed: int, index: int) -> frozenset[str]:
@@ -88,9 +74,7 @@ def _chosen(seed: int, index: int) -> frozenset[str]:
     return chosen.union(*(others for name, others in _TOGETHER.items() if name in chosen))
 
 
-def _connection(
-    dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool, agents: int
-) -> ConnectionPlan:
+def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[str]) -> ConnectionPlan:
     count = dice.choice((1, 1, 2, 4, 6))
     reading = Reading()
     likely: frozenset[str] = frozenset()
@@ -100,31 +84,17 @@ def _connection(
         count = min(count, _SLOW_EXCHANGES)
     elif "slow-reader" in chosen and dice.random() < _MEANWHILE:
         likely = frozenset({"late"})
-    exchanges = tuple(
-        exchange(dice, token_of(round_index, first + offset), chosen, timed=timed, likely=likely, agents=agents)
-        for offset in range(count)
-    )
+    exchanges = tuple(exchange(dice, token_of(round_index, first + offset), chosen, likely) for offset in range(count))
     if "pipeline" in chosen and dice.random() < _PIPELINES:
         return ConnectionPlan((exchanges,), reading)
     return ConnectionPlan(tuple((item,) for item in exchanges), reading)
 
 
-def exchange(
-    dice: Random,
-    token: bytes,
-    chosen: frozenset[str],
-    *,
-    timed: bool,
-    likely: frozenset[str] = frozenset(),
-    agents: int = 1,
-) -> Exchange:
+def exchange(dice: Random, token: bytes, chosen: frozenset[str], likely: frozenset[str] = frozenset()) -> Exchange:
     """One exchange with some of the chosen behaviours; those that are `likely` more often than others."""
     shapes = sorted(chosen & client_behaviours.SHAPES.keys())
     if "huge" in likely and dice.random() < _ONLY_HUGE:  # nothing else, so that its connection is used again meanwhile
-        request = client_behaviours.sent(dice, client_behaviours.said(dice, token, "plain", agents), [])
-        return Exchange(
-            token, request, agent_behaviours.answered(dice, token, request, ["huge"], timed=timed), ("huge",)
-        )
+        return _exchange(dice, token, "plain", [], ["huge"])
     shape = dice.choice(shapes) if shapes and dice.random() < _ODD_REQUESTS else "plain"
     manners = [name for name in _SENDING if name in chosen and dice.random() < _ODD_SENDING]
     if shape == "get-body" and dice.random() < _LIKELY:
@@ -132,9 +102,14 @@ def exchange(
         likely |= {"cut"}  # a proxy may send it again, if it can
     elif shape == "upload":
         likely |= {"overlapped"}
-    request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape, agents), manners)
     behaviours = _answering(dice, chosen, likely) if likely or dice.random() < _ODD_ANSWERS else []
-    answer = agent_behaviours.answered(dice, token, request, behaviours, timed=timed)
+    return _exchange(dice, token, shape, manners, behaviours)
+
+
+def _exchange(dice: Random, token: bytes, shape: str, manners: list[str], behaviours: list[str]) -> Exchange:
+    said = client_behaviours.SHAPES.get(shape, client_behaviours.plain)(dice, token)
+    request = client_behaviours.sent(dice, said, manners)
+    answer = agent_behaviours.answered(dice, token, request, behaviours)
     return Exchange(token, request, answer, (shape, *manners, *behaviours))
 
 
@@ -148,6 +123,4 @@ def _answering(dice: Random, chosen: frozenset[str], likely: frozenset[str]) -> 
             found += wanted
         elif names and dice.random() < 0.5:
             found.append(dice.choice(names))
-    if "trailers" in found:
-        found.append("chunked")
     return found

@@ -16,7 +16,7 @@ from a2a_tool_capture import METADATA_KEY, URI
 MAX_BODY_BYTES = 1_000_000
 """The proxy's `max_body_bytes`."""
 
-REACTIONS = ("ok", "slow", "huge", "trickle", "cut", "error", "busy", "gone", "redirect", "closes", "garbage")
+REACTIONS = ("ok", "slow", "huge", "cut", "error", "busy", "gone", "redirect", "closes", "garbage")
 """What clients' endpoints answer. `closes` and `garbage` are no answers."""
 NO_ANSWER = frozenset({"closes", "garbage"})
 STATUS = {"error": 500, "busy": 503, "gone": 404, "redirect": 307}
@@ -89,7 +89,6 @@ class PushRound:
     clients: int
     """How many webhooks are in use at once."""
     webhooks: tuple[Webhook, ...]
-    timed = False
 
     @property
     def exchanges(self) -> int:

@@ -10,18 +10,16 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 from a2a_tool_capture import URI
 from support.ports import held_ports
-from support.proxy import Proxy
 
 from .ledger import Fault, Ledger
 from .push_peers import Arrival, Peers
 from .push_plan import MAX_BODY_BYTES, NO_ANSWER, STATUS, Notification, PushRound, Webhook
-from .rounds import ProxyProcess, Result
+from .rounds import SHORT_TURNS, Result, proxy_process
 from .sockets import Line
 
 _PATIENCE_S = 60.0
@@ -36,26 +34,24 @@ async def run_push_round(plan: PushRound, command: Sequence[str | Path]) -> Resu
     started = time.monotonic()
     ledger = Ledger()
     peers = Peers({one.token: one for one in plan.webhooks})
-    with TemporaryDirectory() as folder, held_ports(1) as (port,):
+    with held_ports(1) as (port,):
         async with peers:
             push = ("--push-url", f"http://127.0.0.1:{port}/push", "--push-listen", f"127.0.0.1:{port}")
-            limits = ("--limits", f"body_bytes={MAX_BODY_BYTES}", "--turn-timeout", "2", "--log-level", "warning")
-            options = ("--no-evaluate", *push, "--push-allow", "127.0.0.1", *limits)
-            proxy = Proxy(f"http://127.0.0.1:{peers.port}", Path(folder) / "turns.db", *options, command=command)
-            await asyncio.to_thread(proxy.__enter__)
-            try:
-                watch = ProxyProcess(proxy)
-                game = _Game(plan, peers, ledger, proxy.url)
-                watching = asyncio.create_task(watch.memory(ledger))
+            options = (
+                *SHORT_TURNS,
+                "--no-evaluate",
+                *push,
+                "--push-allow",
+                "127.0.0.1",
+                "--limits",
+                f"body_bytes={MAX_BODY_BYTES}",
+            )
+            async with proxy_process(ledger, peers.url, *options, command=command) as watch:
+                game = _Game(plan, peers, ledger, watch.proxy.url)
                 await game.play()
-                watching.cancel()
                 await game.until_all_there()
                 game.reckon()
-                await peers.hang_up()
-                await watch.calm(ledger)
-                watch.read_log(ledger)
-            finally:
-                await asyncio.to_thread(proxy.__exit__, None, None, None)
+                peers.hang_up()
     ends = Counter(_end(status) for _, _, status in game.attempts)
     scripts = {one.token.encode(): _script(one) for one in plan.webhooks}
     return Result(ledger.findings, time.monotonic() - started, plan.exchanges, ends, watch.peak, scripts)
@@ -99,7 +95,7 @@ class _Game:
     # ── what clients and agents do ──────────────────────────────────────────────────────────────────────
 
     async def _register(self, webhook: Webhook) -> None:
-        own = f"http://127.0.0.1:{self._peers.port}/hook/{webhook.token}?own=1"
+        own = f"{self._peers.url}/hook/{webhook.token}?own=1"
         response = await self._call(webhook, *_registration(webhook, own))
         address = self._peers.addresses.get(webhook.token)
         if address is None or address == own:

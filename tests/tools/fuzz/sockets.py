@@ -49,13 +49,6 @@ class Line:
         self._moved = self._loop.time()
         return data
 
-    def waiting(self) -> bytes:
-        """What could be read now, left where it is; b"" for nothing, an end too."""
-        try:
-            return self._socket.recv(PIECE, socket.MSG_PEEK)
-        except OSError:
-            return b""
-
     def half_close(self) -> None:
         try:
             self._socket.shutdown(socket.SHUT_WR)

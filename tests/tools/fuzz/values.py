@@ -13,11 +13,10 @@ from functools import cache, lru_cache
 
 TOKEN = re.compile(rb"~[0-9a-f]{12}~")
 TOKEN_HEADER = b"x-fuzz-token"
-REPEATED = b"/f/repeated"
-"""The target of requests whose headers repeat: only their bodies name the exchange."""
 ANSWER_HEADER = b"x-fuzz-answer"
 _BLOCK = 64
 _MAX_FILLER = 10_000_000
+_SHOWN_STEPS = 12
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -25,16 +24,6 @@ Headers = tuple[tuple[bytes, bytes], ...]
 def token_of(round_index: int, index: int) -> bytes:
     """The token of an exchange: `~`, 6 digits for the round, 6 for the exchange, `~`; all characters suit a URL."""
     return b"~%06x%06x~" % (round_index & 0xFFFFFF, index)
-
-
-def agent_of(token: bytes, agents: int) -> int:
-    """Which of several agents an exchange is with."""
-    return int(token[7:13], 16) % agents
-
-
-def way_to(token: bytes, agents: int) -> bytes:
-    """What the target begins with for the proxy, and not for the agent."""
-    return b"" if agents == 1 else b"/agents/a%d" % agent_of(token, agents)
 
 
 def hidden_in(token: bytes) -> bytes:
@@ -84,11 +73,6 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class AwaitContinue:
-    """A client waits for `100 Continue` or an answer, a second at most."""
-
-
-@dataclass(frozen=True)
 class ReadBody:
     """An agent reads the request's body up to this size; None: to its end."""
 
@@ -102,17 +86,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Unasked:
-    """What the agent did last was not asked for: no later request may use the connection.
-
-    Where `at_once` is false the proxy may have sent a request before it could know; the agent watches for that.
-    """
-
-    at_once: bool
-
-
-@dataclass(frozen=True)
-class HalfClose:
-    """Nothing more is sent; reading continues."""
+    """What the agent did last was not asked for: no later request may use the connection."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +99,7 @@ class Reset:
     pass
 
 
-@dataclass(frozen=True)
-class Stall:
-    """Nothing is done until the other side closes."""
-
-
-Step = Send | Pause | AwaitContinue | ReadBody | Answered | Unasked | HalfClose | Close | Reset | Stall
+Step = Send | Pause | ReadBody | Answered | Unasked | Close | Reset
 
 
 # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +136,7 @@ class Request:
 
     @property
     def leaves(self) -> bool:
-        return any(isinstance(step, Close | Reset | HalfClose) for step in self.steps)
+        return any(isinstance(step, Close | Reset) for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -212,12 +181,10 @@ class Exchange:
 
     def script(self) -> str:
         """What both sides do, for a reader."""
-        lines = [
-            f"{self.name} {self.request.method.decode()} {self.request.target.decode()}: {', '.join(self.features)}"
-        ]
-        lines += [f"  client: {step}" for step in _shortened(self.request.steps)]
-        lines += [f"  agent:  {step}" for step in _shortened(self.answer.steps)]
-        return "\n".join(lines)
+        start = f"{self.name} {self.request.method.decode()} {self.request.target.decode()}"
+        sides = ("client", self.request.steps), ("agent", self.answer.steps)
+        shown = [f"  {side}: {step}" for side, steps in sides for step in steps[:_SHOWN_STEPS]]
+        return "\n".join([f"{start}: {', '.join(self.features)}", *shown])
 
 
 @dataclass(frozen=True)
@@ -237,13 +204,3 @@ class ConnectionPlan:
     @property
     def exchanges(self) -> list[Exchange]:
         return [exchange for batch in self.batches for exchange in batch]
-
-
-_SHOWN_STEPS = 12
-
-
-def _shortened(steps: tuple[Step, ...]) -> list[object]:
-    if len(steps) <= _SHOWN_STEPS:
-        return list(steps)
-    half = _SHOWN_STEPS // 2
-    return [*steps[:half], f"... {len(steps) - 2 * half} more steps ...", *steps[-half:]]

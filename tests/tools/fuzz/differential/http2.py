@@ -1,4 +1,4 @@
-"""HTTP/2 of both sides on h2, with frames that h2 would not write itself."""
+"""HTTP/2 of both sides on h2: frames of any size, padded or not, as the windows of the peer allow."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from support.raw_http2 import unchecked_connection
 from .http1 import cut
 from .script import AUTHORITY, AnyStep, Break, Data, End, Exchange, Fields, Head, Interim, Meeting, Sender, Side
 
-_DATA, _HEADERS, _PRIORITY, _GOAWAY, _CONTINUATION, _UNKNOWN = 0x0, 0x1, 0x2, 0x7, 0x9, 0xFE
-_END_HEADERS, _PADDED, _HAS_PRIORITY = 0x4, 0x8, 0x20
-_PREFACE = b"PRI "
-_LAST_STREAM = 0x7FFFFFFF
 _CANCEL = 8
 _OF_HTTP1 = frozenset(
     {
@@ -52,8 +48,6 @@ class Http2Connection(asyncio.Protocol):
         if not is_client:  # a client may begin before it knows them
             self.h2.update_settings(settings)
         self._room: list[asyncio.Future[None]] = []
-        self.pings = 0
-        """Those that the peer has not answered."""
         self.is_going = False
         """Whether no more streams may begin."""
 
@@ -84,9 +78,6 @@ class Http2Connection(asyncio.Protocol):
 
     def _take(self, event: h2.events.Event) -> None:
         match event:
-            case h2.events.PingAckReceived():
-                self.pings -= 1
-                return
             case h2.events.ConnectionTerminated():
                 self.is_going = True
                 return
@@ -143,19 +134,9 @@ class Http2Connection(asyncio.Protocol):
         return stream_id
 
     def write(self) -> None:
-        """Send what h2 has to say, in other frames."""
+        """Send what h2 has to say."""
         if data := self.h2.data_to_send():
-            self.transport.write(reframed(self.dice, data))
-
-    def ping(self) -> None:
-        self.pings += 1
-        self.h2.ping(self.dice.randbytes(8))
-
-    def go_away(self) -> None:
-        """Announce the end; open streams, and those that are on their way, continue."""
-        last = _LAST_STREAM if self._side is Side.AGENT else 0
-        self.transport.write(_frame(_GOAWAY, 0, 0, last.to_bytes(4, "big") + bytes(4)))
-        self.is_going = True
+            self.transport.write(data)
 
     async def room(self, stream_id: int) -> int:
         """Bytes that the stream may send, once it may send any. Raises ProtocolError where it is over."""
@@ -208,12 +189,10 @@ class Http2Sender(Sender):
             pass  # the peer has ended the stream: what it did instead is compared
 
     async def _send(self, step: AnyStep, *, ends: bool) -> None:
-        h2, stream_id, dice = self._connection.h2, self._stream_id, self._dice
-        if dice.random() < 0.05:
-            self._connection.ping()
+        h2, stream_id = self._connection.h2, self._stream_id
         match step:
             case Head():
-                h2.send_headers(stream_id, self._head(step), end_stream=ends, **_priority(dice, step))
+                h2.send_headers(stream_id, self._head(step), end_stream=ends)
             case Interim():
                 h2.send_headers(stream_id, [(b":status", step.status), *step.fields])
             case Data():
@@ -268,54 +247,3 @@ class Http2Sender(Sender):
                 piece = piece[size:]
         if ends:
             self._connection.h2.send_data(self._stream_id, b"", end_stream=True)
-
-
-def _priority(dice: Random, step: Head) -> dict[str, object]:
-    if step.by is Side.AGENT or dice.random() < 0.8:
-        return {}
-    return {"priority_weight": dice.randint(1, 256), "priority_depends_on": 0, "priority_exclusive": False}
-
-
-# ── frames ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def reframed(dice: Random, data: bytes) -> bytes:
-    """The same frames with header sections in several, padded and with priorities, and frames between that say
-    nothing."""
-    if data.startswith(_PREFACE):
-        return data
-    out = []
-    while data:
-        size, kind, flags, stream_id = int.from_bytes(data[:3], "big"), data[3], data[4], data[5:9]
-        payload, data = data[9 : 9 + size], data[9 + size :]
-        if dice.random() < 0.03 and kind != _CONTINUATION:
-            out.append(_frame(_UNKNOWN, 0xFF, 0, dice.randbytes(dice.choice((0, 9)))))
-        if dice.random() < 0.03 and kind in (_DATA, _HEADERS):
-            out.append(_frame(_PRIORITY, 0, int.from_bytes(stream_id, "big"), bytes(4) + b"\x10"))
-        if kind == _HEADERS and flags & _END_HEADERS and dice.random() < 0.3:
-            out += _split(dice, flags, int.from_bytes(stream_id, "big"), payload)
-        else:
-            out.append(size.to_bytes(3, "big") + bytes((kind, flags)) + stream_id + payload)
-    return b"".join(out)
-
-
-def _split(dice: Random, flags: int, stream_id: int, payload: bytes) -> list[bytes]:
-    """HEADERS, and CONTINUATION where it is cut."""
-    head, block = (payload[:5], payload[5:]) if flags & _HAS_PRIORITY else (b"", payload)
-    first, *others = cut(dice, block, dice.choice((1, 2, 2, 5)))
-    flags &= ~_END_HEADERS
-    padding = b""
-    if dice.random() < 0.5 and len(first) < 10_000:
-        padding = bytes(dice.choice((0, 1, 255)))
-        flags |= _PADDED
-        head = bytes((len(padding),)) + head
-    if not others:
-        flags |= _END_HEADERS
-    frames = [_frame(_HEADERS, flags, stream_id, head + first + padding)]
-    for number, piece in enumerate(others, 1):
-        frames.append(_frame(_CONTINUATION, _END_HEADERS if number == len(others) else 0, stream_id, piece))
-    return frames
-
-
-def _frame(kind: int, flags: int, stream_id: int, payload: bytes) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big") + payload

@@ -175,8 +175,6 @@ class _Http2(Http2Connection):
         sender = Http2Sender(self, stream_id, meeting.exchange, Side.AGENT, asked=asks(fields))
         playing = perform(Side.AGENT, meeting, sender, requested=asks(meeting.exchange.head.fields))
         meeting.agent = asyncio.get_running_loop().create_task(playing)
-        if self.dice.random() < 0.01 and not self.is_going:
-            self.go_away()
         return meeting
 
 
@@ -235,9 +233,6 @@ async def converse(plan: ConnectionPlan, agent: Agent, port: int, dice: Random, 
             connection = await _connected(plan.protocol, authority, port, dice)
         meetings = [agent.expect(exchange) for exchange in batch]
         playing = [asyncio.create_task(_play(connection, meeting, authority)) for meeting in meetings]
-        if isinstance(connection, Http2Connection) and dice.random() < 0.1:
-            await asyncio.sleep(0)
-            connection.go_away()
         if not await _finished(playing, meetings, patience_s):
             wrong += [f"hangs: {_progress(meeting)}" for meeting in meetings if meeting.is_open]
             break
@@ -249,8 +244,6 @@ async def converse(plan: ConnectionPlan, agent: Agent, port: int, dice: Random, 
         elif connection.is_going:
             connection.transport.abort()
     if connection is not None:
-        if isinstance(connection, Http2Connection) and connection.pings and not connection.transport.is_closing():
-            wrong += await _unanswered(connection, patience_s)
         connection.transport.abort()
     return wrong
 
@@ -288,17 +281,6 @@ async def _play(connection: _Client | Http2Connection, meeting: Meeting, authori
     else:
         sender = Http2Sender(connection, connection.open(meeting), exchange, Side.CLIENT)
     await perform(Side.CLIENT, meeting, sender, requested=asks(exchange.head.fields))
-
-
-async def _unanswered(connection: Http2Connection, patience_s: float) -> list[str]:
-    """Waits for the answers to pings."""
-    try:
-        async with asyncio.timeout(patience_s):
-            while connection.pings:
-                await connection.progress()
-    except TimeoutError:
-        return [f"{connection.pings} pings are not answered"]
-    return []
 
 
 def _progress(meeting: Meeting) -> str:

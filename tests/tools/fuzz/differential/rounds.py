@@ -10,22 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
-import httpx
 from support.proxy import Proxy
 
 from ..ledger import Fault, Ledger
-from ..rounds import ProxyProcess, Result
+from ..rounds import SHORT_TURNS, Result, port_of, proxy_process
 from ..values import token_of
 from . import a2a_scripts, grpc_scripts, plain_scripts
 from .allowed import OWN, Case, differences
 from .peers import Agent, ConnectionPlan, converse
 from .script import Exchange, Seen, Side
-
-PATIENCE_S = 20.0
-"""An exchange that takes longer, though neither side waits for anything but the other, has no end."""
-
 
 _SETTLE_S = 30.0
 _COUNTS = re.compile(r"^a2a_eval_proxy_(requests|responses)_total(?:\{[^}]*\})? (\d+)", re.MULTILINE)
@@ -37,10 +31,11 @@ class DifferentialRound:
 
     seed: int
     index: int
-    connections: int = 120
-    negotiates: bool = True
+    connections: int
+    negotiates: bool
+    patience_s: float
+    """For so long nothing may move in an exchange."""
     clients: int = 16
-    timed: bool = False
 
     def plans(self) -> list[ConnectionPlan]:
         plans, first = [], 0
@@ -80,37 +75,26 @@ def _batches(dice: Random, exchanges: list[Exchange]) -> Iterator[tuple[Exchange
         exchanges = exchanges[size:]
 
 
-async def run_differential_round(
-    plan: DifferentialRound, command: Sequence[str | Path], *, patience_s: float = PATIENCE_S
-) -> Result:
+async def run_differential_round(plan: DifferentialRound, command: Sequence[str | Path]) -> Result:
     """Plays the round against a proxy started with `command`. `ends` counts the lines that allowed a difference."""
     started = time.monotonic()
     ledger, plans = Ledger(), plan.plans()
     negotiate = "always" if plan.negotiates else "never"
-    options = ("--negotiate", negotiate, "--no-evaluate", "--turn-timeout", "2", "--log-level", "warning")
+    options = ("--negotiate", negotiate, "--no-evaluate", "--grpc", "127.0.0.1:0", *SHORT_TURNS)
     dice = Random(f"{plan.seed}/{plan.index}/peers")
-    async with Agent(dice) as direct, Agent(dice) as agent:
-        with TemporaryDirectory() as folder:
-            upstream, store = f"http://127.0.0.1:{agent.port}", Path(folder) / "turns.db"
-            proxy = Proxy(upstream, store, "--grpc", "127.0.0.1:0", *options, command=command)
-            await asyncio.to_thread(proxy.__enter__)
-            try:
-                game = _Game(plan, ledger, direct, agent, proxy, patience_s)
-                watch = ProxyProcess(proxy)
-                watching = asyncio.create_task(watch.memory(ledger))
-                queue = iter(plans)
-                await asyncio.gather(*(game.work(queue) for _ in range(plan.clients)))
-                watching.cancel()
-                for stray in (*direct.strays, *agent.strays):
-                    ledger.report(Fault.CROSSED, f"the agent got a request that {stray}")
-                if not ledger.findings:
-                    await _all_ended(proxy, ledger, game.lines["REQ-1"] + game.lines["ERR-7"])
-                agent.hang_up()
-                if not ledger.findings:
-                    await watch.calm(ledger)
-                watch.read_log(ledger)
-            finally:
-                await asyncio.to_thread(proxy.__exit__, None, None, None)
+    async with (
+        Agent(dice) as direct,
+        Agent(dice) as agent,
+        proxy_process(ledger, f"http://127.0.0.1:{agent.port}", *options, command=command) as watch,
+    ):
+        game = _Game(plan, ledger, direct, agent, watch.proxy)
+        queue = iter(plans)
+        await asyncio.gather(*(game.work(queue) for _ in range(plan.clients)))
+        for stray in (*direct.strays, *agent.strays):
+            ledger.report(Fault.CROSSED, f"the agent got a request that {stray}")
+        if not ledger.findings:
+            await _all_ended(watch.proxy, ledger, game.lines["REQ-1"] + game.lines["ERR-7"])
+        agent.hang_up()
     count = sum(len(batch) for connection in plans for batch in connection.batches)
     return Result(ledger.findings, time.monotonic() - started, count, game.lines, watch.peak)
 
@@ -137,25 +121,16 @@ def _still_open(metrics: str) -> int:
 
 
 class _Game:
-    def __init__(
-        self,
-        plan: DifferentialRound,
-        ledger: Ledger,
-        direct: Agent,
-        agent: Agent,
-        proxy: Proxy,
-        patience_s: float,
-    ) -> None:
+    def __init__(self, plan: DifferentialRound, ledger: Ledger, direct: Agent, agent: Agent, proxy: Proxy) -> None:
         self._plan = plan
         self._ledger = ledger
         self._direct = direct
         self._agent = agent
         self._ports = {
-            "http/1.1": httpx.URL(proxy.url).port or 0,
-            "h2": httpx.URL(proxy.url).port or 0,
-            "grpc": int((proxy.grpc_address or "0").split(":")[-1]),
+            "http/1.1": port_of(proxy.url),
+            "h2": port_of(proxy.url),
+            "grpc": port_of(f"http://{proxy.grpc_address}"),
         }
-        self._patience_s = patience_s
         self.lines: Counter[str] = Counter()
 
     async def work(self, queue: Iterator[ConnectionPlan]) -> None:
@@ -171,10 +146,10 @@ class _Game:
         direct = ConnectionPlan("grpc" if plan.protocol == "grpc" else "http/1.1", batches)
         port = self._direct.grpc_port if plan.protocol == "grpc" else self._direct.port
         dice = Random(repr(plan.batches[0][0].token))
-        wrong = await converse(direct, self._direct, port, dice, self._patience_s)
+        wrong = await converse(direct, self._direct, port, dice, self._plan.patience_s)
         for fault in wrong:
             self._ledger.report(Fault.HUNG, f"directly, so that the script is wrong: {fault}")
-        wrong = await converse(plan, self._agent, self._ports[plan.protocol], dice, self._patience_s)
+        wrong = await converse(plan, self._agent, self._ports[plan.protocol], dice, self._plan.patience_s)
         for fault in wrong:
             self._ledger.report(Fault.HUNG, fault)
         if not wrong:

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import httpx
 from support.ports import held_ports
 from support.proxy import Proxy
 
 from ..ledger import Fault, Ledger
-from ..rounds import ProxyProcess, Result
+from ..rounds import SHORT_TURNS, Result, port_of, proxy_process
 from ..sockets import Line
 from .seeds import HTTP2_PORTS, PORTS, stream
 
@@ -51,7 +50,6 @@ class OctetsRound:
     ports: tuple[str, ...] = PORTS
     connections: int = 100
     """To each port."""
-    timed: bool = False
 
     @property
     def clients(self) -> int:
@@ -62,45 +60,27 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
     """Plays the round against a proxy started with `command`. `ends` counts how connections ended, by port."""
     started = time.monotonic()
     ledger = Ledger()
-    with TemporaryDirectory() as folder, held_ports(2) as (otlp_grpc, push):
+    with held_ports(2) as (otlp_grpc, push):
         agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
         server = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
         upstream = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}")
+        ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}", "--no-evaluate")
         webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
-        limits = ("--turn-timeout", "2", "--log-level", "warning", "--no-evaluate", "--negotiate", "always")
-        proxy = Proxy(upstream, Path(folder) / "turns.db", *ways, *webhooks, *limits, telemetry=True, command=command)
-        await asyncio.to_thread(proxy.__enter__)
-        try:
-            numbers = {
-                "data": _number(proxy.url),
-                "otlp": _number(proxy.otlp_url or ""),
-                "admin": _number(proxy.admin_url),
-                "grpc": _number(f"http://{proxy.grpc_address}"),
-                "otlp-grpc": otlp_grpc,
-                "push": push,
-            }
+        options = (*ways, *webhooks, "--negotiate", "always", *SHORT_TURNS)
+        async with proxy_process(ledger, upstream, *options, command=command, telemetry=True) as watch:
+            proxy = watch.proxy
+            numbers = {"otlp-grpc": otlp_grpc, "push": push}
+            urls = {"data": proxy.url, "otlp": proxy.otlp_url, "admin": proxy.admin_url}
+            for name, url in {**urls, "grpc": f"http://{proxy.grpc_address}"}.items():
+                numbers[name] = port_of(url)
             game = _Game(plan, ledger, proxy, numbers)
-            watch = ProxyProcess(proxy)
-            watching = asyncio.create_task(watch.memory(ledger))
             await asyncio.gather(*(game.attack(port) for port in plan.ports))
-            watching.cancel()
             server.close()
             agent.hang_up()
-            if not ledger.findings:
-                await watch.calm(ledger)
-            watch.read_log(ledger)
             if ended := _ENDED.search(proxy.stderr()):
                 ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
-        finally:
-            await asyncio.to_thread(proxy.__exit__, None, None, None)
-            server.close()
     count = len(plan.ports) * plan.connections
     return Result(ledger.findings, time.monotonic() - started, count, game.ends, watch.peak)
-
-
-def _number(url: str) -> int:
-    return httpx.URL(url).port or 0
 
 
 class _Game:

@@ -81,6 +81,7 @@ def _tell_table(outcome: Outcome) -> None:
         print(f"{outcome.kills} kills: {unarrived} messages never arrived, {verdict.excused} turns lost as documented")
     if "Traceback" in outcome.log:
         print(f"the log has a traceback:\n{outcome.log[outcome.log.index('Traceback') :][:3000]}")
+    print(*outcome.growth, sep="\n", end="")
     wrong, partly = len(verdict.wrong()), len(verdict.wrong(declared=True))
     print(
         f"{wrong} of {len(verdict.kinds)} turns wrong, {verdict.per_thousand():.1f} per 1,000; {partly} declared so; "

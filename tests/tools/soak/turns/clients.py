@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -272,29 +272,12 @@ class _Client:
 
     async def carry_out(self) -> None:
         """Returns when the client was shown the end."""
-        match self._turn.manner:
-            case Manner.UNARY:
-                shown = await self._send(blocking=True)
-                if not shown:
-                    raise ValueError("the answer to a blocking send is not the end")
-            case Manner.STREAM:
-                if not await self._stream(leaves=False):
-                    raise ValueError("the stream ended before the end of the turn")
-            case Manner.POLL:
-                if not await self._send(blocking=False):
-                    await self._poll()
-            case Manner.SUBSCRIBE:
-                if not await self._send(blocking=False):
-                    await self._subscribe()
-            case Manner.DROP_POLL:
-                if not await self._stream(leaves=True):
-                    await self._poll()
-            case Manner.DROP_SUBSCRIBE:
-                if not await self._stream(leaves=True):
-                    await self._subscribe()
-            case Manner.NOTIFIED:
-                await self._send(blocking=False)
-                await self._until_notified()
+        begins, follows = _MANNERS[self._turn.manner]
+        shown = await begins(self)
+        if follows is not None and (not shown or self._turn.manner is Manner.NOTIFIED):
+            await follows(self)
+        elif not shown:
+            raise ValueError("the answer is not the end of the turn")
 
     async def _send(self, *, blocking: bool) -> bool:
         """Whether the answer shows the end."""
@@ -424,3 +407,15 @@ class _Client:
 
     def _at(self, door: Door, what: str) -> Any:
         return self._world.connections.at(door, self._dice, self._record, what)
+
+
+_MANNERS: dict[Manner, tuple[Callable[[_Client], Awaitable[bool]], Callable[[_Client], Awaitable[None]] | None]] = {
+    Manner.UNARY: (lambda client: client._send(blocking=True), None),
+    Manner.STREAM: (lambda client: client._stream(leaves=False), None),
+    Manner.POLL: (lambda client: client._send(blocking=False), _Client._poll),
+    Manner.SUBSCRIBE: (lambda client: client._send(blocking=False), _Client._subscribe),
+    Manner.DROP_POLL: (lambda client: client._stream(leaves=True), _Client._poll),
+    Manner.DROP_SUBSCRIBE: (lambda client: client._stream(leaves=True), _Client._subscribe),
+    Manner.NOTIFIED: (lambda client: client._send(blocking=False), _Client._until_notified),
+}
+"""How a client sends, and how it then learns the end, where that has not shown it."""

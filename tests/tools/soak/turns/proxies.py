@@ -108,6 +108,9 @@ class Proxies:
     def push_ports(self) -> list[int]:
         return [ports[_PORTS.index("--push-listen")] for ports in self._ports]
 
+    def process_ids(self) -> list[int]:
+        return [one.process_id for one in self._proxies]
+
     def kill(self, dice: Random) -> int:
         """Kills a proxy; its number."""
         number = dice.randrange(len(self._proxies))

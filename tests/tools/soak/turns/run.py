@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import Any
+
+from tools.bench import procfs
 
 from .clients import Agent, Connections, Hooks, Record, World, converse
 from .judge import Kill, Stored, Truth, Verdict, excuses, judge
@@ -26,6 +29,12 @@ sign of life; then they are searched for."""
 
 KILLS = 4
 
+LONG_S = 600.0
+"""From here on the load is long enough for caches and allocators to be full after its first third."""
+
+_MORE_ALLOWED = {"memory (MB)": (0.05, 6.0), "descriptors": (0.5, 10.0)}
+"""By which share of the middle third, or else how much, the last third of a long load may be above it."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -39,6 +48,8 @@ class Outcome:
     seconds: float
     """Of the load."""
     kills: int
+    growth: list[str]
+    """What grew in a long load, as sentences."""
 
     @property
     def is_right(self) -> bool:
@@ -48,6 +59,7 @@ class Outcome:
             all(charge.declared for charge in charges)
             and (not charges or self.kills > 0)
             and "Traceback" not in self.log
+            and not self.growth
         )
 
 
@@ -71,14 +83,39 @@ async def soak(
         began = time.monotonic()
         killing = _Killing(proxies, world, Random(f"{seed}/kills"))
         goals = [sum(len(one.turns) for one in planned) * part // (KILLS + 1) for part in range(1, KILLS + 1)]
+        samples: dict[str, list[float]] = {name: [] for name in _MORE_ALLOWED}
+        sampling = asyncio.create_task(_sample(proxies, samples))
         records = await _load(planned, world, clients, killing, goals if kill else [])
+        sampling.cancel()
         seconds = time.monotonic() - began
         if killing.kills:
             await asyncio.sleep(max(0.0, killing.kills[-1].until + TAKEN_OVER_WITHIN_S - time.monotonic()))
         turns = await _quiet(proxies)
         truths = _truths(records, await world.agent.log(), killing.kills)
         stored = [Stored.of(turn) for turn in turns]
-        return Outcome(records, truths, stored, judge(truths, stored), proxies.stderr(), seconds, len(killing.kills))
+        verdict, kills = judge(truths, stored), len(killing.kills)
+        growth = [*growing(samples)] if seconds > LONG_S and not kill else []
+        return Outcome(records, truths, stored, verdict, proxies.stderr(), seconds, kills, growth)
+
+
+async def _sample(proxies: Proxies, samples: dict[str, list[float]]) -> None:
+    """What the proxies take together, once a second, until it is cancelled."""
+    while True:
+        with suppress(OSError):  # one is away
+            processes = proxies.process_ids()
+            samples["memory (MB)"].append(sum(map(procfs.rss_bytes, processes)) / 1024**2)
+            descriptors = sum(1 for process in processes for _ in Path(f"/proc/{process}/fd").iterdir())
+            samples["descriptors"].append(descriptors)
+        await asyncio.sleep(1.0)
+
+
+def growing(samples: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """What has grown between the middle and the last third, by their medians."""
+    for name, values in samples.items():
+        third, (share, least) = len(values) // 3, _MORE_ALLOWED[name]
+        middle, last = median(values[third : 2 * third]), median(values[2 * third :])
+        if last - middle > max(share * middle, least):
+            yield f"{name}: {middle:.1f} in the middle third, {last:.1f} in the last"
 
 
 async def _load(
