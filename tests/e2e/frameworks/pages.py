@@ -1,4 +1,4 @@
-"""The pages of extension/docs/frameworks as programs: what they install, their files, and how they start."""
+"""The sections of extension/docs/frameworks as programs: what they install, their files, and how they start."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from a2a_eval_proxy.features.doctor.frameworks import CAN_BE_NAMED
 from support.linked import EXTENSION
+
+from .page_code import section
 
 PAGES = EXTENSION / "docs/frameworks"
 BASE = "a2a-sdk"
-"""The page whose `server.py` others use."""
+"""The section whose `server.py` others use."""
+OTHER_LANGUAGES = ("by-hand", "javascript")
+TRACES = "(README.md#traces)"
+"""The link of a section whose traces need what all need."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^ ?# (\w+\.py)\n")
@@ -23,7 +29,7 @@ _ASSIGNMENT = re.compile(r"\w+=\S*")
 
 @dataclass(frozen=True)
 class Page:
-    """One page, read."""
+    """One section, read."""
 
     requirements: list[str]
     """What it installs, for pip; the extension from this checkout."""
@@ -49,8 +55,10 @@ class Page:
 
 
 def read(name: str) -> Page:
-    """The page `name`.md."""
-    text = (PAGES / f"{name}.md").read_text("utf-8")
+    """The section of the framework `name`."""
+    text = section(name)
+    if TRACES in text:
+        text += section("Traces")
     blocks = _BLOCK.findall(text)
     files = {found[1]: block for kind, block in blocks if kind == "diff" and (found := _FILE.match(block))}
     if "server.py" not in files and "from server import" in files.get("agent.py", ""):
@@ -59,14 +67,17 @@ def read(name: str) -> Page:
     for_traces = [block for kind, block in blocks if kind == "diff" and block.startswith(_FOR_TRACES)]
     requirements: list[str] = []
     command: list[str] = []
+    exported: list[str] = []
     for line in "\n".join(block for kind, block in blocks if kind == "console").replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words[:2] == ["pip", "install"]:
             requirements += [word.replace("./extension", f"-e {EXTENSION}") for word in words[2:]]
+        elif words[:1] == ["export"]:
+            exported = words[1:]
         elif _TRACED in words or "OTEL_EXPORTER_OTLP_ENDPOINT" in line:
             command = words
     values = [word for word in command if _ASSIGNMENT.fullmatch(word)]
-    variables = dict(value.split("=", 1) for value in values)
+    variables = dict(value.split("=", 1) for value in [*values, *exported])
     variables.pop("OTEL_EXPORTER_OTLP_ENDPOINT", None)
     return Page(
         requirements,
@@ -92,9 +103,9 @@ def _pairs(diff: str) -> list[tuple[str, str]]:
 
 
 def names() -> list[str]:
-    """The pages that have an agent.py."""
-    pages = (path.stem for path in sorted(PAGES.glob("*.md")))
-    return [name for name in pages if "# agent.py\n" in (PAGES / f"{name}.md").read_text("utf-8")]
+    """The frameworks whose sections have an agent.py."""
+    names = [*(framework.key for framework in CAN_BE_NAMED), "a2a-sdk-0.3"]
+    return sorted(name for name in names if name not in OTHER_LANGUAGES and "# agent.py\n" in section(name))
 
 
 def install_arguments(page: Page) -> list[str]:

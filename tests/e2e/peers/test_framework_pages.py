@@ -1,4 +1,4 @@
-"""The pages of extension/docs/frameworks, with what they install and the newest versions: what they say is seen.
+"""The sections of extension/docs/frameworks, with what they install and the newest versions: what they say is seen.
 
 Each installs its framework: `make frameworks` runs these tests, the usual suite does not.
 """
@@ -239,7 +239,7 @@ class TestPage:
         assert code == 1
         framework = NAMED.get(name, A2A_SDK)
         lines = {line.strip() for line in said}
-        assert f"what shows them, line by line in {PAGES}/{framework.page}.md:" in lines
+        assert f"what shows them, line by line in {PAGES}/{framework.page}:" in lines
         assert {*framework.extension, *framework.code} <= lines
         code, said = doctor_of(name, "+")
         assert (code, said[-1]) == (0, "all seen")
@@ -252,7 +252,7 @@ class TestPage:
         assert any(line.startswith(f"framework  {NAMED[name].name}, by its") for line in said), said
 
 
-NAMED = {framework.page: framework for framework in FRAMEWORKS}
+NAMED = {framework.key: framework for framework in FRAMEWORKS}
 RECOGNISED = {"ag2": "agent card", "google-adk": "messages", "pydantic-ai": "agent card"}
 """Where nothing was done, by what doctor recognises the framework; the others are servers of a2a-sdk."""
 
@@ -307,6 +307,6 @@ def test_doctor_says_that_content_is_left_out_and_what_brings_it_back(name: str,
     assert code == 1
     assert "arguments or results are not seen: look_up, delivery_days; content is left out" in said, said
     framework = NAMED[name]
-    assert f"what shows them, under Traps in {PAGES}/{name}.md:" in said
+    assert f"what shows them, in {PAGES}/{framework.page}:" in said
     assert all(f"    {line}" in said for line in framework.content)
     assert framework.variables in "\n".join(said)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from agents.serving import ServerThread
 from e2e.frameworks import scripted_model
-from e2e.frameworks.pages import PAGES
+from e2e.frameworks.page_code import section
 from e2e.frameworks.scripted_model import SCRIPTS
 from e2e.frameworks.serving import until_served
 from support.ports import held_ports
@@ -51,7 +51,7 @@ class Sample:
 
 
 def samples() -> Iterator[Sample]:
-    for section in (PAGES / "samples.md").read_text("utf-8").split("\n## ")[1:]:
+    for section in section("Samples").split("\n### ")[1:]:
         (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
         (question,) = re.findall(r"Ask it `([^`]+)`", section)
         enter, install, start = (

@@ -17,7 +17,7 @@ from typing import Any
 from a2a_tool_capture import ToolCallRecorder
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "extension/docs/bridges.md"
+PAGE = ROOT / "extension/docs/frameworks/bridges.md"
 
 Run = Callable[[str], Awaitable[None]]
 """Runs an agent on a user's text."""

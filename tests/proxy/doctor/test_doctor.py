@@ -10,6 +10,7 @@ from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.features.doctor.diagnosis import diagnose
 from a2a_eval_proxy.features.doctor.frameworks import CAN_BE_NAMED, Framework, recognised
 from agents.scenario_agent import AgentOptions, scenario_agent
+from e2e.frameworks.page_code import section
 from support.linked import EXTENSION
 from support.turn_samples import turn
 
@@ -79,7 +80,7 @@ def test_calls_without_content_need_a_switch_alone(scope: str, source: str, swit
 
 
 @pytest.mark.parametrize(
-    ("card", "scopes", "marks", "page"),
+    ("card", "scopes", "marks", "key"),
     [
         ({}, ["opentelemetry.instrumentation.starlette", "gcp.vertex.agent"], [], "google-adk"),
         ({}, [], ["adk_type"], "google-adk"),
@@ -95,19 +96,21 @@ def test_calls_without_content_need_a_switch_alone(scope: str, source: str, swit
         ({}, ["@opentelemetry/instrumentation-http"], [], "javascript"),
     ],
 )
-def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str], page: str) -> None:
+def test_a_framework_is_recognised(card: Any, scopes: list[str], marks: list[str], key: str) -> None:
     found = recognised(card, scopes, marks)
     assert found is not None
-    assert found[0].page == page
+    assert found[0].key == key
 
 
 def test_an_agent_of_no_framework_is_none() -> None:
     assert recognised({"name": "Orders", "description": "Knows orders"}, ["a2a-python-sdk"], []) is None
 
 
-@pytest.mark.parametrize("framework", CAN_BE_NAMED, ids=lambda framework: framework.page)
+@pytest.mark.parametrize("framework", CAN_BE_NAMED, ids=lambda framework: framework.key)
 def test_the_lines_are_those_of_the_page(framework: Framework) -> None:
-    text = (EXTENSION / f"docs/frameworks/{framework.page}.md").read_text("utf-8")
+    page, _, heading = framework.page.partition("#")
+    text = section(framework.key) if heading else (EXTENSION / "docs/frameworks" / page).read_text("utf-8")
+    text += section("Traces")
     added = {line.lstrip("+").strip() for line in text.splitlines() if line.startswith("+")}
     assert set(framework.extension) <= added
     every = {line.lstrip("+ ").strip() for line in text.splitlines()}

@@ -54,7 +54,7 @@ def diagnose(
             recognised=found is not None,
             framework=found[0] if found else A2A_SDK,
             by=found[1] if found else "",
-            names=[one.page for one in CAN_BE_NAMED],
+            names=[one.key for one in CAN_BE_NAMED],
             pages=PAGES,
             seen=seen.calls.value,
             why=seen.message,

@@ -23,7 +23,7 @@ class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
     agent: str = option(types.AGENT, "URL of the agent.", required=True, positional=True)
     message: str | None = option(types.TEXT, "Message that makes the agent call a tool. Default: as for `init`.")
     framework: str | None = option(
-        types.one_of(*(framework.page for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
+        types.one_of(*(framework.key for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
     )
     otlp: str | None = agent_option(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
 
@@ -50,7 +50,7 @@ async def _diagnose(options: DoctorOptions) -> tuple[str, bool]:
     from .diagnosis import diagnose
 
     agent = options.agent_options()
-    named = next((one for one in CAN_BE_NAMED if one.page == options.framework), None)
+    named = next((one for one in CAN_BE_NAMED if one.key == options.framework), None)
     async with AsyncExitStack() as stack:
         try:
             tracing = await stack.enter_async_context(receiving(options))
