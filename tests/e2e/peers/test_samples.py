@@ -51,9 +51,9 @@ class Sample:
 
 
 def samples() -> Iterator[Sample]:
-    for section in section("Samples").split("\n### ")[1:]:
-        (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
-        (question,) = re.findall(r"Ask it `([^`]+)`", section)
+    for sample in section("Samples").split("\n### ")[1:]:
+        (console,) = re.findall(r"```console\n(.*?)```", sample, re.DOTALL)
+        (question,) = re.findall(r"Ask it `([^`]+)`", sample)
         enter, install, start = (
             shlex.split(line.removeprefix("$ ")) for line in console.replace("\\\n", " ").strip().splitlines()
         )
