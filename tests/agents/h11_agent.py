@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self, TypeVar
 
 import h11
-
-T = TypeVar("T")
+from agents.raw_server import RawServer
 
 CARD_PATH = b"/.well-known/agent-card.json"
 CARD = (
@@ -85,8 +81,8 @@ async def echo(wire: Wire, request: Request) -> None:
 
 
 @dataclass
-class H11Agent:
-    """Context manager: serves in a thread; `behave` answers all requests but those for the card."""
+class H11Agent(RawServer):
+    """`behave` answers all requests but those for the card."""
 
     behave: Behaviour = echo
     requests: list[Request] = field(default_factory=list)
@@ -96,58 +92,17 @@ class H11Agent:
     """What was no HTTP on a connection."""
     connections: int = 0
 
-    def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = self._call(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _call(self, what: Awaitable[T]) -> T:
-        async def run() -> T:
-            return await what
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(30)
-
-    async def _end(self) -> None:
-        self._server.close()
-        for _ in range(10):  # connections accepted a moment ago become tasks, ended tasks close their sockets
-            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)  # with reading paused, nobody else holds it
-        task.add_done_callback(self._tasks.discard)
         wire = Wire(reader, writer, h11.Connection(h11.SERVER), self.connections)
         try:
-            while True:
+            with suppress(h11.LocalProtocolError):  # a behaviour broke off
                 await self._one(wire)
-                if wire.http.our_state is h11.MUST_CLOSE or wire.http.their_state is h11.MUST_CLOSE:
-                    break
-                wire.http.start_next_cycle()
+                while h11.MUST_CLOSE not in (wire.http.our_state, wire.http.their_state):
+                    wire.http.start_next_cycle()
+                    await self._one(wire)
         except h11.RemoteProtocolError as error:
             self.errors.append(str(error))
-        except (ConnectionError, asyncio.CancelledError, h11.LocalProtocolError):
-            pass  # the proxy closed, the test is over, or a behaviour broke off
-        finally:
-            with contextlib.suppress(ConnectionError):
-                writer.close()
 
     async def _one(self, wire: Wire) -> None:
         event = await wire.next_event()

@@ -5,14 +5,11 @@ Real SDK servers show that agents work through the proxy; this one shows that no
 
 from __future__ import annotations
 
-import socket
-import socketserver
-import threading
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
+from agents.raw_server import RawServer
 from support.patience import PATIENCE_S
 
 CARD_PATH = b"/.well-known/agent-card.json"
@@ -49,41 +46,22 @@ class Answer:
     paced: bool = False
 
 
-class ReplayAgent:
-    """Context manager: answers card requests with `card`, everything else with `answer`."""
+class ReplayAgent(RawServer):
+    """Answers card requests with `card`, everything else with `answer`."""
 
     def __init__(self) -> None:
         self.card = Answer([_plain(b"{}", b"application/json")])
-        self.answer = Answer([_plain(b"nothing prepared", b"text/plain")])
-        self._received: list[Received] = []
-        self._released = threading.Semaphore(0)
-        self._server = _Server(self)
-        host, port = self._server.server_address[:2]
-        self.authority = f"{host!s}:{port}"
-        self.url = f"http://{self.authority}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.drop_connections()
-        self._server.server_close()
-        self._thread.join()
+        self.prepare(Answer([_plain(b"nothing prepared", b"text/plain")]))
 
     def prepare(self, answer: Answer) -> None:
         """Sets the answer to the next requests and forgets what was received."""
         self.answer = answer
-        self._received.clear()
-        self._released = threading.Semaphore(0)
+        self._received: list[Received] = []
+        self._released = asyncio.Semaphore(0)
 
     def release(self) -> None:
         """Lets a paced answer write its next piece."""
-        self._released.release()
+        self.loop.call_soon_threadsafe(self._released.release)
 
     @property
     def received(self) -> list[Received]:
@@ -95,81 +73,30 @@ class ReplayAgent:
         """The last request for the card."""
         return [request for request in self._received if CARD_PATH in request.head.split(b"\r\n")[0]][-1]
 
-    def _answer_to(self, request: Received) -> Answer:
-        self._received.append(request)
-        return self.card if CARD_PATH in request.head.split(b"\r\n")[0] else self.answer
-
-    def _wait_for_release(self) -> None:
-        if not self._released.acquire(timeout=PATIENCE_S):
-            raise TimeoutError("no test released the next piece")
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, agent: ReplayAgent) -> None:
-        self.agent = agent
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), _Connection)
-
-    def process_request(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
-        with self._lock:
-            self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
-        with self._lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def drop_connections(self) -> None:
-        with self._lock:
-            for connection in self._open:
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the peer was faster
-                    pass
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            self._received.append(Received(head.removesuffix(b"\r\n\r\n"), await _body(reader, head.lower())))
+            answer = self.card if CARD_PATH in head.split(b"\r\n")[0] else self.answer
+            for number, piece in enumerate(answer.pieces):
+                if answer.paced and number:
+                    await asyncio.wait_for(self._released.acquire(), PATIENCE_S)
+                writer.write(piece)
+                await writer.drain()
+            if answer.cut:
+                return
 
 
-class _Connection(socketserver.StreamRequestHandler):
-    server: _Server
-
-    def handle(self) -> None:
-        try:
-            while (request := self._read()) is not None:
-                answer = self.server.agent._answer_to(request)
-                for number, piece in enumerate(answer.pieces):
-                    if answer.paced and number:
-                        self.server.agent._wait_for_release()
-                    self.connection.sendall(piece)
-                if answer.cut:
-                    return
-        except (ConnectionError, TimeoutError):  # the client left, or its test has ended: nothing to answer any more
-            pass
-
-    def _read(self) -> Received | None:
-        head = b""
-        while not head.endswith(b"\r\n\r\n"):
-            line = self.rfile.readline()
-            if not line:
-                return None
-            head += line
-        return Received(head.removesuffix(b"\r\n\r\n"), self._read_body(head.lower()))
-
-    def _read_body(self, head: bytes) -> bytes:
-        fields = dict(line.split(b":", 1) for line in head.split(b"\r\n")[1:] if b":" in line)
-        if b"chunked" in fields.get(b"transfer-encoding", b""):
-            body = b""
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return body
-        return self.rfile.read(int(fields.get(b"content-length", b"0")))
+async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    fields = dict(line.split(b":", 1) for line in head.split(b"\r\n")[1:] if b":" in line)
+    if b"chunked" not in fields.get(b"transfer-encoding", b""):
+        return await reader.readexactly(int(fields.get(b"content-length", b"0")))
+    body = b""
+    while size := int((await reader.readline()).split(b";")[0] or b"0", 16):
+        body += await reader.readexactly(size)
+        await reader.readline()
+    await reader.readline()
+    return body
 
 
 def _plain(body: bytes, kind: bytes) -> bytes:

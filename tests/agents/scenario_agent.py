@@ -7,178 +7,51 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
-from a2a.server.events import Event, EventQueue
+from a2a.server.events import Event
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
     AgentExtension,
     AgentInterface,
     AgentSkill,
-    Artifact,
-    Message,
     Part,
     Role,
     SubscribeToTaskRequest,
-    Task,
-    TaskArtifactUpdateEvent,
     TaskState,
-    TaskStatus,
 )
 from agents.control import Control
+from agents.player import REST_PATH, RPC_PATH, AgentOptions, ScenarioExecutor
 from agents.recording_agent import push_sender
-from agents.scenarios import (
-    METADATA_KEY,
-    RESUMED,
-    URI,
-    Chunk,
-    Crash,
-    Gate,
-    Reply,
-    Scenario,
-    Snapshot,
-    Status,
-    Step,
-    gate_of,
-    scenario_of,
-)
+from agents.scenarios import URI
 from agents.serving import ServerThread, agent_arguments, serve_forever
 from google.protobuf.json_format import ParseDict
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Value
 from starlette.applications import Starlette
 
-RPC_PATH = "/a2a/jsonrpc"
-REST_PATH = "/a2a/rest"
 CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
-@dataclass(frozen=True)
-class AgentOptions:
-    """How the agent treats the extension, and what its card says.
+class _Executor(ScenarioExecutor):
+    role = Role.ROLE_AGENT
 
-    `gated` agents report calls only to requests that list the URI in the extensions header.
-    `public_url` replaces the agent's own URL in the card; `grpc` is its gRPC address there.
-    `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks. `bindings`: in the card.
-    """
+    def text(self, text: str) -> Part:
+        return Part(text=text)
 
-    declared: bool = True
-    gated: bool = True
-    public_url: str | None = None
-    grpc: str = "127.0.0.1:1"
-    extended: bool = True
-    notifies: bool = False
-    bindings: tuple[str, ...] = ("JSONRPC", "HTTP+JSON", "GRPC")
+    def rich_parts(self) -> list[Part]:
+        return [
+            Part(data=ParseDict({"answer": 42}, Value()), media_type="application/json"),
+            Part(raw=bytes(range(16)), filename="blob.bin", media_type="application/octet-stream"),
+            Part(url="https://example.com/out.txt", filename="out.txt", media_type="text/plain"),
+        ]
 
-
-class ScenarioExecutor(AgentExecutor):
-    """Plays the steps of the scenario named in the message."""
-
-    def __init__(self, options: AgentOptions, control: Control) -> None:
-        self._options = options
-        self._control = control
-
-    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        text = context.get_user_input()
-        scenario = RESUMED if context.current_task else scenario_of(text)
-        player = _Player(context, event_queue, reports=self._reports(context), control=self._control)
-        await player.play(scenario, text)
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
-        await updater.cancel(updater.new_agent_message([Part(text="canceled by client")]))
-
-    def _reports(self, context: RequestContext) -> bool:
-        return not self._options.gated or URI in context.requested_extensions
-
-
-class _Player:
-    """One execution: turns steps into SDK events."""
-
-    def __init__(self, context: RequestContext, queue: EventQueue, *, reports: bool, control: Control) -> None:
-        self._context = context
-        self._queue = queue
-        self._reports = reports
-        self._control = control
-        self._task_id = context.task_id or ""
-        self._context_id = context.context_id or ""
-        self._updater = TaskUpdater(queue, self._task_id, self._context_id)
-
-    async def play(self, scenario: Scenario, text: str) -> None:
-        starts_task = not isinstance(scenario.steps[0], Reply)
-        if starts_task and self._context.current_task is None:
-            await self._queue.enqueue_event(self._task("submitted", ()))
-        for step in scenario.steps:
-            await self._do(step, text)
-
-    async def _do(self, step: Step, text: str) -> None:
-        match step:
-            case Chunk():
-                await self._queue.enqueue_event(
-                    TaskArtifactUpdateEvent(
-                        task_id=self._task_id,
-                        context_id=self._context_id,
-                        artifact=self._artifact(step, text),
-                        append=step.append,
-                        last_chunk=step.last,
-                    )
-                )
-            case Status(state, words):
-                message = self._updater.new_agent_message([Part(text=words)]) if words else None
-                await self._updater.update_status(_state(state), message)
-            case Snapshot(state, artifacts):
-                await self._queue.enqueue_event(self._task(state, artifacts))
-            case Reply(words):
-                await self._queue.enqueue_event(
-                    Message(
-                        message_id=f"reply-{self._task_id}",
-                        context_id=self._context_id,
-                        role=Role.ROLE_AGENT,
-                        parts=[Part(text=words.format(text=text))],
-                    )
-                )
-            case Gate():
-                await self._control.wait_at_gate(gate_of(text))
-            case Crash(message):
-                raise RuntimeError(message)
-
-    def _task(self, state: str, artifacts: tuple[Chunk, ...]) -> Task:
-        return Task(
-            id=self._task_id,
-            context_id=self._context_id,
-            status=TaskStatus(state=_state(state)),
-            history=[self._context.message] if self._context.message else [],
-            artifacts=[self._artifact(chunk, "") for chunk in artifacts],
-        )
-
-    def _artifact(self, chunk: Chunk, text: str) -> Artifact:
-        artifact = Artifact(artifact_id=chunk.artifact_id, parts=[Part(text=chunk.text.replace("{text}", text))])
-        if not chunk.append:
-            artifact.name = "result"
-        if chunk.rich:
-            artifact.parts.extend(_rich_parts())
-        if chunk.calls and self._reports:
-            artifact.metadata.CopyFrom(ParseDict({METADATA_KEY: list(chunk.calls)}, Struct()))
-            artifact.extensions.append(URI)
-        return artifact
-
-
-def _rich_parts() -> list[Part]:
-    return [
-        Part(data=ParseDict({"answer": 42}, Value()), media_type="application/json"),
-        Part(raw=bytes(range(16)), filename="blob.bin", media_type="application/octet-stream"),
-        Part(url="https://example.com/out.txt", filename="out.txt", media_type="text/plain"),
-    ]
-
-
-def _state(name: str) -> TaskState:
-    return TaskState.Value(f"TASK_STATE_{name.upper().replace('-', '_')}")
+    def state(self, name: str) -> TaskState:
+        return TaskState.Value(f"TASK_STATE_{name.upper().replace('-', '_')}")
 
 
 class _SubscriptionAwareHandler(DefaultRequestHandler):
@@ -232,7 +105,7 @@ def request_handler(url: str, options: AgentOptions, control: Control) -> Defaul
     webhooks = InMemoryPushNotificationConfigStore()
     return _SubscriptionAwareHandler(
         control,
-        agent_executor=ScenarioExecutor(options, control),
+        agent_executor=_Executor(options, control),
         task_store=InMemoryTaskStore(),
         agent_card=agent_card(url, options),
         push_config_store=webhooks,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -43,8 +42,6 @@ class Proxy:
     ) -> None:
         """`config`: `upstream` is a file of settings."""
         self.store = store
-        self._done: dict[str, list[Turn]] = defaultdict(list)
-        self._after_done: dict[str, str] = {}
         self._child = ChildProcess(
             [
                 *command,
@@ -116,16 +113,6 @@ class Proxy:
         assert response.is_success, f"{path} answered {response.status_code}: {response.text}"
         return response.text
 
-    def _read_done_pages(self) -> None:
-        """Keeps the turns of whole pages on which nothing changes any more, by text, so that each is read once."""
-        while True:
-            page = self.get("/api/turns", limit=20, **self._after_done)
-            if page["next_cursor"] is None or any(turn["status"] != "done" for turn in page["items"]):
-                return
-            for turn in page["items"]:
-                self._done[turn["user_text"]].append(turn)
-            self._after_done = {"cursor": page["next_cursor"]}
-
     def turns(self, **query: Any) -> list[Turn]:
         """All stored turns that match, following cursors."""
         found: list[Turn] = []
@@ -139,9 +126,7 @@ class Proxy:
     def turn_of(self, user_text: str) -> Turn:
         """The one turn in which the user said that, once it is done."""
         self.flush()
-        self._read_done_pages()
-        last = self.turns(**self._after_done)
-        found = [*self._done[user_text], *(turn for turn in last if turn["user_text"] == user_text)]
+        found = [turn for turn in self.turns(q=user_text[:200]) if turn["user_text"] == user_text]
         assert len(found) == 1, f"{len(found)} turns for {user_text[:80]!r}"
         assert found[0]["status"] == "done", found[0]["status"]
         return found[0]

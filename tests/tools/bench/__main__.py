@@ -32,7 +32,7 @@ EXIT_FAILED = 1
 EXIT_CANNOT_RUN = 2
 
 PARTS: dict[str, tuple[int, str, Any]] = {
-    "traffic": (8, "CPU, latency and memory, compared with nginx, the floor and a naive proxy", traffic),
+    "traffic": (8, "CPU, latency and memory, compared with nginx and a naive proxy", traffic),
     "stages": (5, "what forwarding, capture, filter, store and scoring each add to a request and an event", stages),
     "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread", profile),
     "traces": (3, "spans received over OTLP, compared with decoding them", traces),

@@ -143,7 +143,7 @@ class Target:
             elif self.name == NGINX:
                 running = launched(self.name, _nginx_command(upstream, folder, port), port, folder, cpus)
             else:
-                command = [sys.executable, str(SUBJECTS / f"{self.name}.py"), str(port), f"http://{upstream}"]
+                command = [sys.executable, str(SUBJECTS / "naive.py"), str(port), f"http://{upstream}"]
                 running = launched(self.name, command, port, folder, cpus)
             with running as process:
                 yield replace(process, asks=self.asks)
@@ -172,12 +172,11 @@ SCORING = Target("scoring", "all", asks=False, reads=True, stores=True)
 TRAFFIC_TARGETS = (
     Target(DIRECT),
     Target(NGINX),
-    Target("floor"),
     replace(SCORING, name="proxy"),
     Target("naive"),
 )
 STAGES = (
-    *TRAFFIC_TARGETS[:3],
+    *TRAFFIC_TARGETS[:2],
     Target("forwarding", "forwarding", ("--negotiate", "never")),
     Target("capture", "capture", reads=True),
     Target("filter", "capture", asks=False, reads=True),

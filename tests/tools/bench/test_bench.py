@@ -40,7 +40,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 
 
 @pytest.mark.parametrize(
-    ("part", "only"), [("traces", None), ("traffic", ["floor", "naive"]), ("stages", ["forwarding", "filter"])]
+    ("part", "only"), [("traces", None), ("traffic", ["direct", "naive"]), ("stages", ["forwarding", "filter"])]
 )
 def test_a_part_has_a_figure_for_every_metric(part: str, only: list[str] | None, setting: Setting) -> None:
     measured = PARTS[part][2](replace(setting, only=only))

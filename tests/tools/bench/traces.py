@@ -1,4 +1,4 @@
-"""Traces: what the proxy takes to ingest spans over OTLP/HTTP, against the floor of decoding them at all.
+"""Traces: what the proxy takes to ingest spans over OTLP/HTTP, against decoding them at all.
 
 Bodies are the golden spans as agents export them, repeatedly, in traces of their own.
 """

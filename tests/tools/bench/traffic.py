@@ -1,4 +1,4 @@
-"""Traffic: the proxy compared with the direct call, nginx, the floor and a naive proxy, in front of the same agent.
+"""Traffic: the proxy compared with the direct call, nginx and a naive proxy, in front of the same agent.
 
 And its stages: what each part of the proxy adds to the price of a request and of an event, under the same load. All
 targets run at once, idle but for the one that is measured, so that a round takes seconds and rounds alternate.
@@ -123,11 +123,11 @@ def _metrics(connections: Sequence[int], streams: Sequence[int]) -> Iterator[Met
 
 
 def traffic(setting: Setting) -> Measured:
-    return _measured(setting, TRAFFIC_TARGETS, (1, 16, 64), (100, 500), "proxy", ["nginx", "floor", "naive"])
+    return _measured(setting, TRAFFIC_TARGETS, (1, 16, 64), (100, 500), "proxy", ["nginx", "naive"])
 
 
 def stages(setting: Setting) -> Measured:
-    return _measured(setting, STAGES, (1, 16), (100,), "scoring", ["nginx", "floor"])
+    return _measured(setting, STAGES, (1, 16), (100,), "scoring", ["nginx"])
 
 
 def _measured(

@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
-from a2a.grpc import a2a_pb2_grpc
 from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.apps import A2AStarletteApplication
-from a2a.server.apps.rest.rest_adapter import RESTAdapter
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
+from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -35,7 +29,7 @@ from a2a.types import (
 from a2a.utils import new_task
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import serve_forever
-from starlette.routing import Route
+from agents.v03_serving import v03_app
 from tools.conformance.arrivals import REST_PATH, Arrivals
 
 LONG_S = 4.5
@@ -108,23 +102,10 @@ def _app(url: str, arrivals: Arrivals) -> Any:
         task_store=InMemoryTaskStore(),
         push_config_store=InMemoryPushNotificationConfigStore(),
     )
-
-    @asynccontextmanager
-    async def over_grpc(app: Any) -> AsyncIterator[None]:
-        server = grpc.aio.server(interceptors=[arrivals])
-        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(card, handler), server)
-        # With a scheme: the kit reads no other address of gRPC.
-        address = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-        card.additional_interfaces.append(AgentInterface(transport=TransportProtocol.grpc, url=address))
-        await server.start()
-        yield
-        await server.stop(0)
-
-    app = A2AStarletteApplication(card, handler, extended_agent_card=card)
-    app = app.build(rpc_url="/", lifespan=over_grpc)
-    rest = RESTAdapter(agent_card=card, http_handler=handler, extended_agent_card=card)
-    for (path, method), endpoint in rest.routes().items():
-        app.routes.append(Route(REST_PATH + path, endpoint, methods=[method]))
+    # The address of gRPC has a scheme: the kit reads no other.
+    app = v03_app(
+        (card, card.model_copy(deep=True)), handler, "/", REST_PATH, scheme="http://", interceptors=[arrivals]
+    )
     return arrivals.of(app)
 
 
