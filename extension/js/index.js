@@ -253,7 +253,7 @@ function busOf(bus, delivery) {
 const ENDED = new Set(["completed", "failed", "canceled", "rejected", 3, 4, 5, 7]);
 const WAITING = new Set(["input-required", "auth-required", 6, 8]);
 
-/** Assigns the calls of one request to artifacts, as the library for Python does: docs/recording.md says which. */
+/** Assigns the calls of one request to artifacts, as the library for Python does: docs/servers.md says which. */
 class Delivery {
   #recording;
   #bus;

@@ -94,7 +94,7 @@ async def turn_of_the_client_example(url: str) -> CapturedTurn:
 
 @pytest.mark.statement(330)
 async def test_calls_can_be_put_on_artifacts_by_hand() -> None:
-    declaration, reporting = example("docs/payload.md", "python", "agent_extension()").split("...\n")
+    declaration, reporting = example("docs/frameworks/by-hand.md", "python", "agent_extension()").split("...\n")
     card = AgentCard()
     sent: list[Any] = []
 
@@ -104,7 +104,7 @@ async def test_calls_can_be_put_on_artifacts_by_hand() -> None:
 
     names: dict[str, Any] = {"card": card, "context": SimpleNamespace(requested_extensions={URI}), "parts": []}
     names["updater"] = TaskUpdater(Queue.__new__(Queue), "task", "context")
-    await eval(compile(declaration + reporting, "payload.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    await eval(compile(declaration + reporting, "by-hand.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     assert [extension.uri for extension in card.capabilities.extensions] == [URI]
     reading = read_tool_calls(MessageToDict(sent[0].artifact))
     assert [(call.name, call.arguments, call.result) for call in reading.tool_calls] == [
@@ -114,7 +114,7 @@ async def test_calls_can_be_put_on_artifacts_by_hand() -> None:
 
 
 def test_calls_can_be_recorded_without_a_decorator() -> None:
-    code = example("docs/recording.md", "python", "recorder.started")
+    code = example("docs/servers.md", "python", "recorder.started")
     recorder = ToolCallRecorder()
     with recorder.request() as recording:
         exec(code, {"recorder": recorder})

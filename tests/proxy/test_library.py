@@ -1,4 +1,4 @@
-"""The program of proxy/docs/library.md does what the commands do."""
+"""The program of proxy/docs/testing.md does what the commands do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from a2a_eval_proxy.features.demo.agent import run_agent
 from support.patience import PATIENCE_S
 
-PAGE = Path(__file__).parents[2] / "proxy/docs/library.md"
+PAGE = Path(__file__).parents[2] / "proxy/docs/testing.md"
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 
 

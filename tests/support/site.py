@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 from a2a_eval_proxy.cli.command import Command
 from a2a_eval_proxy.cli.group import cli
+from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES
 from a2a_eval_proxy.settings.options import OptionGroup, options_of
 
 from .public_api import PUBLIC_MODULES
@@ -28,9 +29,7 @@ WRITTEN = (
     "{component}/docs/**/*.md",
     "{component}/docs/pictures/*",
     "{component}/pictures/*",
-    "deploy/**/*.md",
     "proxy/a2a_eval_proxy/features/pages/findings.md",
-    "proxy/a2a_eval_proxy/features/check/rules.md",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")
 
@@ -78,6 +77,10 @@ def command_section(name: str, command: click.Command) -> str:
     tables = [
         "\n".join([f"| {group} | |", "| --- | --- |", *grouped[group]]) for group in OptionGroup if grouped[group]
     ]
+    if name == "check":
+        rows = [f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.why} | {rule.fix} |" for rule in [*CARD_RULES, *TRAFFIC_RULES]]
+        head = ["| rule | severity | requirement | why | repair |", "| --- | --- | --- | --- | --- |"]
+        tables.append("\n".join([*head, *rows]))
     return "\n\n".join([*paragraphs, *tables, ""])
 
 

@@ -26,7 +26,7 @@ def mcp(options: McpOptions) -> None:
 
     server = tools_server(options)
     if sys.stdin.isatty():
-        click.echo("waiting for a coding agent, which starts this command; see proxy/docs/coding-agents.md", err=True)
+        click.echo("waiting for a coding agent, which starts this command; see proxy/docs/testing.md", err=True)
     with redirect_stdout(unguarded(sys.stdout)):  # the protocol writes bytes, whatever the encoding is
         run_async(server.run_stdio_async())
 
