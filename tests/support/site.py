@@ -78,7 +78,10 @@ def command_section(name: str, command: click.Command) -> str:
         "\n".join([f"| {group} | |", "| --- | --- |", *grouped[group]]) for group in OptionGroup if grouped[group]
     ]
     if name == "check":
-        rows = [f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.why} | {rule.fix} |" for rule in [*CARD_RULES, *TRAFFIC_RULES]]
+        rows = [
+            f"| `{rule.id}` | {rule.severity.value} | {rule.title} | {rule.why} | {rule.fix} |"
+            for rule in (*CARD_RULES, *TRAFFIC_RULES)
+        ]
         head = ["| rule | severity | requirement | why | repair |", "| --- | --- | --- | --- | --- |"]
         tables.append("\n".join([*head, *rows]))
     return "\n\n".join([*paragraphs, *tables, ""])
