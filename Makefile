@@ -88,7 +88,11 @@ nightly: ## what is too long for each change: all tests, frameworks, conformance
 	for proxies in 1 2 3; do $(MAKE) turns ARGS="--turns 1000 --kill --proxies $$proxies" || exit 1; done
 	$(MAKE) trees soak faults
 
-demo: $(STAMP) ## the whole story in one process
+$(BIN)/a2a-eval-proxy:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet .
+
+demo: $(BIN)/a2a-eval-proxy ## the whole story in one process; installs what a user installs
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
 docs: $(STAMP) ## build the site of the documentation in artifacts/site

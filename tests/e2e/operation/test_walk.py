@@ -1,4 +1,4 @@
-"""The walk through the README, command by command, with the output it shows."""
+"""The README and the tutorial, command by command, with the output that they show."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from typing import Self
 import pytest
 from support.patience import PATIENCE_S
 from support.ports import held_ports
-from tool_call_evaluators import load_suite
 
 README = Path(__file__).parents[3] / "README.md"
-HEADING = "## From zero to a failing gate and back\n"
-END = "\n## Documentation\n"
+TUTORIAL = README.with_name("proxy") / "docs" / "tutorial.md"
 PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
 """The ports of the README, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
-READY = ("Sample agent ready", "a2a-eval-proxy ready")
+READY = ("Sample agent ready", "a2a-eval-proxy ready", "INFO:     Uvicorn running")
 DONE = "--- done ---"
-INSTALL = "pip install '.[pytest]' && mkdir -p ../trial && cd ../trial"
-"""What comes first: pytest in the checkout would take the checkout's own configuration."""
 
 
 class Shell:
@@ -81,14 +77,34 @@ def ports() -> Iterator[dict[str, str]]:
         yield {shown: str(port) for shown, port in zip(PORTS, held, strict=True)}
 
 
-def steps(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of the console blocks, each with the lines that are shown below it."""
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        first, *rest = re.split(r"^\$ ", block, flags=re.MULTILINE)
-        assert first == "", "a block begins with a command"
-        for step in rest:
-            command, *shown = step.splitlines()
-            yield command, [line.rstrip() for line in shown]
+def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
+    """The blocks of a page with commands and files: the language, the file that it names, and the content."""
+    text = page.read_text("utf-8")
+    yield from re.findall(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+
+
+def steps(block: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines that are shown below it."""
+    first, *rest = re.split(r"^\$ ", block, flags=re.MULTILINE)
+    assert first == "", "a block begins with a command"
+    for step in rest:
+        command, *shown = step.splitlines()
+        yield command, [line.rstrip() for line in shown]
+
+
+def edit(folder: Path, diff: str) -> None:
+    """Change the file that the first line names: in each part, its lines with and without `-` become those with `+`."""
+    head, *parts = diff.split("@@\n")
+    file = folder / head.removeprefix(" # ").strip()
+    text = file.read_text("utf-8")
+    for part in parts:
+        lines = part.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] != "+")
+        after = "".join(line[1:] for line in lines if line[0] != "-")
+        assert text.count(before) >= 1, f"{file.name} has no\n{before}"
+        head, _, tail = text.rpartition(before)
+        text = head + after + tail
+    file.write_text(text, "utf-8")
 
 
 def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
@@ -101,31 +117,50 @@ def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # twenty commands: 11 s on an idle machine
-def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
-    text = README.read_text("utf-8").partition(HEADING)[2].partition(END)[0]
-    # in one go: a free port may begin with the digits of another
-    text = re.sub(rf"(?<=[ :])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
+@pytest.mark.timeout(600)  # twenty commands each: 11 s on an idle machine
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+def test_the_commands_of_a_page_in_order(page: Path, tmp_path: Path, ports: dict[str, str]) -> None:
+    """But for those that install: what is installed is what is tested."""
     elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}=127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name)
-    for language, name in (("yaml", "suite.yaml"), ("python", "test_shop.py")):
-        (content,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-        (tmp_path / name).write_text(content, "utf-8")
+
+    def with_ports(text: str) -> str:  # in one go: a free port may begin with the digits of another
+        return re.sub(rf"(?<=[ :=])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
+
     commands = []
     with Shell(tmp_path) as shell:
-        for command, shown in steps(text):
-            commands.append(command)
-            if command != INSTALL:  # done: it is what is tested, and `tmp_path` is no checkout
-                serves = command.startswith("a2a-eval-proxy serve")
-                assert_shown(shown, shell.run(f"{elsewhere} {command}" if serves else command), command)
-    assert commands[0] == INSTALL
-    assert any(command.startswith("pytest ") for command in commands)
-    assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {
-        "run",
-        "compare",
-        "record",
-        "serve",
-        "evaluate",
-        "check",
-    }
+        for language, title, content in blocks(page):
+            match language:
+                case "console":
+                    for command, shown in steps(with_ports(content)):
+                        commands.append(command)
+                        serves = command.startswith("a2a-eval-proxy serve")
+                        assert_shown(shown, shell.run(f"{elsewhere} {command}" if serves else command), command)
+                case "diff":
+                    edit(tmp_path, content)
+                case _ if title:
+                    with (tmp_path / title).open("a", encoding="utf-8") as file:
+                        file.write(with_ports(content))
+    assert sum(command.startswith("a2a-eval-proxy ") for command in commands) > 5
     assert (tmp_path / "report" / "report.html").exists()
-    assert load_suite(tmp_path / "recorded.yaml").cases
+
+
+@pytest.mark.slow
+@pytest.mark.installs
+@pytest.mark.timeout(600)
+@pytest.mark.about("README.md", "proxy/docs/tutorial.md", "pyproject.toml", "hatch_build.py")
+def test_what_is_pasted_into_an_empty_folder_installs_and_shows_the_demo(tmp_path: Path) -> None:
+    (first, *_), (tutorial, *_) = (
+        [content for language, _, content in blocks(page) if language == "sh"] for page in (README, TUTORIAL)
+    )
+    assert first == f"{tutorial}a2a-eval-proxy demo\n"
+    done = subprocess.run(
+        ["bash", "-e"],
+        input=first,
+        cwd=tmp_path,
+        env=os.environ | {"REPOSITORY": str(README.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.split("Report: ")[1].split()[0]).exists()
