@@ -29,13 +29,14 @@ WRITTEN = (
     "{component}/docs/**/*.md",
     "{component}/docs/pictures/*",
     "{component}/pictures/*",
+    "{component}/examples/*",
     "proxy/a2a_eval_proxy/features/pages/findings.md",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")
 
 
 def written() -> set[Path]:
-    """The pages and pictures of the repository."""
+    """The pages of the repository, and the pictures and examples that they name."""
     return {
         path
         for pattern in WRITTEN
@@ -47,8 +48,11 @@ def written() -> set[Path]:
 def generated() -> Iterator[tuple[str, str]]:
     """Path and text of the pages that no file of the repository contains."""
     yield "reference/commands.md", commands()
+    modules: defaultdict[str, list[str]] = defaultdict(list)
     for module in PUBLIC_MODULES:
-        yield f"reference/{module}.md", public_names(module)
+        modules[module.partition(".")[0]].append(public_names(module))
+    for package, sections in modules.items():
+        yield f"reference/{package}.md", "\n\n".join([f"# {package}", *sections])
 
 
 def commands() -> str:
@@ -65,8 +69,6 @@ def command_section(name: str, command: click.Command) -> str:
     context = click.Context(command)
     usage = " ".join([f"a2a-eval-proxy {name}", *command.collect_usage_pieces(context)])
     paragraphs = [f"## {name}", f"```\n{usage}\n```", (command.help or "").replace("\b\n", "")]
-    if name == "serve":
-        return "\n\n".join([*paragraphs, "Its options are the [settings](../proxy/docs/settings.md).\n"])
     declared = options_of(command.options)
     grouped: defaultdict[str, list[str]] = defaultdict(list)
     for parameter in command.params:
@@ -96,7 +98,8 @@ def public_names(module: str) -> str:
     ]  # by a module of its name
     members = [name for name in package.__all__ if name not in shadowed]
     first = f"::: {module}\n    options:\n      show_root_heading: false\n      members: {members}"
-    return "\n\n".join([f"# {module}", first, *(f"::: {module}.{name}.{name}" for name in shadowed), ""])
+    title = [f"## {module}"] if "." in module else []
+    return "\n\n".join([*title, first, *(f"::: {module}.{name}.{name}" for name in shadowed), ""])
 
 
 def collect(pages: Path = PAGES) -> None:

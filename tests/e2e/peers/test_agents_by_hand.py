@@ -1,4 +1,4 @@
-"""The agents without a library of extension/docs/frameworks/by-hand.md."""
+"""The page extension/docs/frameworks/by-hand.md, and the agents without a library that it names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from a2a_tool_capture.client import CaptureClient
 from e2e.frameworks.pages import PAGES
 from e2e.frameworks.serving import until_served
 from support.checking import check
+from support.linked import EXTENSION
 from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 
@@ -34,18 +35,18 @@ def test_what_goes_over_the_wire_is_read() -> None:
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no JDK")
 async def test_an_agent_in_java_conforms(tmp_path: Path) -> None:
-    await conforms(tmp_path, "java", "Agent.java", ["java", "Agent.java"])
+    await conforms(tmp_path, "Agent.java", ["java", "Agent.java"])
 
 
 @pytest.mark.frameworks
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="no Go")
 async def test_an_agent_in_go_conforms(tmp_path: Path) -> None:
-    await conforms(tmp_path, "go", "agent.go", ["./agent"], ["go", "build", "-o", "agent", "agent.go"])
+    await conforms(tmp_path, "agent.go", ["./agent"], ["go", "build", "-o", "agent", "agent.go"])
 
 
-async def conforms(folder: Path, language: str, name: str, command: list[str], build: list[str] | None = None) -> None:
-    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+async def conforms(folder: Path, name: str, command: list[str], build: list[str] | None = None) -> None:
+    code = (EXTENSION / "examples" / name).read_text("utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     (folder / name).write_text(code.replace("9999", str(port)), "utf-8")

@@ -257,23 +257,12 @@ def test_every_setting_is_in_the_help_under_one_heading() -> None:
         assert flag not in text.partition("\nOther:")[2]
 
 
-def test_every_setting_is_in_the_documents_as_it_is() -> None:
+def test_every_part_of_a_setting_is_in_the_documents_as_it_is() -> None:
     lines = PAGE.read_text("utf-8").splitlines()
-    for name, field in FIELDS.items():
-        rows = [line for line in lines if line.startswith(f"| `{name}` |")]
-        assert len(rows) == 1, name
-        _, _, flag, default, help_text, _ = (cell.strip() for cell in rows[0].split("|"))
-        assert f"--{name.replace('_', '-')}" in flag
-        assert help_text == options_of(Settings)[name].help
-        parts = cast("Any", options_of(Settings)[name].parts)
-        for part in dataclasses.fields(parts) if parts else ():
+    for name, option in options_of(Settings).items():
+        for part in dataclasses.fields(cast("Any", option.parts)) if option.parts else ():
             shown = "" if part.default is None else f"`{part.default}`"
-            assert f"| `{name}.{part.name}` |  | {shown} | {part.metadata['option'].help} |" in lines
-        value = field.default
-        if isinstance(value, bool):
-            assert default == ("on" if value else "off"), name
-        else:
-            assert default == ("" if value in (None, (), "") or value is dataclasses.MISSING else f"`{value}`"), name
+            assert f"| `{name}.{part.name}` | {shown} | {part.metadata['option'].help} |" in lines
 
 
 @pytest.mark.parametrize(
