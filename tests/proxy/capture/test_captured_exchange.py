@@ -205,62 +205,44 @@ def test_facts_of_a_turn(proxied: Proxied) -> None:
     assert turn.capture.declared
 
 
-@pytest.mark.parametrize(
-    ("version", "method", "shown"),
-    [
+V1 = {"line": "POST /v1/message:send"}  # where an agent of 1.0 may be mounted
+# What a request says, and how: of its message, of its body, and of what is known besides.
+SAID: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
+    *(("version", shown, {"method": method}, {"version": version}) for version, method, shown in (
         ("1.0", "SendMessage", "1.0"),
         ("1.0.3", "SendMessage", "1.0"),
         ("ann@example.com", "SendMessage", "unknown"),
         ("", "SendMessage", "0.3"),
         ("0.3", "message/send", "0.3"),
         ("", "message/send", "0.3"),
-    ],
-)
-def test_the_protocol_version(version: str, method: str, shown: str, proxied: Proxied) -> None:
-    exchange = proxied.request({**send(), "method": method}, version=version)
-    assert exchange.turn is not None
-    assert exchange.turn.protocol_version == shown
-
-
-def test_an_agent_of_1_0_may_be_mounted_at_v1(proxied: Proxied) -> None:
-    exchange = proxied.request(send()["params"], line="POST /v1/message:send", version="1.0")
-    assert exchange.turn is not None
-    assert exchange.turn.protocol_version == "1.0"
-
-
-@pytest.mark.parametrize(
-    ("header", "extensions", "asked"),
-    [
+    )),
+    ("version", "1.0", send()["params"], V1),
+    *(("asked", asked, send(extensions=extensions), {"asked_by_header": header}) for header, extensions, asked in (
         (True, None, True),
         (False, [URI], True),
         (False, ["x", 1, URI.replace("v1", "v2")], True),
         (False, URI, False),
         (False, [], False),
-    ],
-)
-def test_whether_the_client_asked_for_the_extension(
-    header: bool, extensions: Any, asked: bool, proxied: Proxied
-) -> None:
-    exchange = proxied.request(send(extensions=extensions), asked_by_header=header)
-    assert exchange.turn is not None
-    assert exchange.turn.capture.requested_by_client is asked
-
-
-@pytest.mark.parametrize(
-    ("header", "metadata", "case_id"),
-    [
+    )),
+    *(("case", case, send(metadata=metadata), {"case_id": header}) for header, metadata, case in (
         (None, None, None),
         (None, {CASE_METADATA_KEY: "refund"}, "refund"),
         ("status", {CASE_METADATA_KEY: "refund"}, "status"),
         (None, {CASE_METADATA_KEY: ""}, None),
         (None, {CASE_METADATA_KEY: 7}, None),
         (None, ["refund"], None),
-    ],
-)
-def test_the_case_of_a_turn(header: str | None, metadata: Any, case_id: str | None, proxied: Proxied) -> None:
-    exchange = proxied.request(send(metadata=metadata), case_id=header)
-    assert exchange.turn is not None
-    assert exchange.turn.case_id == case_id
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "expected", "body", "known"), SAID)
+def test_what_a_request_says(
+    name: str, expected: Any, body: dict[str, Any], known: dict[str, Any], proxied: Proxied
+) -> None:
+    turn = proxied.request({**({} if "line" in known else send()), **body}, **known).turn
+    assert turn is not None
+    says = {"version": turn.protocol_version, "asked": turn.capture.requested_by_client, "case": turn.case_id}
+    assert says[name] == expected
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,21 @@ CUT = Finding("upstream_cut", "the agent broke off")
 A, B, C = artifact("a", "one"), artifact("b", "two"), artifact("c", "three")
 
 
+def asks_for_login(*artifacts: Event) -> Event:
+    return at(task("AUTH_REQUIRED", *artifacts), 1)
+
+
+def in_a_stream(name: str) -> list[Step]:
+    """The turn's own calls and its end, which comes late."""
+    return [
+        streams(name, at(says("WORKING"), 2), gives(B)),
+        passes(LINGER_S + 1),
+        closed(1),
+        streams(name, at(says("COMPLETED"), 3)),
+        passes(LINGER_S + 1),
+    ]
+
+
 def with_messages(event: Event, count: int) -> Event:
     """The event, whose task shows so many messages of its user, and as many of the agent."""
     event["task"]["history"] = [{"role": "ROLE_USER"}, {"role": "ROLE_AGENT"}] * count
@@ -262,76 +277,6 @@ def test_calls_of_a_turn_without_its_end_are_unknown_until_a_task_shows_them(wir
     wire.plays(
         calls([[], ["call2"], ["call3"], ["unseen", "call4"], ["call5"]]),
         findings([["incomplete"], *[["earlier_calls_unknown"]] * 3, []]),
-    )
-
-
-@pytest.mark.parametrize("shown_to", ["poll", "stream", "webhook", "nobody"])
-def test_a_task_that_goes_on_without_a_message_is_noticed_once(wire: Wire, shown_to: str) -> None:
-    hook = wire.book.follow(notified="h")
-    asks = at(task("AUTH_REQUIRED", artifact("a", "one")), 1)
-    wire.answers(wire.sends(), asks)
-    wire.answers(wire.watches(), asks)
-    wire.streams(hook, at(says("WORKING"), 0), at(says("AUTH_REQUIRED"), 1))
-    assert wire.findings == [[]]
-    for _ in range(2):
-        match shown_to:
-            case "poll":
-                asks["task"]["artifacts"] = [artifact("a", "one"), artifact("b", "two")]
-                wire.answers(wire.watches(), asks)
-            case "stream":
-                wire.streams(stream := wire.watches(), at(says("WORKING"), 2), gives(artifact("b", "two")))
-                wire.ends(stream)
-            case "webhook":
-                wire.streams(hook, at(says("COMPLETED"), 3))
-    wire.answers(wire.sends("t"), at(task("COMPLETED", artifact("a", "one"), artifact("c", "three")), 4))
-    assert wire.findings[0] == ([] if shown_to == "nobody" else ["calls_missed"])
-    assert [calls for _, calls, _ in wire.turns] == [["one"], ["three"]]
-
-
-@pytest.mark.parametrize("passed", [0.0, 60.0])
-@pytest.mark.parametrize("before", [[], ["one"]])
-def test_calls_that_a_task_shows_first_after_its_end_are_noticed(wire: Wire, before: list[str], passed: float) -> None:
-    shared = artifact("a", *before, text="x")
-    wire.plays(
-        answered(task("INPUT_REQUIRED", artifact("a", text="x"))),
-        sends("sent", "t"),
-        streams("sent", gives(shared), says("COMPLETED")),
-        ends("sent"),
-        calls([[], before]),
-        passes(passed),
-        polled(task("COMPLETED", shared)),
-        follows("other"),
-        streams("other", gives(shared)),
-        findings([[], []]),
-    )
-    for _ in range(2):
-        wire.answers(wire.watches(), task("COMPLETED", shared, artifact("b", "two")))
-    wire.plays(
-        findings([[], ["calls_missed"]]),
-    )
-
-
-@pytest.mark.parametrize("meanwhile", ["nothing", "restart", "restart, much later"])
-@pytest.mark.parametrize("shown_to", ["poll", "subscription", "webhook", "nobody"])
-def test_a_task_that_shows_calls_after_its_end_is_noticed_once(wire: Wire, shown_to: str, meanwhile: str) -> None:
-    wire.plays(
-        answered(at(task("COMPLETED", text="done"), 1)),
-    )
-    if meanwhile != "nothing":
-        wire.begins("next", restarted=True)
-    shown = task("COMPLETED", artifact("a", "one")) if shown_to != "nobody" else task("COMPLETED")
-    for _ in range(2):
-        if shown_to == "subscription":
-            wire.streams(watch := wire.watches(), at(shown, 1))
-            wire.ends(watch)
-        elif shown_to == "webhook":
-            wire.streams(wire.book.follow(notified="h"), gives(artifact("a", "one")))
-        else:
-            wire.answers(wire.watches(), at(shown, 1))
-        if "later" in meanwhile:
-            wire.forgets()
-    wire.plays(
-        findings([[] if shown_to == "nobody" else ["calls_missed"]]),
     )
 
 
@@ -400,25 +345,6 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
     wire.plays(
         findings([["missed_events"] if lost - maybe_the_message else []]),
     )
-
-
-@pytest.mark.parametrize(("meanwhile", "codes"), [(4, []), (6, ["calls_missed"])])
-def test_a_conditional_message_says_if_its_task_went_on_before_it_was_seen_to_be_taken(
-    wire: Wire, meanwhile: int, codes: list[str]
-) -> None:
-    """A client polls while the agent answers. The message itself is a change."""
-    one = artifact("a", "one")
-    wire.plays(
-        answered(numbered(task("INPUT_REQUIRED", one), 3)),
-        polled(numbered(task("WORKING", one), meanwhile)),
-    )
-    turn = Turn("turn-2", "run", "http://agent", "JSONRPC", "1.0", wire.now, task_id="t")
-    sent = wire.book.open(turn, wire.now, if_generation=3)
-    wire.answers(sent, numbered(task("COMPLETED", one, artifact("b", "two")), 8))
-    wire.plays(
-        calls([["one"], ["two"]]),
-    )
-    assert wire.findings[1] == codes
 
 
 # ── several processes ───────────────────────────────────────────────────────────────────────────────────────
@@ -546,29 +472,6 @@ def test_two_streams_of_one_task_that_has_one_end(
     assert wire.findings == [[], ["calls_missed"]]
 
 
-@pytest.mark.parametrize("why", ["client left", "silent", "proxy stops"])
-def test_a_message_does_not_wait_for_ever(wire: Wire, why: str) -> None:
-    first = wire.sends()
-    wire.streams(first, task("WORKING"), ONE)
-    second = wire.sends("t")
-    wire.streams(second, ONE, TWO)
-    assert wire.turns == []
-    match why:
-        case "client left":
-            wire.ends(first, CUT)
-        case "silent":
-            wire.passes(301)
-        case "proxy stops":
-            wire.stops()
-    assert wire.turns[0] == ("WORKING", ["one"], "one")
-    assert "incomplete" in wire.findings[0]
-    wire.streams(second, says("COMPLETED"))
-    wire.ends(second)
-    wire.passes(LINGER_S + 1)
-    assert [turn[1] for turn in wire.turns[1:]] == [["two"]]
-    assert wire.open_turns == []
-
-
 # ── an answer that repeats the end of the turn before ─────────────────────────────────────────────────────────
 
 
@@ -578,29 +481,6 @@ def asked(second: float, *artifacts: Event, question: str = "q", written: str = 
     event["task"]["status"]["message"]["messageId"] = question
     event["task"]["status"]["timestamp"] = written or event["task"]["status"]["timestamp"]
     return event
-
-
-@pytest.mark.parametrize("shown_to", ["webhook", "poll", "subscription"])
-def test_after_a_repeated_end_others_show_the_turns_own(wire: Wire, shown_to: str) -> None:
-    hook = wire.book.follow(notified=True)
-    sent = wire.sends()
-    wire.streams(hook, asked(1, artifact("a", "one")))
-    wire.answers(sent, asked(1, artifact("a", "one")))
-    sent = wire.sends("t")
-    wire.answers(sent, asked(1, artifact("a", "one")))
-    watch = hook if shown_to == "webhook" else wire.watches()
-    done = at(task("COMPLETED", artifact("a", "one"), artifact("b", "two")), 3)
-    if shown_to == "poll":
-        wire.answers(watch, done)
-    else:
-        wire.streams(watch, at(says("WORKING"), 2), gives(artifact("b", "two")))
-        wire.passes(LINGER_S + 1)
-        assert len(wire.closed) == 1
-        wire.streams(watch, at(says("COMPLETED"), 3))
-        wire.passes(LINGER_S + 1)
-        wire.ends(watch)
-    assert [turn[:2] for turn in wire.turns] == [("INPUT_REQUIRED", ["one"]), ("COMPLETED", ["two"])]
-    assert wire.findings == [[], []]
 
 
 # ── time, limits, the end ───────────────────────────────────────────────────────────────────────────────────
@@ -1408,6 +1288,106 @@ TRANSCRIPTS: dict[str, list[Step]] = {
         ends("sent"),
         known(lambda wire: sorted(wire.findings[0]), ["append_to_unknown_artifact", "malformed_response"]),
     ],
+    **{
+        f"a task that goes on without a message is noticed once, by {shown_to}": [
+            follows("hook"),
+            answered(asks_for_login(A)),
+            polled(asks_for_login(A)),
+            streams("hook", at(says("WORKING"), 0), at(says("AUTH_REQUIRED"), 1)),
+            findings([[]]),
+            *shown * 2,
+            answered(at(task("COMPLETED", A, C), 4), to="t"),
+            findings([["calls_missed"] if shown else []], most=1),
+            calls([["one"], ["three"]]),
+        ]
+        for shown_to, shown in {
+            "a poll": [polled(asks_for_login(A, B))],
+            "a stream": [watches("stream"), streams("stream", at(says("WORKING"), 2), gives(B)), ends("stream")],
+            "a webhook": [streams("hook", at(says("COMPLETED"), 3))],
+            "nobody": [],
+        }.items()
+    },
+    **{
+        f"a task that shows calls after its end is noticed once, by {shown_to}, {meanwhile}": [
+            answered(at(task("COMPLETED", text="done"), 1)),
+            *([begins("next", restarted=True)] if meanwhile != "soon" else []),
+            *[*shown, *([forgets] if meanwhile == "much later" else [])] * 2,
+            findings([[] if shown_to == "nobody" else ["calls_missed"]]),
+        ]
+        for meanwhile in ("soon", "after a restart", "much later")
+        for shown_to, shown in {
+            "a poll": [polled(at(task("COMPLETED", A), 1))],
+            "a subscription": [watches("watch"), streams("watch", at(task("COMPLETED", A), 1)), ends("watch")],
+            "a webhook": [follows("hook"), streams("hook", gives(A))],
+            "nobody": [polled(at(task("COMPLETED"), 1))],
+        }.items()
+    },
+    **{
+        f"calls that a task shows first after its end are noticed {passed} s later, beside {before}": [
+            answered(task("INPUT_REQUIRED", artifact("a", text="x"))),
+            sends("sent", "t"),
+            streams("sent", gives(artifact("a", *before, text="x")), says("COMPLETED")),
+            ends("sent"),
+            calls([[], before]),
+            passes(passed),
+            polled(task("COMPLETED", artifact("a", *before, text="x"))),
+            follows("other"),
+            streams("other", gives(artifact("a", *before, text="x"))),
+            findings([[], []]),
+            *[polled(task("COMPLETED", artifact("a", *before, text="x"), B))] * 2,
+            findings([[], ["calls_missed"]]),
+        ]
+        for passed in (0.0, 60.0)
+        for before in ([], ["one"])
+    },
+    **{
+        f"a message does not wait for ever: {why}": [
+            sends("first"),
+            streams("first", task("WORKING"), ONE),
+            sends("second", "t"),
+            streams("second", ONE, TWO),
+            turns([]),
+            step,
+            known(lambda wire: wire.turns[0], ("WORKING", ["one"], "one")),
+            known(lambda wire: "incomplete" in wire.findings[0], expected=True),
+            streams("second", says("COMPLETED")),
+            ends("second"),
+            passes(LINGER_S + 1),
+            known(lambda wire: [names for _, names, _ in wire.turns[1:]], [["two"]]),
+            none_open,
+        ]
+        for why, step in {"the client left": ends("first", CUT), "silence": passes(301), "the end": stops}.items()
+    },
+    **{
+        f"after a repeated end others show the turn's own, {shown_to}": [
+            follows("hook"),
+            sends("sent"),
+            streams("hook", asked(1, A)),
+            answers("sent", asked(1, A)),
+            answered(asked(1, A), to="t"),
+            *shown,
+            known(
+                lambda wire: [turn[:2] for turn in wire.turns], [("INPUT_REQUIRED", ["one"]), ("COMPLETED", ["two"])]
+            ),
+            findings([[], []]),
+        ]
+        for shown_to, shown in {
+            "a poll": [polled(at(task("COMPLETED", A, B), 3))],
+            "a webhook": in_a_stream("hook"),
+            "a subscription": [watches("watch"), *in_a_stream("watch"), ends("watch")],
+        }.items()
+    },
+    **{
+        f"a conditional message whose task has generation {meanwhile} before it is seen to be taken": [
+            answered(numbered(task("INPUT_REQUIRED", A), 3)),
+            polled(numbered(task("WORKING", A), meanwhile)),  # while the agent answers
+            sends("sent", "t", if_generation=3),
+            answers("sent", numbered(task("COMPLETED", A, B), 8)),
+            calls([["one"], ["two"]]),
+            findings([codes], after=1),
+        ]
+        for meanwhile, codes in ((4, []), (6, ["calls_missed"]))  # the message itself is a change
+    },
     # memory
     "a message that lingers when the proxy stops is complete": [
         sends("other"),
