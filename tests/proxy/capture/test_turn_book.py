@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules
-from a2a_eval_proxy.capture.turn_book import MAX_AT_ONCE, MAX_OWN_S, BookEntry
+from a2a_eval_proxy.capture.turn_book import MAX_AT_ONCE, MAX_OWN_BYTES, MAX_OWN_S, BookEntry
 from a2a_eval_proxy.memory import of_json
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -146,6 +146,10 @@ def feeds(name: str, event: Event, *, live: bool) -> Step:
 
 def touches(name: str) -> Step:
     return lambda wire: wire.book.touch(wire.exchanges[name], wire.now)
+
+
+def reports(task_id: str, finding: Finding) -> Step:
+    return lambda wire: wire.book.report(task_id, finding, wire.now)
 
 
 def finds(name: str, finding: Finding) -> Step:
@@ -1388,6 +1392,40 @@ TRANSCRIPTS: dict[str, list[Step]] = {
         ]
         for meanwhile, codes in ((4, []), (6, ["calls_missed"]))  # the message itself is a change
     },
+    "a question after which the agent goes on is no end": [
+        sends("sent"),
+        streams("sent", says("AUTH_REQUIRED"), says("WORKING")),
+        passes(LINGER_S + 1),
+        turns([]),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        turns([("COMPLETED", [], "")]),
+    ],
+    "comments of a stream do not put off its end": [
+        sends("sent"),
+        streams("sent", says("COMPLETED")),
+        passes(0.75 * LINGER_S),
+        touches("sent"),
+        passes(0.5 * LINGER_S),
+        turns([("COMPLETED", [], "")]),
+    ],
+    "a finding is of the open turn or else of the last one": [
+        sends("sent"),
+        streams("sent", task("WORKING")),
+        reports("t", Finding("open", "of the open turn")),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        findings([["open"]]),
+        reports("t", Finding("last", "of the last turn")),
+        known(lambda wire: wire.log["t"][-1]["finding"]["code"], "last"),
+    ],
+    "a stream that holds much is observed at once": [
+        sends("sent"),
+        streams("sent", task("WORKING"), gives(artifact("a", text="x" * (MAX_OWN_BYTES // 100)))),
+        known(lambda wire: [*wire.log], []),
+        streams("sent", gives(artifact("b", text="x" * MAX_OWN_BYTES))),
+        known(lambda wire: [*wire.log], ["t"]),
+    ],
     # memory
     "a message that lingers when the proxy stops is complete": [
         sends("other"),
