@@ -135,12 +135,16 @@ class HttpServer:
             if now - checked_at < _CHECK_EVERY_S and not capacity.bodies_wait:
                 continue
             checked_at = now
-            for connection in [*self.clients.connections, *capacity.leaving]:
-                try:
-                    connection.check(now)
-                except Exception:  # one client ends no listener
-                    logger.exception("the connection of a client could not be checked, and is cut off")
-                    connection.abort()
+            self._check_once(now)
+
+    def _check_once(self, now: float) -> None:
+        """In a call of its own, which holds no connection until the next one."""
+        for connection in [*self.clients.connections, *self.clients.capacity.leaving]:
+            try:
+                connection.check(now)
+            except Exception:  # one client ends no listener
+                logger.exception("the connection of a client could not be checked, and is cut off")
+                connection.abort()
 
 
 def reachable(url: str) -> str:
