@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net import http_client, http_connection
+from a2a_eval_proxy.net import http_client
 from a2a_eval_proxy.net.http_client import (
     HttpClient,
     SentRequest,
@@ -289,28 +289,6 @@ FRAMED = {
 }
 
 
-@pytest.mark.parametrize("framing", FRAMED)
-async def test_a_response_byte_by_byte(framing: str) -> None:
-    async with origin(scripted(HEAD, *(bytes([byte]) for byte in FRAMED[framing]))) as it, client_of(it) as client:
-        assert await get(client) == b"some body"
-
-
-@pytest.mark.parametrize(
-    ("method", "answer"),
-    [
-        (b"HEAD", b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"),
-        (b"HEAD", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
-        (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
-        (b"GET", b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5000\r\netag: x\r\n\r\n"),
-        (b"GET", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
-    ],
-)
-async def test_responses_without_a_body(method: bytes, answer: bytes) -> None:
-    async with origin(scripted(HEAD, answer, REST)) as it, client_of(it) as client:
-        response = await client.request(method, b"/", HOST)
-        assert await body_of(response) == b""
-
-
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_interim_responses_are_not_the_answer(at_once: bool) -> None:
     parts = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n", OK]
@@ -365,13 +343,6 @@ async def test_a_cut_is_a_cut_and_what_came_before_is_not_lost(place: str) -> No
         response.close()
 
 
-@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n"])
-async def test_a_cut_before_the_answer(beginning: bytes) -> None:
-    async with origin(answering(beginning)) as it, client_of(it) as client:
-        with pytest.raises(UpstreamCutError, match="before answering"):
-            await client.request(b"POST", b"/", HOST, b"{}")
-
-
 async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
     read_first = asyncio.Event()
 
@@ -394,40 +365,12 @@ async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
 # ── keep-alive ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_connection_is_used_again() -> None:
-    async with origin(always_ok) as it, client_of(it) as client:
-        for number in range(5):
-            assert await get(client, b"/%d" % number) == b"ok"
-        assert (it.connections, len(it.requests)) == (1, 5)
-
-
 async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent may be closing it right now, and a request sent on it would be lost."""
     monkeypatch.setattr(http_client, "KEEPALIVE_S", 0.0)
     async with origin(always_ok) as it, client_of(it) as client:
         assert [await get(client) for _ in range(2)] == [b"ok", b"ok"]
         assert it.connections == 2
-
-
-@pytest.mark.parametrize(
-    ("answer", "connections"),
-    [
-        (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", 2),
-        (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 2),
-        (b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok", 1),
-        # RFC 9112, section 6.1: chunks in HTTP/1.0 count as faulty framing
-        (b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 2),
-        (OK + b"HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\nbad", 2),
-        # who may send a body where there is none is not trusted
-        (b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n", 2),
-        (b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n", 2),
-        (b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n", 2),
-    ],
-)
-async def test_a_connection_that_will_close_or_is_in_doubt_is_not_used_again(answer: bytes, connections: int) -> None:
-    async with origin(answering(answer, answer)) as it, client_of(it) as client:
-        assert [await get(client), await get(client)] == [b"ok" if b" 200 " in answer else b""] * 2
-        assert it.connections == connections
 
 
 async def test_a_response_given_up_costs_its_connection() -> None:
@@ -439,39 +382,6 @@ async def test_a_response_given_up_costs_its_connection() -> None:
         response.close()
         response.close()
         await closed.wait()
-
-
-async def test_an_idle_connection_that_the_agent_closed_is_not_used() -> None:
-    async with origin(answering(OK)) as it, client_of(it) as client:
-        for _ in range(3):
-            assert await body_of(await client.request(b"POST", b"/", HOST)) == b"ok"
-            await let_everything_run()
-        assert it.connections == 3
-
-
-async def test_a_connection_closed_while_reading_was_paused_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "HIGH_WATER", 1_000)
-    arrived, closed = asyncio.Event(), asyncio.Event()
-
-    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
-        first = it.connections == 1
-        await it.head(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5_000)
-        if first:
-            await arrived.wait()
-            writer.write_eof()
-            closed.set()
-        await it.head(reader)
-
-    async with origin(behave) as it, client_of(it) as client:
-        response = await client.request(b"POST", b"/", HOST)
-        arrived.set()  # all in one piece, which pauses reading
-        await closed.wait()
-        await let_everything_run()
-        assert await body_of(response) == b"x" * 5_000
-        response = await client.request(b"POST", b"/", HOST)
-        assert await body_of(response) == b"x" * 5_000
-        assert (it.connections, len(it.requests)) == (2, 2)
 
 
 @pytest.mark.parametrize(("method", "upload"), [(b"GET", False), (b"POST", False), (b"GET", True)])
@@ -551,35 +461,106 @@ OK_LATER = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK_LATER + b"transfer-encoding: chunked\r\n\r\n"
 
 
-@pytest.mark.parametrize("beginning", [b"", OK_LATER, OK_LATER + b"content-length: 9\r\n\r\nsome"])
-async def test_an_agent_that_does_not_answer_in_time(beginning: bytes) -> None:
-    async with origin(scripted(HEAD, beginning, REST)) as it, client_of(it, response_timeout_s=0.05) as client:
-        with pytest.raises(UpstreamTimeoutError, match=r"silent for 0\.05 s"):
-            await get(client)
+NONE = {
+    b"SSH-2.0-OpenSSH_9.6\r\n": "not HTTP",
+    OK_LATER + b"no colon here\r\n\r\n": "not HTTP",
+    OK_LATER + b"content-length: many\r\n\r\n": "not HTTP",
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n": "not HTTP",
+    b"\x16\x03\x01\x02\x00": "not HTTP",
+    CHUNKED + b"4\r\nsome\r\nZZ\r\n": "not HTTP",
+    b"HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\nok" + OK: "the status 099; expected 100 to 599",
+    b"HTTP/1.1 600 Odd\r\ncontent-length: 2\r\n\r\nok" + OK: "the status 600; expected 100 to 599",
+    # its header goes no further than this hop: the client would get a body that it cannot read
+    OK_LATER + b"transfer-encoding: gzip\r\n\r\nsome": "transfer coding 'gzip'",
+    OK_LATER + b"a: %b\r\ncontent-length: 0\r\n\r\n" % (b"x" * 1_300): "header exceeds 1024 bytes",
+    OK_LATER + b"a: x\r\n" * 700 + b"content-length: 0\r\n\r\n": "header exceeds 1024 bytes",
+    CHUNKED + b"2\r\nok\r\n0\r\n" + b"a: x\r\n" * 1_000 + b"\r\n": "trailer exceeds 1024 bytes",
+}
+WITHOUT_A_BODY = [
+    (b"HEAD", b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"),
+    (b"HEAD", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+    (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+    (b"GET", b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5000\r\netag: x\r\n\r\n"),
+    (b"GET", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+]
+# Answers that are read well, and how many connections two requests with such an answer take.
+IN_DOUBT = [
+    (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", 2),
+    (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 2),
+    (b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok", 1),
+    # RFC 9112, section 6.1: chunks in HTTP/1.0 count as faulty framing
+    (b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 2),
+    (OK + b"HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\nbad", 2),
+    # who may send a body where there is none is not trusted
+    (b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n", 2),
+    (b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n", 2),
+    (b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n", 2),
+]
+Exchange = tuple[Behaviour, dict[str, Any], list[tuple[bytes, bytes | tuple[type[Exception], str]]], int]
+# What an agent does on each connection, options of the client, its requests with what comes of them, and how many
+# connections there were.
+EXCHANGES: dict[str, Exchange] = {
+    **{
+        f"byte by byte, {framing}": (scripted(HEAD, *(bytes([one]) for one in answer)), {}, [(b"GET", b"some body")], 1)
+        for framing, answer in FRAMED.items()
+    },
+    **{
+        f"no body after {method!r}: {answer!r}": (scripted(HEAD, answer, REST), {}, [(method, b"")], 1)
+        for method, answer in WITHOUT_A_BODY
+    },
+    **{
+        f"a cut before the answer, {len(beginning)}": (
+            answering(beginning),
+            {},
+            [(b"POST", (UpstreamCutError, "before answering"))],
+            1,
+        )
+        for beginning in (b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n")
+    },
+    "a connection is used again": (always_ok, {}, [(b"GET", b"ok")] * 5, 1),
+    "an idle connection that the agent closed is not used": (answering(OK), {}, [(b"POST", b"ok")] * 3, 3),
+    **{
+        f"a connection in doubt is not used again: {answer!r}": (
+            answering(answer, answer),
+            {},
+            [(b"GET", b"ok" if b" 200 " in answer else b"")] * 2,
+            connections,
+        )
+        for answer, connections in IN_DOUBT
+    },
+    **{
+        f"an agent that does not answer in time, {len(beginning)}": (
+            scripted(HEAD, beginning, REST),
+            {"response_timeout_s": 0.05},
+            [(b"GET", (UpstreamTimeoutError, r"silent for 0\.05 s"))],
+            1,
+        )
+        for beginning in (b"", OK_LATER, OK_LATER + b"content-length: 9\r\n\r\nsome")
+    },
+    **{
+        f"an answer that is none: {answer[:40]!r}, {len(answer)} bytes": (
+            answering(answer),
+            {"max_header_bytes": 1024},
+            [(b"GET", (UpstreamError, problem))],
+            1,
+        )
+        for answer, problem in NONE.items()
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP"),
-        (OK_LATER + b"no colon here\r\n\r\n", "not HTTP"),
-        (OK_LATER + b"content-length: many\r\n\r\n", "not HTTP"),
-        (b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n", "not HTTP"),
-        (b"\x16\x03\x01\x02\x00", "not HTTP"),
-        (CHUNKED + b"4\r\nsome\r\nZZ\r\n", "not HTTP"),
-        (b"HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\nok" + OK, "the status 099; expected 100 to 599"),
-        (b"HTTP/1.1 600 Odd\r\ncontent-length: 2\r\n\r\nok" + OK, "the status 600; expected 100 to 599"),
-        # its header goes no further than this hop: the client would get a body that it cannot read
-        (OK_LATER + b"transfer-encoding: gzip\r\n\r\nsome", "transfer coding 'gzip'"),
-        (OK_LATER + b"a: %b\r\ncontent-length: 0\r\n\r\n" % (b"x" * 1_300), "header exceeds 1024 bytes"),
-        (OK_LATER + b"a: x\r\n" * 700 + b"content-length: 0\r\n\r\n", "header exceeds 1024 bytes"),
-        (CHUNKED + b"2\r\nok\r\n0\r\n" + b"a: x\r\n" * 1_000 + b"\r\n", "trailer exceeds 1024 bytes"),
-    ],
-)
-async def test_an_answer_that_is_none(answer: bytes, problem: str) -> None:
-    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=1024) as client:
-        with pytest.raises(UpstreamError, match=problem):
-            await get(client)
+@pytest.mark.parametrize("name", EXCHANGES)
+async def test_an_exchange(name: str) -> None:
+    behaviour, options, requests, connections = EXCHANGES[name]
+    async with origin(behaviour) as it, client_of(it, **options) as client:
+        for method, expected in requests:
+            if isinstance(expected, bytes):
+                assert await body_of(await client.request(method, b"/", HOST)) == expected
+            else:
+                with pytest.raises(expected[0], match=expected[1]):
+                    await body_of(await client.request(method, b"/", HOST))
+            await let_everything_run()
+        assert it.connections == connections
 
 
 # ── how many at once ────────────────────────────────────────────────────────────────────────────────────────

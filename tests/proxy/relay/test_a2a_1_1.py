@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 from google.protobuf.json_format import ParseDict
-from h2.events import Event, StreamEnded
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
 from support.proxied import Proxied, proxied
-from support.raw_http2 import RawConnection, framed, raw_agent
 
 SERVICE = "/lf.a2a.v1.A2AService/"
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -262,59 +259,27 @@ async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, 
 COUNTED = re.compile(r"^a2a_eval_proxy_(requests|responses|upstream_errors)_total\S* (\d+)", re.MULTILINE)
 
 
-@asynccontextmanager
-async def stopping(proxy: AsyncExitStack, admin_url: str) -> AsyncIterator[None]:
-    """Stop the proxy, which is no longer ready within the block, and has stopped after it."""
-    task = asyncio.create_task(proxy.aclose())
-    async with httpx.AsyncClient(base_url=admin_url) as admin:
-        while (await admin.get("/readyz")).status_code != 503:
-            await asyncio.sleep(0.01)
-    yield
-    await task
-
-
-@pytest.mark.parametrize("grpc_port", [False, True])
-async def test_a_long_poll_is_counted_once_and_ends_before_the_proxy_does(tmp_path: Path, grpc_port: bool) -> None:
-    waiting: list[tuple[RawConnection, int]] = []
-
-    def hold(connection: RawConnection, event: Event) -> None:
-        if isinstance(event, StreamEnded) and connection.calls(f"{SERVICE}GetTask".encode()):
-            waiting.append((connection, event.stream_id))
-        elif isinstance(event, StreamEnded):  # about the card
-            connection.answer(event.stream_id, trailers=[(b"grpc-status", b"12")])
-
+async def test_a_long_poll_is_counted_once_and_ends_before_the_proxy_does(tmp_path: Path) -> None:
     body = json.dumps(DONE).encode()
-    task = ParseDict(DONE, METHODS[SERVICE + "GetTask"].response_type()).SerializeToString()
-    request = ParseDict({"id": "t", "currentGeneration": "5"}, METHODS[SERVICE + "GetTask"].request_type())
-    async with raw_agent(hold) as (address, _), AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack, AsyncExitStack() as running:
         agent = stack.enter_context(ReplayAgent())
         agent.prepare(Answer([b"", *http(body, b"application/json").pieces], paced=True))
-        upstream = f"grpc://{address}" if grpc_port else agent.url
-        running = await stack.enter_async_context(AsyncExitStack())
-        proxy = await running.enter_async_context(running_proxy(upstream, tmp_path, negotiate="never"))
+        proxy = await running.enter_async_context(running_proxy(agent.url, tmp_path, negotiate="never"))
         admin = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.admin_url))
-        http_client = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S))
-        polling: Any
-        if grpc_port:
-            channel = await stack.enter_async_context(grpc.aio.insecure_channel(proxy.grpc_address))
-            polling = channel.unary_unary(f"{SERVICE}GetTask")(request.SerializeToString())
-        else:
-            poll = http_client.get("/tasks/t?currentGeneration=5", headers={"a2a-version": "1.0"})
-            polling = asyncio.create_task(poll)
-        while not (waiting if grpc_port else agent.received):
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S))
+        poll = client.get("/tasks/t?currentGeneration=5", headers={"a2a-version": "1.0"})
+        polling = asyncio.create_task(poll)
+        while not agent.received:
             await asyncio.sleep(0.01)
         counted = COUNTED.findall((await admin.get("/metrics")).text)
         assert counted == [("requests", "1"), ("upstream_errors", "0")]
-        async with stopping(running, proxy.admin_url):
-            assert not polling.done()
-            if grpc_port:
-                ((connection, stream_id),) = waiting
-                connection.answer(stream_id, framed(task))
-                connection.flush()
-                assert await polling == task
-            else:
-                agent.release()
-                agent.release()
-                assert (await polling).content == body
-            counted = COUNTED.findall((await admin.get("/metrics")).text)
+        stopping = asyncio.create_task(running.aclose())
+        while (await admin.get("/readyz")).status_code != 503:
+            await asyncio.sleep(0.01)
+        assert not polling.done()
+        agent.release()
+        agent.release()
+        assert (await polling).content == body
+        counted = COUNTED.findall((await admin.get("/metrics")).text)
         assert counted == [("requests", "1"), ("upstream_errors", "0"), ("responses", "1")]
+        await stopping
