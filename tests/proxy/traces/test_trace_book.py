@@ -288,7 +288,9 @@ STORIES: dict[str, list[Step]] = {
         RUNS,
         closes("old", at=1.0),
         closes("ended", at=18.0),
+        forgets_changes,
         lambda book: book.lost("an export was refused: not OTLP", NOW + 20.0),
+        known(lambda book: {*book.changed}, {"ended", "running"}),
         calls(
             {"old": (Calls.NONE_MADE, "spans")} | dict.fromkeys(("ended", "running"), (Calls.UNKNOWN, "calls_missed"))
         ),
@@ -330,7 +332,9 @@ STORIES: dict[str, list[Step]] = {
         opens("one", conversation="c1"),
         opens("two", conversation="c2"),
         takes(a_tool_span(1, trace=OTHER_TRACE)),
+        forgets_changes,
         takes(named(2, "c1", trace=OTHER_TRACE)),
+        known(lambda book: {*book.changed}, {"one", "two"}),
         contested({"one": 0, "two": 0}),
         told({"one": ["chat c1", TOOL]}),
     ],

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.content_removal import without_content
-from a2a_eval_proxy.traces.merge import TraceEvidence, usage_of
+from a2a_eval_proxy.traces.merge import TraceEvidence, spans_of, usage_of
 from a2a_eval_proxy.turn import Turn
-from a2a_tool_capture.spans.model import Span
+from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
 
@@ -67,7 +67,25 @@ def test_a_turn_keeps_it_whatever_content_is_removed() -> None:
     assert Turn.from_dict(merged.to_dict()) == merged
     assert without_content(merged).usage == merged.usage
     assert TraceEvidence(spans=[span("later")]).added_to(merged).usage == merged.usage
-    assert "usage" not in Turn.from_dict(turn("a")).to_dict()
+    untraced = Turn.from_dict(turn("a"))
+    assert "usage" not in untraced.to_dict()
+    assert TraceEvidence().added_to(untraced) is untraced
+
+
+def test_spans_are_told_in_the_order_of_their_start() -> None:
+    first, second = (replace(chat(name), start_ns=start, end_ns=10**9) for name, start in (("a", 1), ("b", 2 * 10**9)))
+    second = replace(second, status_code=STATUS_ERROR, parent_is_remote=True, attributes={})
+    told = {"parent_span_id": "", "started_at": "1970-01-01T00:00:00.000000Z", "failed": False, "name": ""}
+    assert spans_of([second, first, span("without a time")]) == [
+        {**told, "span_id": "a", "ended_at": "1970-01-01T00:00:01.000000Z", "input_tokens": 100, "output_tokens": 20},
+        {
+            **told,
+            "span_id": "b",
+            **dict.fromkeys(("started_at", "ended_at"), "1970-01-01T00:00:02.000000Z"),
+            "failed": True,
+            "enters": True,
+        },
+    ]
 
 
 def test_tokens_are_kept_by_model() -> None:
@@ -89,6 +107,7 @@ def test_tokens_are_kept_by_model() -> None:
     [
         ([], (7, None, "kagent_usage_total")),
         ([chat("a")], (100, None, "spans")),  # never added
+        ([span("a", gen_ai__usage__input_tokens=5)], (5, None, "spans")),
         ([span("a", operation__cost=0.5)], (7, 0.5, "kagent_usage_total")),
     ],
 )
