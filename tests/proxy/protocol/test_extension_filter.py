@@ -94,16 +94,6 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("enveloped", [False, True])
-@pytest.mark.parametrize("holder", HOLDERS)
-def test_every_place_where_artifacts_are(holder: str, enveloped: bool) -> None:
-    def make(content: Any) -> Any:
-        held = HOLDERS[holder](content)
-        return {"jsonrpc": "2.0", "id": "t", "result": held} if enveloped else held
-
-    assert stripped(make(artifact())) == make(LEFT)
-
-
 ASTRAY: dict[str, Callable[[Any], Any]] = {
     "message": lambda m: {"message": m},
     "0.3 message": lambda m: m,
@@ -114,18 +104,19 @@ ASTRAY: dict[str, Callable[[Any], Any]] = {
 }
 
 
+SAID = {"parts": [{"text": "x"}]}
+CALLING = {**SAID, "metadata": {METADATA_KEY: [1]}, "extensions": [URI]}
+
+
 @pytest.mark.parametrize("enveloped", [False, True])
-@pytest.mark.parametrize("place", ASTRAY)
-def test_calls_in_the_wrong_place_are_taken_out_too(place: str, enveloped: bool) -> None:
-    """Put there by an agent that was asked: by the proxy, not by its client."""
-
-    def make(content: Any) -> Any:
-        held = ASTRAY[place](content)
-        return {"jsonrpc": "2.0", "id": "t", "result": held} if enveloped else held
-
-    assert stripped(make({"parts": [{"text": "x"}], "metadata": {METADATA_KEY: [1]}, "extensions": [URI]})) == make(
-        {"parts": [{"text": "x"}]}
-    )
+@pytest.mark.parametrize("place", [*HOLDERS, *ASTRAY])
+def test_calls_are_taken_out_wherever_they_are(place: str, enveloped: bool) -> None:
+    """In the wrong place, too: put there by an agent that was asked by the proxy, not by its client."""
+    holder, calling, bare = (HOLDERS[place], artifact(), LEFT) if place in HOLDERS else (ASTRAY[place], CALLING, SAID)
+    sent, left = holder(calling), holder(bare)
+    if enveloped:
+        sent, left = ({"jsonrpc": "2.0", "id": "t", "result": one} for one in (sent, left))
+    assert stripped(sent) == left
 
 
 def test_the_answers_to_a_batch() -> None:
@@ -135,43 +126,40 @@ def test_the_answers_to_a_batch() -> None:
     assert other["result"] == {"id": "t2", "artifacts": [LEFT]}
 
 
-def test_fields_that_hold_something_else_too_stay() -> None:
-    mixed = artifact(metadata={"x": 1, METADATA_KEY: [], "y": 2}, extensions=[OTHER, URI])
-    assert stripped({"artifacts": [mixed]})["artifacts"][0] == {
-        **LEFT,
-        "metadata": {"x": 1, "y": 2},
-        "extensions": [OTHER],
-    }
+MIXED = artifact(metadata={"x": 1, METADATA_KEY: [], "y": 2}, extensions=[OTHER, URI])
+TEXT_AND_CALLS = [{"text": "", "metadata": {METADATA_KEY: [1]}}, {"text": "hi"}]
+USER = {"role": "user", "parts": [{"text": "hi"}]}
+MENTIONS: list[Any] = [
+    {"status": {"message": {"metadata": {"note": URI}, "extensions": [OTHER], "parts": [{"text": URI}]}}},
+    {"history": [{"parts": [{"data": {"found": [URI], "metadata": [METADATA_KEY]}}]}]},
+    {"artifacts": [{"artifactId": "a", "metadata": {"note": METADATA_KEY}}]},
+    {"artifacts": [{"artifactId": "a", "extensions": [OTHER, [URI]]}]},
+    {"artifacts": [{"artifactId": URI, "metadata": [METADATA_KEY], "extensions": URI}]},
+    {"artifact": METADATA_KEY, "result": [METADATA_KEY]},
+]
+STRIPPED: list[tuple[Any, Any]] = [
+    ({"artifacts": [MIXED]}, {"artifacts": [{**LEFT, "metadata": {"x": 1, "y": 2}, "extensions": [OTHER]}]}),
+    ({"artifacts": [{**LEFT, METADATA_KEY: [1]}]}, {"artifacts": [LEFT]}),
+    ({"metadata": {"deep": [{"x": {METADATA_KEY: 1, "y": 2}}]}}, {"metadata": {"deep": [{"x": {"y": 2}}]}}),
+    ({"parts": [{"data": {METADATA_KEY: [1], "kept": 1}}]}, {"parts": [{"data": {"kept": 1}}]}),
+    ({"data": {"extensions": [[{"extensions": [URI, 1]}]]}}, {"data": {"extensions": [[{"extensions": [1]}]]}}),
+    ({"error": {"data": [{"metadata": {METADATA_KEY: 1}, "a": 1}]}}, {"error": {"data": [{"a": 1}]}}),
+    ({"unheard_of": {BASE_URI: 1}, "x": [[[{URI: {}}]]]}, {"unheard_of": {}, "x": [[[{}]]]}),
+    # what exists for its calls alone
+    (
+        {"id": "t", "history": [USER, {"role": "agent", "parts": [{"text": ""}], "metadata": {METADATA_KEY: [1]}}]},
+        {"id": "t", "history": [USER]},
+    ),
+    ({"message": {"parts": TEXT_AND_CALLS}}, {"message": {"parts": [{"text": "hi"}]}}),
+    ({"message": {"parts": TEXT_AND_CALLS[:1]}}, {"message": {"parts": [{"text": ""}]}}),
+    # what only mentions it is none of ours
+    *(({"id": "t", **one}, {"id": "t", **one}) for one in MENTIONS),
+]
 
 
-@pytest.mark.parametrize(
-    ("sent", "left"),
-    [
-        ({"artifacts": [{**LEFT, METADATA_KEY: [1]}]}, {"artifacts": [LEFT]}),
-        ({"metadata": {"deep": [{"x": {METADATA_KEY: 1, "y": 2}}]}}, {"metadata": {"deep": [{"x": {"y": 2}}]}}),
-        ({"parts": [{"data": {METADATA_KEY: [1], "kept": 1}}]}, {"parts": [{"data": {"kept": 1}}]}),
-        ({"data": {"extensions": [[{"extensions": [URI, 1]}]]}}, {"data": {"extensions": [[{"extensions": [1]}]]}}),
-        ({"error": {"data": [{"metadata": {METADATA_KEY: 1}, "a": 1}]}}, {"error": {"data": [{"a": 1}]}}),
-        ({"unheard_of": {BASE_URI: 1}, "x": [[[{URI: {}}]]]}, {"unheard_of": {}, "x": [[[{}]]]}),
-    ],
-)  # fmt: skip
-def test_it_is_found_at_any_depth(sent: Any, left: Any) -> None:
+@pytest.mark.parametrize(("sent", "left"), STRIPPED)
+def test_it_is_found_at_any_depth_and_all_else_stays(sent: Any, left: Any) -> None:
     assert stripped(sent) == left
-
-
-@pytest.mark.parametrize(
-    "holder",
-    [
-        {"status": {"message": {"metadata": {"note": URI}, "extensions": [OTHER], "parts": [{"text": URI}]}}},
-        {"history": [{"parts": [{"data": {"found": [URI], "metadata": [METADATA_KEY]}}]}]},
-        {"artifacts": [{"artifactId": "a", "metadata": {"note": METADATA_KEY}}]},
-        {"artifacts": [{"artifactId": "a", "extensions": [OTHER, [URI]]}]},
-        {"artifacts": [{"artifactId": URI, "metadata": [METADATA_KEY], "extensions": URI}]},
-        {"artifact": METADATA_KEY, "result": [METADATA_KEY]},
-    ],
-)
-def test_what_only_mentions_it_is_none_of_ours(holder: dict[str, Any]) -> None:
-    assert stripped({"id": "t", **holder}) == {"id": "t", **holder}
 
 
 @pytest.mark.parametrize("spelling", ["escaped", "slashes"])
@@ -288,20 +276,13 @@ def test_an_artifact_that_holds_something_else_stays(kept: dict[str, Any]) -> No
     assert json.loads(event)["artifactUpdate"]["artifact"] == left
 
 
-def test_a_message_and_a_part_that_exist_for_their_calls_go() -> None:
-    own = {"role": "agent", "parts": [{"text": ""}], "metadata": {METADATA_KEY: [1]}}
-    said = {"role": "user", "parts": [{"text": "hi"}]}
-    assert stripped({"id": "t", "history": [said, own]}) == {"id": "t", "history": [said]}
-    part = {"text": "", "metadata": {METADATA_KEY: [1]}}
-    assert stripped({"message": {"parts": [part, {"text": "hi"}]}}) == {"message": {"parts": [{"text": "hi"}]}}
-    assert stripped({"message": {"parts": [part]}}) == {"message": {"parts": [{"text": ""}]}}
-
-
 def test_it_stays_where_its_task_was_asked_for() -> None:
-    content = body({"tasks": [{"id": "asked", "artifacts": [OWN]}]})
-    assert left_of(content, "asked".__eq__) == content
-    event = body({"artifactUpdate": {"taskId": "asked", "artifact": OWN}})
-    assert left_of(event, "asked".__eq__, withheld=set()) == event
+    for content in ({"artifacts": [OWN], "id": "asked"}, {"artifactUpdate": {"taskId": "asked", "artifact": OWN}}):
+        sent = body(content)
+        assert left_of(sent, "asked".__eq__, withheld=set()) == sent
+    tasks = [{"id": "asked", "artifacts": [artifact()]}, {"artifacts": [artifact()], "id": "other"}]
+    left = json.loads(left_of(body({"tasks": tasks}), "asked".__eq__))
+    assert left == {"tasks": [tasks[0], {"artifacts": [LEFT], "id": "other"}]}
 
 
 def chunk(text: str, *, calls: bool = False, **flags: bool) -> dict[str, Any]:
@@ -384,18 +365,6 @@ def test_only_what_may_begin_its_name_is_held_back(end: str, held: int, codec: s
 
 
 # ── tasks that were asked for ───────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_task_that_was_asked_for_keeps_its_calls() -> None:
-    content = {"tasks": [{"id": "asked", "artifacts": [artifact()]}, {"artifacts": [artifact()], "id": "other"}]}
-    result = json.loads(left_of(body(content), lambda task_id: task_id == "asked"))
-    assert result["tasks"][0] == content["tasks"][0]
-    assert result["tasks"][1] == {"artifacts": [LEFT], "id": "other"}
-
-
-def test_the_id_may_come_after_the_artifacts() -> None:
-    content = body({"artifacts": [artifact()], "id": "asked"})
-    assert left_of(content, lambda task_id: task_id == "asked") == content
 
 
 @pytest.mark.parametrize("result", [{"id": "other", "artifacts": [artifact()]}, {"artifacts": [artifact()]}])
