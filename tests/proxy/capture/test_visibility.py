@@ -41,15 +41,14 @@ def test_a_turn_in_which_the_agent_was_not_asked(kept_from_asking: bool, shown_b
 
 @pytest.mark.parametrize(
     ("first", "then", "shown_by"),
-    [("always", "always", "earlier_calls"), ("declared", "always", "earlier_calls"), ("always", "declared", "")],
+    [(True, True, "earlier_calls"), (False, True, "earlier_calls"), (True, False, "")],
 )
 def test_earlier_calls_show_that_there_would_be_more_if_the_agent_is_asked_no_less(
-    first: str, then: str, shown_by: str
+    first: bool, then: bool, shown_by: str
 ) -> None:
-    visibility = CallVisibility(negotiate=first, dialects=False)
+    visibility = CallVisibility(negotiate="never", dialects=False)
     turns = [closed(kept_from_asking=False, calls=calls) for calls in (True, False)]
-    for negotiate, turn in zip((first, then), turns, strict=True):
-        visibility._negotiate = negotiate
-        turn.capture.declared = False
+    for asked, turn in zip((first, then), turns, strict=True):
+        turn.capture.declared, turn.capture.requested_by_client = False, asked
         visibility.judge(turn)
     assert turns[1].shown_by == shown_by

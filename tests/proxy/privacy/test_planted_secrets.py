@@ -19,6 +19,7 @@ from a2a_eval_proxy.capture.captured_exchange import major_minor
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content
+from a2a_eval_proxy.privacy.detectors import DETECTORS
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.run_plan import publish_report
@@ -484,14 +485,11 @@ async def test_registered_cases_and_contexts_match_redacted_turns() -> None:
 async def test_what_cannot_be_redacted_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rules = privacy("email")
-
     def broken(text: str) -> Iterator[tuple[int, int]]:
         raise RuntimeError(f"cannot read {text}")
 
-    assert rules.redactor is not None
-    async with running(None, rules) as it:
-        monkeypatch.setattr(rules.redactor, "_in_text", lambda text, *rest: broken(text))
+    monkeypatch.setitem(DETECTORS, "email", broken)
+    async with running(None, privacy("email")) as it:
         it.pipeline.take(paid("ann@example.com"))
         await it.pipeline.drained()
         (turn,) = await it.turns()

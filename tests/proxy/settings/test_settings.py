@@ -238,10 +238,45 @@ def test_requests_for_a_card(settings: dict[str, str]) -> None:
     assert is_card("/card") is bool(settings)
 
 
-def test_two_ports_on_one_address() -> None:
-    same = {"listen": "127.0.0.1:8081"}
-    assert problem(same) == "admin: 127.0.0.1:8081 is already the address of listen; choose another"
-    assert "otlp_grpc" in problem({"otlp_grpc": "127.0.0.1:4318"})
+ADMIN_TOKEN, HTTPS = {"admin_token": "0123456789abcdef"}, {"upstream": "https://agent"}
+TOGETHER: list[tuple[dict[str, Any], str]] = [
+    ({"listen": "127.0.0.1:8081"}, "admin: 127.0.0.1:8081 is already the address of listen; choose another"),
+    ({"otlp_grpc": "127.0.0.1:4318"}, "otlp_grpc"),
+    ({"metrics_token": "0123456789abcdef"}, "metrics_token: without admin_token"),
+    ({**ADMIN_TOKEN, "metrics_token": "0123456789abcdef"}, "metrics_token: is the admin_token"),
+    ({"tls_ports": {"admin": {"cert": "c"}}}, "tls_ports.admin.cert: requires tls_ports.admin.key"),
+    ({"tls_ports": {"otlp": {"key": "c"}}}, "--tls-ports: otlp: expected off, a PEM file"),
+    ({"otlp": "off", "tls_ports": "otlp=c"}, "tls_ports.otlp: there is no such port"),
+    (
+        {"otlp_grpc": "0.0.0.0:4317", "otlp_forward": "http://localhost:4317"},
+        "otlp_forward: http://localhost:4317 is where this proxy receives traces",
+    ),
+    ({"otlp": "off", "otlp_forward": "http://collector:4318"}, "otlp_forward: nothing is received"),
+    ({"push": "relay"}, "push: relay requires push_url"),
+    ({"push_listen": "0.0.0.0:8083"}, "push_listen: nothing is received on 0.0.0.0:8083 without push_url"),
+    ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
+    (
+        {"push_url": "http://proxy:8083", "tls_ports": "push=c.pem"},
+        "tls_ports.push: requires a push_url that begins with https://, got http://proxy:8083",
+    ),
+    ({"tls_ports": "push=c.pem"}, "tls_ports.push"),
+    ({"push_allow": "10.0.0.1/8"}, "10.0.0.1/8 has host bits set"),
+    ({"push_allow": "http://client"}, "http://client: expected public, a host name"),
+    ({"tls_cert": "a"}, "tls_cert: requires tls_key"),
+    ({"tls_key": "a"}, "tls_key: requires tls_cert"),
+    ({"tls_client_ca": "a"}, "tls_client_ca: clients present certificates over HTTPS only"),
+    ({**HTTPS, "upstream_tls": "cert=a"}, "upstream_tls.cert: requires upstream_tls.key"),
+    ({"upstream_tls": "cert=a,key=a"}, "upstream_tls: requires an agent that uses HTTPS, but upstream"),
+    ({"upstream_tls": "ca=a"}, "upstream_tls: requires an agent that uses HTTPS, but upstream is http://agent:9000"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), TOGETHER)
+def test_settings_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
+    assert message in problem(given)
+
+
+def test_ports_that_the_system_chooses_do_not_collide() -> None:
     load({"listen": "127.0.0.1:0", "admin": "127.0.0.1:0"})
 
 
@@ -284,23 +319,6 @@ def test_a_token_may_come_from_a_file_and_is_as_long_as_what_is_there(tmp_path: 
     assert "needs the file" in problem({"admin_token": f"${{file:{path}.missing}}"})
 
 
-ADMIN_TOKEN = {"admin_token": "0123456789abcdef"}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"metrics_token": "0123456789abcdef"}, "metrics_token: without admin_token"),
-        ({**ADMIN_TOKEN, "metrics_token": "0123456789abcdef"}, "metrics_token: is the admin_token"),
-        ({"tls_ports": {"admin": {"cert": "c"}}}, "tls_ports.admin.cert: requires tls_ports.admin.key"),
-        ({"tls_ports": {"otlp": {"key": "c"}}}, "--tls-ports: otlp: expected off, a PEM file"),
-        ({"otlp": "off", "tls_ports": "otlp=c"}, "tls_ports.otlp: there is no such port"),
-    ],
-)
-def test_settings_of_the_admin_port_that_do_not_go_together(given: dict[str, Any], message: str) -> None:
-    assert problem(given).startswith(message)
-
-
 # ── headers for the collector ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -311,36 +329,6 @@ def test_what_is_no_header_is_refused_without_showing_it(given: Any) -> None:
 
 def test_headers_are_masked() -> None:
     assert "otlp_forward_headers=***" in repr(load({"otlp_forward_headers": "x-api-key=s3cret"}))
-
-
-def test_nor_may_it_be_the_proxys_grpc_port() -> None:
-    message = problem({"otlp_grpc": "0.0.0.0:4317", "otlp_forward": "http://localhost:4317"})
-    assert message.startswith("otlp_forward: http://localhost:4317 is where this proxy receives traces")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"push": "relay"}, "push: relay requires push_url"),
-        ({"push_listen": "0.0.0.0:8083"}, "push_listen: nothing is received on 0.0.0.0:8083 without push_url"),
-        ({"push_url": "http://proxy:8083", "listen": "127.0.0.1:8083"}, "push_listen: 127.0.0.1:8083 is already"),
-        (
-            {"push_url": "http://proxy:8083", "tls_ports": "push=c.pem"},
-            "tls_ports.push: requires a push_url that begins with https://, got http://proxy:8083",
-        ),
-        ({"tls_ports": "push=c.pem"}, "tls_ports.push"),
-        ({"push_allow": "10.0.0.1/8"}, "10.0.0.1/8 has host bits set"),
-        ({"push_allow": "http://client"}, "http://client: expected public, a host name"),
-    ],
-)
-def test_settings_of_webhooks_that_do_not_fit(given: dict[str, Any], message: str) -> None:
-    assert message in problem(given)
-
-
-def test_what_is_not_received_cannot_be_sent_on() -> None:
-    assert problem({"otlp": "off", "otlp_forward": "http://collector:4318"}).startswith(
-        "otlp_forward: nothing is received"
-    )
 
 
 # ── TLS, headers for the agent ──────────────────────────────────────────────────────────────────────────────
@@ -356,27 +344,6 @@ def test_what_is_no_header_for_the_agent_is_refused_without_showing_it(given: An
 )
 def test_headers_of_the_proxy_itself_are_not_to_be_set(name: str) -> None:
     assert f"{name} is set by the proxy itself" in problem({"upstream_header": [f"{name}: x"]})
-
-
-HTTPS = {"upstream": "https://agent"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"tls_cert": "a"}, "tls_cert: requires tls_key"),
-        ({"tls_key": "a"}, "tls_key: requires tls_cert"),
-        ({"tls_client_ca": "a"}, "tls_client_ca: clients present certificates over HTTPS only"),
-        ({**HTTPS, "upstream_tls": "cert=a"}, "upstream_tls.cert: requires upstream_tls.key"),
-        ({"upstream_tls": "cert=a,key=a"}, "upstream_tls: requires an agent that uses HTTPS, but upstream"),
-        (
-            {"upstream_tls": "ca=a"},
-            "upstream_tls: requires an agent that uses HTTPS, but upstream is http://agent:9000",
-        ),
-    ],
-)
-def test_half_a_configuration_of_tls(settings: dict[str, str], said: str) -> None:
-    assert problem(settings).startswith(said)
 
 
 def test_passwords_of_keys_are_masked() -> None:
