@@ -13,8 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from agents.grpc_agent import grpc_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import AgentOptions, scenario_agent
+from anyio.from_thread import start_blocking_portal
 from e2e.contracts import Client, GetAgent, GetClient, GetProxy
 from support.processes import ChildProcess
 from support.provision import node_environment, python_environment
@@ -25,7 +27,7 @@ CLIENTS = Path(__file__).parent / "clients"
 ADK_AGENT = Path(__file__).parents[1] / "agents" / "adk_agent.py"
 
 
-INSTALLED = "v0.3", "adk-", "python-0.3", "javascript-", "arksim"
+INSTALLED = "v0.3", "adk", "python-0.3", "javascript-"
 """How the names of agents and clients begin that have an environment of their own."""
 
 
@@ -54,12 +56,12 @@ def agent(_until_session_ends: ExitStack) -> GetAgent:
             command += ["--gated-reads"] if name == "v0.3-gated-reads" else []
             child = _until_session_ends.enter_context(ChildProcess(command))
             return child.wait_for(r"listening on (http://\S+)")[1]
-        if name.startswith("adk"):
-            style = ["--new-style"] if name == "adk-artifacts" else []
-            child = _until_session_ends.enter_context(
-                ChildProcess([python_environment("frameworks"), ADK_AGENT, *style])
-            )
+        if name == "adk":
+            child = _until_session_ends.enter_context(ChildProcess([python_environment("frameworks"), ADK_AGENT]))
             return child.wait_for(r"listening on (http://\S+)")[1]
+        if name == "v1-grpc":
+            portal = _until_session_ends.enter_context(start_blocking_portal())
+            return _until_session_ends.enter_context(portal.wrap_async_context_manager(grpc_agent())).url
         options = {
             "v1": AgentOptions(),
             "v1-ungated": AgentOptions(declared=False, gated=False),
@@ -79,23 +81,19 @@ def agent(_until_session_ends: ExitStack) -> GetAgent:
 def client(_until_session_ends: ExitStack) -> GetClient:
     running: dict[str, ChildProcess] = {}
 
-    def command(name: str) -> tuple[list[str | Path], dict[str, Any]]:
+    def command(name: str) -> list[str | Path]:
         if name == "python-1":
-            return [sys.executable, "-m", "e2e.clients.python_v1"], {}
+            return [sys.executable, "-m", "e2e.clients.python_v1"]
         if name == "python-0.3":
-            return [python_environment("a2a-0.3"), "-m", "e2e.clients.python_v03"], {}
-        if name == "arksim":
-            return [python_environment("arksim"), "-m", "e2e.clients.arksim"], {}
-        script = {"javascript-1": "javascript_v1.mjs", "javascript-0.3": "javascript_v03.mjs"}[name]
+            return [python_environment("a2a-0.3"), "-m", "e2e.clients.python_v03"]
         beside_packages = _until_session_ends.enter_context(TemporaryDirectory(dir=node_environment()))
         for file in CLIENTS.glob("*.mjs"):
             shutil.copy(file, beside_packages)
-        return ["node", Path(beside_packages) / script], {}
+        return ["node", Path(beside_packages) / "javascript_v1.mjs"]
 
     def get(name: str) -> Client:
         if name not in running:
-            arguments, options = command(name)
-            running[name] = _until_session_ends.enter_context(ChildProcess(arguments, **options))
+            running[name] = _until_session_ends.enter_context(ChildProcess(command(name)))
 
         def ask(**job: Any) -> dict[str, Any]:
             return json.loads(running[name].ask(json.dumps({"ask": "no", **job})))

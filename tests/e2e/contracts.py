@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from support.proxy import Proxy
 
 GetAgent = Callable[[str], str]
-"""URL of the test agent of that name: `v1`, `v1-ungated`, `v1-undeclared`, `v0.3`, `v0.3-gated-reads`, `adk-messages`,
-`adk-artifacts`."""
+"""URL of the test agent of that name: `v1`, `v1-ungated`, `v1-undeclared`, `v1-grpc`, `v0.3`, `v0.3-gated-reads`,
+`adk`."""
 
 
 class Client(Protocol):
@@ -19,7 +19,7 @@ class Client(Protocol):
 
 
 GetClient = Callable[[str], Client]
-"""The client of that name: `python-1`, `python-0.3`, `javascript-1`, `javascript-0.3`, `arksim`."""
+"""The client of that name: `python-1`, `python-0.3`, `javascript-1`."""
 
 
 class GetProxy(Protocol):

@@ -81,8 +81,8 @@ def provided_python(requirements: Path) -> Path | None:
     return home / "bin/python" if home.exists() else None
 
 
-def node_environment(name: str = "js", folder: Path = PINS) -> Path:
-    """A folder whose `node_modules` hold what the lock file in `folder` pins: both JavaScript clients, or others.
+def node_environment(name: str = "js", folder: Path = PINS / "node") -> Path:
+    """A folder whose `node_modules` hold what the lock file in `folder` pins: packages of A2A and gRPC, or others.
 
     Skips the test if it cannot be made."""
     pins = [folder / "package.json", folder / "package-lock.json"]

@@ -1,4 +1,4 @@
-"""The line protocol of the Python drivers: one JSON job in, one JSON answer out."""
+"""The line protocol of the Python drivers, one JSON job in, one JSON answer out; and what both do alike in a job."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import json
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable
 from typing import Any
 
+import grpc.aio
 import httpx
 
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
@@ -19,41 +20,121 @@ TLS = ssl.create_default_context()
 Job = dict[str, Any]
 
 
-class Answer:
-    """What the client saw so far; kept when an error ends the action."""
+class Session:
+    """One job, by a client of some version of the SDK. What the client hands out shows what it understood."""
 
-    def __init__(self) -> None:
+    terminal: tuple[Any, ...]
+    working: Any
+
+    def __init__(self, job: Job, http: httpx.AsyncClient) -> None:
+        self.job = job
+        self.http = http
         self.card: Any = None
         self.events: list[Any] = []
-        self.error: str | None = None
+        """Kept when an error ends the action."""
+        self._channels: dict[str, grpc.aio.Channel] = {}
 
-    def to_line(self) -> str:
-        return json.dumps({"card": self.card, "events": self.events, "error": self.error})
-
-
-Perform = Callable[[Job, httpx.AsyncClient, Answer], Awaitable[None]]
-
-
-async def _answer(job: Job, perform: Perform) -> Answer:
-    answer = Answer()
-    # trust_env=False: a proxy named in the environment must not come between client and loopback.
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=TLS, trust_env=False, headers=job.get("headers")) as http:
+    async def perform(self) -> str | None:
+        """Do what the job says. Returns the class of the error that ended it, if one did."""
         try:
-            await perform(job, http, answer)
+            await self.connect()
+            await getattr(self, self.job["action"].replace("-", "_"))()
         except Exception as error:
-            answer.error = type(error).__name__
-            print(f"{job['action']}: {error!r}", file=sys.stderr)
-    return answer
+            print(f"{self.job['action']}: {error!r}", file=sys.stderr)
+            return type(error).__name__
+        finally:
+            for channel in self._channels.values():
+                await channel.close()
+        return None
+
+    def channel(self, address: str) -> grpc.aio.Channel:
+        """The channel to HOST:PORT, for the length of the job."""
+        if address not in self._channels:
+            self._channels[address] = grpc.aio.insecure_channel(address)
+        return self._channels[address]
+
+    def see(self, seen: Any) -> Any:
+        """Keep it for the answer."""
+        self.events.append(self.plain(seen))
+        return seen
+
+    async def see_all(self, events: AsyncIterable[Any]) -> Any:
+        """Keep all; returns the last one."""
+        last = None
+        async for event in events:
+            last = self.see(event)
+        return last
+
+    # ── what depends on the SDK ─────────────────────────────────────────────────────────────────────────────
+
+    async def connect(self) -> None:
+        """Read the card."""
+        raise NotImplementedError
+
+    def plain(self, seen: Any) -> Any:
+        """As JSON."""
+        raise NotImplementedError
+
+    def say(self, text: str, *, streaming: bool = True, polling: bool = False, **ids: str) -> AsyncIterable[Any]:
+        """Send a message, of which `ids` are fields."""
+        raise NotImplementedError
+
+    async def started(self) -> str:
+        """The id of a task to which the agent has not answered yet."""
+        raise NotImplementedError
+
+    async def task(self, task_id: str) -> Any:
+        raise NotImplementedError
+
+    def subscription(self, task_id: str) -> AsyncIterable[Any]:
+        raise NotImplementedError
+
+    # ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def send(self) -> Any:
+        return await self.see_all(self.say(self.job["text"], streaming=False))
+
+    async def stream(self) -> Any:
+        return await self.see_all(self.say(self.job["text"]))
+
+    async def poll(self) -> None:
+        task_id = await self.start()
+        await self._open_gate()
+        self.see(await self._until(task_id, self.terminal))
+
+    async def subscribe(self) -> None:
+        task_id = await self.start()
+        opening = asyncio.create_task(self._open_gate(subscribed=task_id))
+        await self.see_all(self.subscription(task_id))
+        await opening
+
+    async def start(self) -> str:
+        """Send without waiting for the end; returns the id of the task once it works."""
+        task_id = await self.started()
+        await self._until(task_id, (self.working,))
+        return task_id
+
+    async def _until(self, task_id: str, states: tuple[Any, ...]) -> Any:
+        while (task := await self.task(task_id)).status.state not in states:
+            await asyncio.sleep(0.02)
+        return task
+
+    async def _open_gate(self, subscribed: str = "") -> None:
+        """Let a waiting scenario continue, once the agent has seen a subscription to that task."""
+        query = {"gate": self.job["gate"]} | ({"subscribed": subscribed} if subscribed else {})
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=TLS, trust_env=False) as http:
+            (await http.post(f"{self.job['control']}/_control/open", params=query)).raise_for_status()
 
 
-def serve(perform: Perform) -> None:
+async def _answer(job: Job, session_of: type[Session]) -> dict[str, Any]:
+    # trust_env=False: a proxy named in the environment must not come between client and loopback.
+    async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=TLS, trust_env=False) as http:
+        session = session_of(job, http)
+        error = await session.perform()
+    return {"card": session.card, "events": session.events, "error": error}
+
+
+def serve(session_of: type[Session]) -> None:
     """Answers jobs until stdin ends."""
     for line in sys.stdin:
-        print(asyncio.run(_answer(json.loads(line), perform)).to_line(), flush=True)
-
-
-async def open_gate(job: Job, subscribed: str = "") -> None:
-    """Lets a waiting scenario continue, once the agent has seen a subscription to that task."""
-    query = {"gate": job["gate"]} | ({"subscribed": subscribed} if subscribed else {})
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=TLS, trust_env=False) as http:
-        (await http.post(f"{job['control']}/_control/open", params=query)).raise_for_status()
+        print(json.dumps(asyncio.run(_answer(json.loads(line), session_of))), flush=True)

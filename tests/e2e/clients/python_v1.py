@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
+from collections.abc import AsyncIterable
 from typing import Any
 
-import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
 from a2a.types import (
-    AgentCard,
     CancelTaskRequest,
     GetExtendedAgentCardRequest,
     GetTaskRequest,
@@ -19,154 +17,76 @@ from a2a.types import (
     Role,
     SendMessageRequest,
     SubscribeToTaskRequest,
-    Task,
     TaskState,
 )
-from e2e.clients.channels import Channels, described
-from e2e.clients.lines import URI, Answer, Job, open_gate, serve
+from e2e.clients.lines import URI, Session, serve
 from google.protobuf.json_format import MessageToDict
 
-TERMINAL = {TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED}
 
+class SessionV1(Session):
+    terminal = (TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED)
+    working = TaskState.TASK_STATE_WORKING
 
-async def perform(job: Job, http: httpx.AsyncClient, answer: Answer) -> None:
-    card = await A2ACardResolver(http, job["base"]).get_agent_card()
-    answer.card = MessageToDict(card)
-    async with Channels() as channels:
-        await _Session(job, http, channels, card, answer).run()
-
-
-class _Session:
-    def __init__(self, job: Job, http: httpx.AsyncClient, channels: Channels, card: AgentCard, answer: Answer) -> None:
-        self._job = job
-        self._channels = channels
-        self._answer = answer
-        self._http = http
-        self._card = _only(card, job.get("version", "1.0"))
-        parameters = {"A2A-Extensions": URI} if job["ask"] == "header" else None
-        self._context = ClientCallContext(service_parameters=parameters)
-
-    async def run(self) -> None:
-        action = self._job["action"]
-        if action == "send":
-            await self._send(self._message(self._job["text"]), streaming=False)
-        elif action == "stream":
-            await self._send(self._message(self._job["text"]))
-        elif action == "resume":
-            await self._resume()
-        elif action == "poll":
-            await self._poll()
-        elif action == "subscribe":
-            await self._subscribe()
-        elif action == "cancel":
-            task = await self._start()
-            self._see(await self._client().cancel_task(CancelTaskRequest(id=task.id), context=self._context))
-        elif action == "list":
-            await self._list()
-        elif action == "refusals":
-            await self._refusals()
-        elif action == "extended-card":
-            request = GetExtendedAgentCardRequest()
-            self._see(await self._client().get_extended_agent_card(request, context=self._context))
+    async def connect(self) -> None:
+        """Of the card, the interfaces of the job's protocol version are used alone."""
+        self._card = await A2ACardResolver(self.http, self.job["base"]).get_agent_card()
+        self.card = self.plain(self._card)
+        interfaces = [*self._card.supported_interfaces]
+        del self._card.supported_interfaces[:]
+        self._card.supported_interfaces.extend(
+            interface for interface in interfaces if interface.protocol_version.startswith(self.job["version"])
+        )
+        parameters = {"A2A-Extensions": URI} if self.job["ask"] == "header" else None
+        self._asking: dict[str, Any] = {"context": ClientCallContext(service_parameters=parameters)}
 
     def _client(self, *, streaming: bool = True, polling: bool = False) -> Client:
         config = ClientConfig(
-            httpx_client=self._http,
-            grpc_channel_factory=self._channels.to,
+            httpx_client=self.http,
+            grpc_channel_factory=self.channel,
             streaming=streaming,
             polling=polling,
-            supported_protocol_bindings=[self._job["binding"]],
+            supported_protocol_bindings=[self.job["binding"]],
             use_client_preference=True,
         )
         return ClientFactory(config).create(self._card)
 
-    def _see(self, seen: Any) -> None:
-        self._answer.events.append(MessageToDict(seen))
+    def plain(self, seen: Any) -> Any:
+        return MessageToDict(seen)
 
-    def _message(self, text: str, task_id: str = "") -> Message:
-        return Message(
-            message_id=str(uuid.uuid4()),
-            task_id=task_id,
-            role=Role.ROLE_USER,
-            parts=[Part(text=text)],
-            extensions=[URI] if self._job["ask"] == "message" else [],
+    def say(self, text: str, *, streaming: bool = True, polling: bool = False, **ids: str) -> AsyncIterable[Any]:
+        extensions = [URI] if self.job["ask"] == "message" else []
+        message = Message(
+            message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)], extensions=extensions, **ids
         )
+        client = self._client(streaming=streaming, polling=polling)
+        return client.send_message(SendMessageRequest(message=message), **self._asking)
 
-    async def _send(self, message: Message, *, streaming: bool = True) -> Any:
-        last = None
-        request = SendMessageRequest(message=message)
-        async for event in self._client(streaming=streaming).send_message(request, context=self._context):
-            self._see(event)
-            last = event
-        return last
+    async def started(self) -> str:
+        (event,) = [event async for event in self.say(self.job["text"], streaming=False, polling=True)]
+        return str(event.task.id)
 
-    async def _resume(self) -> None:
-        last = await self._send(self._message(self._job["text"]))
-        message = self._message(self._job["reply"])
-        message.task_id = last.status_update.task_id
-        message.context_id = last.status_update.context_id
-        await self._send(message)
+    async def task(self, task_id: str) -> Any:
+        return await self._client().get_task(GetTaskRequest(id=task_id), **self._asking)
 
-    async def _start(self) -> Task:
-        """Sends without waiting for the end; returns the task once it works."""
-        request = SendMessageRequest(message=self._message(self._job["text"]))
-        client = self._client(streaming=False, polling=True)
-        started = [event.task async for event in client.send_message(request, context=self._context)]
-        return await self._get_until(started[0].id, {TaskState.TASK_STATE_WORKING})
+    def subscription(self, task_id: str) -> AsyncIterable[Any]:
+        return self._client().subscribe(SubscribeToTaskRequest(id=task_id), **self._asking)
 
-    async def _get_until(self, task_id: str, states: set[int]) -> Task:
-        client = self._client()
-        while True:
-            task = await client.get_task(GetTaskRequest(id=task_id), context=self._context)
-            if task.status.state in states:
-                return task
-            await asyncio.sleep(0.02)
+    async def resume(self) -> None:
+        last = (await self.stream()).status_update
+        await self.see_all(self.say(self.job["reply"], task_id=last.task_id, context_id=last.context_id))
 
-    async def _poll(self) -> None:
-        task = await self._start()
-        await open_gate(self._job)
-        self._see(await self._get_until(task.id, TERMINAL))
+    async def cancel(self) -> None:
+        self.see(await self._client().cancel_task(CancelTaskRequest(id=await self.start()), **self._asking))
 
-    async def _subscribe(self) -> None:
-        task = await self._start()
-        opening = asyncio.create_task(open_gate(self._job, subscribed=task.id))
-        request = SubscribeToTaskRequest(id=task.id)
-        async for event in self._client().subscribe(request, context=self._context):
-            self._see(event)
-        await opening
+    async def extended_card(self) -> None:
+        self.see(await self._client().get_extended_agent_card(GetExtendedAgentCardRequest(), **self._asking))
 
-    async def _refusals(self) -> None:
-        """Asks for what the agent refuses: an unknown task, a message to it, and to cancel a task that has ended."""
-        client, unknown = self._client(), str(uuid.uuid4())
-        task = (await self._send(self._message(self._job["text"]), streaming=False)).task
-        for refused in (
-            client.get_task(GetTaskRequest(id=unknown), context=self._context),
-            self._send(self._message(self._job["text"], task_id=unknown)),
-            client.cancel_task(CancelTaskRequest(id=task.id), context=self._context),
-        ):
-            try:
-                self._see(await refused)
-            except Exception as error:
-                self._answer.events.append(described(error))
-
-    async def _list(self) -> None:
-        await self._send(self._message(self._job["text"]), streaming=False)
-        context_id = self._answer.events[0]["task"]["contextId"]
+    async def list(self) -> None:
+        context_id = (await self.send()).task.context_id
         for include in (False, True):
             request = ListTasksRequest(context_id=context_id, include_artifacts=include)
-            self._see(await self._client().list_tasks(request, context=self._context))
-
-
-def _only(card: AgentCard, version: str) -> AgentCard:
-    """The card with the interfaces of that protocol version alone."""
-    chosen = AgentCard()
-    chosen.CopyFrom(card)
-    del chosen.supported_interfaces[:]
-    chosen.supported_interfaces.extend(
-        interface for interface in card.supported_interfaces if interface.protocol_version.startswith(version)
-    )
-    return chosen
+            self.see(await self._client().list_tasks(request, **self._asking))
 
 
 if __name__ == "__main__":
-    serve(perform)
+    serve(SessionV1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,21 +33,6 @@ class Call:
     arguments: dict[str, Any]
 
 
-SCRIPTS: Mapping[str, list[list[Call]]] = {
-    "Roll a die with 11 sides, and is 7 prime?": [
-        [Call("dice-1", "roll_dice", {"N": 11}), Call("dice-2", "check_prime", {"nums": [7]})],
-    ],
-    "How much is 10 USD in INR?": [
-        [Call("rate-1", "get_exchange_rate", {"currency_from": "USD", "currency_to": "INR"})],
-    ],
-    "Can you reimburse me $20 for my lunch with the clients?": [
-        [Call("form-1", "create_request_form", {"amount": "20", "purpose": "lunch"})],
-        [Call("form-2", "reimburse", {"request_id": "request_id_1"})],
-    ],
-}
-"""Further questions, and the calls of each answer of the model: of the samples of A2A (`test_samples`)."""
-
-
 def script(order: str, city: str) -> list[list[Call]]:
     """The calls of each answer of the model: both at once, or for orders of even numbers one after the other."""
     calls = [
@@ -71,8 +56,6 @@ class _Conversation:
         if role == "user" and (asked := _ASKED.findall(text)):
             self.order, self.city = asked[-1]
             self.steps, self.answered = script(self.order, self.city), 0
-        elif role == "user" and text in SCRIPTS:
-            self.steps, self.answered = SCRIPTS[text], 0
         elif role != "user" and calls:
             self.answered += 1
 

@@ -11,7 +11,7 @@ from a2a_tool_capture.client import CaptureClient
 from e2e.contracts import GetAgent, GetProxy
 from support.prefork import run
 
-STYLES = ("adk-messages", "adk-artifacts")
+pytestmark = pytest.mark.installs
 
 SUITE = """\
 suite: weather
@@ -28,25 +28,23 @@ cases:
 """
 
 
-@pytest.mark.parametrize("style", STYLES)
 async def test_the_proxy_reads_them_only_where_asked_and_clients_see_them_in_any_case(
-    style: str, agent: GetAgent, proxy_of: GetProxy
+    agent: GetAgent, proxy_of: GetProxy
 ) -> None:
-    for dialects, expected in (((), 0), (("--dialects", "kagent"), 0), (("--dialects", "kagent,adk"), 1)):
+    for dialects, expected in (((), 0), (("--dialects", "kagent,adk"), 1)):
         text = f"error {uuid.uuid4()}"
-        proxy = proxy_of(agent(style), *dialects)
+        proxy = proxy_of(agent("adk"), *dialects)
         async with CaptureClient(proxy.url, dialects=["adk"]) as client:
             turn = await client.send(text)
         assert [(call.name, call.error) for call in turn.tool_calls] == [("book_hotel", "hotel H-404 not found")]
         assert len(proxy.turn_of(text)["tool_calls"]) == expected
 
 
-@pytest.mark.parametrize("dialects", ["adk", ""], ids=["read", "not read"])
-def test_a_run_reads_them_too(dialects: str, agent: GetAgent, tmp_path: Path) -> None:
+def test_a_run_reads_them_too(agent: GetAgent, tmp_path: Path) -> None:
     suite = tmp_path / "suite.yaml"
     suite.write_text(SUITE.format(text="tools please"), "utf-8")
-    options = ["--dialects", dialects] if dialects else []
-    result = run("run", suite, "--agent", agent("adk-messages"), "--store", "turns.db", *options, cwd=tmp_path)
-    assert result.returncode == (0 if dialects else 1), result.stdout + result.stderr
+    options = ("--dialects", "adk", "--store", "turns.db")
+    result = run("run", suite, "--agent", agent("adk"), *options, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
     line = run("export", "--store", "turns.db", cwd=tmp_path).stdout
-    assert len(json.loads(line)["tool_calls"]) == (3 if dialects else 0)
+    assert len(json.loads(line)["tool_calls"]) == 3

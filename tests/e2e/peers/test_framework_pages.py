@@ -253,17 +253,6 @@ class TestPage:
 
 
 NAMED = {framework.key: framework for framework in FRAMEWORKS}
-RECOGNISED = {"ag2": "agent card", "google-adk": "messages", "pydantic-ai": "agent card"}
-"""Where nothing was done, by what doctor recognises the framework; the others are servers of a2a-sdk."""
-
-
-@pytest.mark.parametrize(("name", "by"), RECOGNISED.items())
-def test_doctor_recognises_frameworks_that_serve_a2a(name: str, by: str, doctor_of: GetDoctor) -> None:
-    code, said = doctor_of(name, "-")
-    assert code == 1
-    assert any(line.startswith(f"framework  {NAMED[name].name}, by its {by}") for line in said), said
-
-
 DISABLED = "from agents import set_tracing_disabled\n\nset_tracing_disabled(True)\n"
 NO_CONTENT = {
     "OTEL_SEMCONV_STABILITY_OPT_IN": "",
@@ -296,17 +285,3 @@ def test_no_switch_turns_calls_that_were_made_into_none(
         assert turn["calls"] == "unknown" or sorted(call["name"] for call in turn["tool_calls"]) == sorted(wanted_of)
         for call in turn["tool_calls"]:
             assert call["arguments"] in (None, wanted_of[call["name"]]), "what is left out is unknown, not none"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["agent-framework", "autogen", "crewai", "google-adk", "langchain", "llama-index", "openai-agents", "smolagents"],
-)
-def test_doctor_says_that_content_is_left_out_and_what_brings_it_back(name: str, doctor_of: GetDoctor) -> None:
-    code, said = doctor_of(name, "-", traced=True, variables=tuple(NO_CONTENT.items()))
-    assert code == 1
-    assert "arguments or results are not seen: look_up, delivery_days; content is left out" in said, said
-    framework = NAMED[name]
-    assert f"what shows them, in {PAGES}/{framework.page}:" in said
-    assert all(f"    {line}" in said for line in framework.content)
-    assert framework.variables in "\n".join(said)

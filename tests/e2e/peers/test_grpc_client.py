@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
-from support.provision import PINS, node_environment
+from support.provision import node_environment
 from support.recordings import UUID
 
 pytestmark = [pytest.mark.installs, pytest.mark.slow]
@@ -42,7 +42,7 @@ async def outcomes(modules: Path, descriptors: Path, address: str) -> Any:
 
 
 async def test_a_client_of_node_sees_the_same_direct_and_proxied(tmp_path: Path) -> None:
-    modules = node_environment("node-grpc", PINS / "node-grpc") / "node_modules"
+    modules = node_environment() / "node_modules"
     descriptors = FileDescriptorSet()
     for file in with_dependencies(a2a_pb2.DESCRIPTOR):
         file.CopyToProto(descriptors.file.add())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,14 @@ from e2e.frameworks.serving import until_served
 from support.checking import check
 from support.linked import EXTENSION
 from support.patience import PATIENCE_S
-from support.prefork import COMMAND
+from support.prefork import run
 from support.processes import ChildProcess
-from support.provision import PINS, node_environment
+from support.provision import node_environment
 
 pytestmark = [pytest.mark.installs, pytest.mark.skipif(shutil.which("node") is None, reason="no node")]
 
 PACKAGE = EXTENSION / "js"
 PAGE = (PAGES / "javascript.md").read_text("utf-8")
-MOST_CHANGED_LINES = 6
 GENERATIONS = {"agent.mjs": "a2a-js-1", "agent03.mjs": "a2a-js-03"}
 
 
@@ -48,11 +48,6 @@ def test_the_package_holds_the_module_and_its_types_alone(tmp_path: Path) -> Non
     assert content["version"] == a2a_tool_capture.__version__
 
 
-@pytest.fixture(scope="module")
-def environment() -> Path:
-    return node_environment("js-agents", PINS / "node-agents")
-
-
 def program(name: str, mark: str, port: int) -> str:
     """An agent of the page before (`-`) or after (`+`) its author used the recorder."""
     (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL) if f"// {name}\n" in diff]
@@ -60,45 +55,44 @@ def program(name: str, mark: str, port: int) -> str:
     return "\n".join(lines).replace("9999", str(port)).replace("@a2a-js/sdk", GENERATIONS[name])
 
 
-@pytest.mark.parametrize("name", GENERATIONS)
-@pytest.mark.parametrize("mark", ["+", "-"])
-async def test_the_lines_of_the_page_make_an_agent_conform(
-    name: str, mark: str, environment: Path, tmp_path: Path
-) -> None:
+@contextmanager
+def served(name: str, mark: str, folder: Path) -> Iterator[str]:
+    """The URL of an agent of the page, in a folder with what it imports."""
+    modules = folder / "node_modules"
+    modules.mkdir()
+    for package in (node_environment() / "node_modules").iterdir():
+        (modules / package.name).symlink_to(package)
+    (modules / "a2a-tool-capture").symlink_to(PACKAGE)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    (tmp_path / "node_modules").mkdir()
-    for package in (environment / "node_modules").iterdir():
-        (tmp_path / "node_modules" / package.name).symlink_to(package)
-    (tmp_path / "node_modules/a2a-tool-capture").symlink_to(PACKAGE)
-    (tmp_path / name).write_text(program(name, mark, port), "utf-8")
-    questions = [QUESTION.format(order=order, city="Oslo") for order in ("ORD-1001", "ORD-1002")]
-    with ChildProcess(["node", name], cwd=tmp_path) as agent:
-        url = f"http://127.0.0.1:{port}"
-        until_served(url, agent)
-        command = [COMMAND, "doctor", url, "--message", questions[0], "--trace-wait", "1", "--otlp", "127.0.0.1:0"]
-        doctor = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
-        assert doctor.returncode == (1 if mark == "-" else 0), doctor
-        assert ("npm install ./extension/js" in doctor.stdout) is (mark == "-")
-        if mark == "-":
-            assert not (await check(url, questions[0])).calls_seen
-            return
-        report = await check(url, questions[0])
+    (folder / name).write_text(program(name, mark, port), "utf-8")
+    with ChildProcess(["node", name], cwd=folder) as agent:
+        until_served(f"http://127.0.0.1:{port}", agent)
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+async def test_the_lines_of_the_page_make_an_agent_conform(name: str, tmp_path: Path) -> None:
+    questions = {order: QUESTION.format(order=order, city="Oslo") for order in ("ORD-1001", "ORD-1002")}
+    with served(name, "+", tmp_path) as url:
+        report = await check(url, questions["ORD-1001"])
         problems = [problem.message for result in report.results for problem in result.problems]
         assert (report.verdict, problems) == (CheckVerdict.CONFORMING, [])
         for streaming in (True, False):
             async with CaptureClient(url, streaming=streaming, timeout_s=PATIENCE_S) as client:
                 conversation = client.conversation()
-                turns: list[Any] = [await conversation.send(question) for question in questions]
-            for order, turn in zip(("ORD-1001", "ORD-1002"), turns, strict=True):
-                assert (turn.text, turn.findings) == (ANSWER, ())
-                assert [(call.name, call.arguments, json.loads(call.result)) for call in turn.tool_calls] == [
-                    ("look_up", {"order_id": order}, {"order": order, "status": "shipped"}),
-                    ("delivery_days", {"city": "Oslo"}, 3),
-                ]
+                for order, question in questions.items():
+                    turn: Any = await conversation.send(question)
+                    assert (turn.text, turn.findings) == (ANSWER, ())
+                    assert [(call.name, call.arguments, json.loads(call.result)) for call in turn.tool_calls] == [
+                        ("look_up", {"order_id": order}, {"order": order, "status": "shipped"}),
+                        ("delivery_days", {"city": "Oslo"}, 3),
+                    ]
 
 
-def test_few_lines_are_enough() -> None:
-    for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL):
-        added = [line for line in diff.splitlines() if line.startswith("+") and line != "+"]
-        assert len(added) <= MOST_CHANGED_LINES
+def test_doctor_names_the_recorder_where_it_is_missing(tmp_path: Path) -> None:
+    with served("agent.mjs", "-", tmp_path) as url:
+        message = ("--message", QUESTION.format(order="ORD-1001", city="Oslo"))
+        doctor = run("doctor", url, *message, "--trace-wait", "1", "--otlp", "127.0.0.1:0")
+    assert doctor.returncode == 1, doctor
+    assert "npm install ./extension/js" in doctor.stdout

@@ -1,4 +1,4 @@
-"""ArkSim's files through the commands, and the files they write through ArkSim's own package."""
+"""ArkSim's files and metrics through the commands, and the files these write through ArkSim's own package."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,25 +25,25 @@ pytestmark = pytest.mark.installs
 
 READER = Path(__file__).parents[1] / "clients/arksim_files.py"
 EXAMPLE = Path(__file__).parents[2] / "evaluators/fixtures/arksim/customer-service"
-GOOD, BAD = "It is shipped.", "It is lost, the moon took it."
+GOOD, BAD, WORSE = "It is shipped.", "It is lost, the moon took it.", "It is lost, and so is your money."
+REASONS = {BAD: "the moon takes nothing", WORSE: "money does not get lost"}
 
 
 def judged(request: dict[str, Any]) -> Reply:
-    """A judge that finds the answer BAD false, and all others excellent."""
+    """A judge that finds two answers false, for reasons in different words that are the same error to it, and all
+    others excellent."""
     if "response_format" not in request:
         return user(request)
     schema = request["response_format"]["json_schema"]["schema"]
-    seen = request["messages"][-1]["content"]
-    is_bad = BAD in seen
     answer = fitting(schema)
-    for name, inner in schema["properties"].items():
-        if name == "score":
-            answer[name] = 2 if is_bad else 5
-        elif name == "label":
-            answer[name] = "false information" if is_bad else "no failure"
-        elif name == "reason":
-            answer[name] = "the moon takes nothing" if is_bad else "as it should be"
-        assert "enum" not in inner or answer[name] in inner["enum"]
+    if "error_1" in answer:
+        return says({key: {"reason": "Things get lost.", "same_as": 1} for key in answer})
+    seen = request["messages"][-1]["content"]
+    reason = next((why for text, why in REASONS.items() if text in seen), None)
+    verdict = {"score": 2 if reason else 5, "label": "false information" if reason else "no failure"}
+    verdict["reason"] = reason or "as it should be"
+    answer |= {name: value for name, value in verdict.items() if name in answer}
+    assert all(answer[name] in inner.get("enum", [answer[name]]) for name, inner in schema["properties"].items())
     return says(answer)
 
 
@@ -56,7 +57,6 @@ class Workplace:
     """A folder with ArkSim's files, and a judge."""
 
     folder: Path
-    judge: FakeApi
     url: str
 
     def configure(self, **keys: Any) -> Path:
@@ -69,15 +69,16 @@ class Workplace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(simulation_text("sim-1", "2026-11-22T10:00:00Z", conversations))
 
-    def command(
-        self, *arguments: str | Path, store: str = "turns.db", **environment: str
-    ) -> subprocess.CompletedProcess[str]:
+    def evaluate(self, *options: str | Path) -> subprocess.CompletedProcess[str]:
+        return self.command("evaluate", "--suite", "config.yaml", *options)
+
+    def command(self, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {
             "A2A_EVAL_PROXY_JUDGE_API_KEY": KEY,
             "A2A_EVAL_PROXY_JUDGE_MODEL": MODEL,
             "A2A_EVAL_PROXY_JUDGE_BASE_URL": f"{self.url}/v1",
         }
-        return run(*arguments, "--store", store, cwd=self.folder, **{**settings, **environment})
+        return run(*arguments, "--store", "turns.db", cwd=self.folder, **{**settings, **environment})
 
     def evaluation(self, results: str = "results/evaluation") -> dict[str, Any]:
         return dict(json.loads((self.folder / results / "evaluation.json").read_text()))
@@ -91,17 +92,22 @@ class Workplace:
         return dict(json.loads(done.stdout))
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Workplace]:
+@contextmanager
+def workplace(folder: Path) -> Iterator[Workplace]:
     for name in ("scenarios.json", "custom_metrics.py"):
-        (tmp_path / name).write_bytes((EXAMPLE / name).read_bytes())
+        (folder / name).write_bytes((EXAMPLE / name).read_bytes())
     config = yaml.safe_load((EXAMPLE / "config_evaluate.yaml").read_text())
     for custom in ("custom_metrics_file_paths", "qualitative_failure_labels"):
         del config[custom]
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config | {"numeric_thresholds": {"overall_score": 0.6}}))
-    judge = FakeApi(judged)
-    with ServerThread(judge.app) as server:
-        yield Workplace(tmp_path, judge, server.url)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config | {"numeric_thresholds": {"overall_score": 0.6}}))
+    with ServerThread(FakeApi(judged).app) as server:
+        yield Workplace(folder, server.url)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Workplace]:
+    with workplace(tmp_path) as here:
+        yield here
 
 
 CALLS = tuple(ToolCall(name, result="done") for name in ("send_verification_code", "verify_customer", "get_order"))
@@ -114,18 +120,24 @@ def conversation(name: str, scenario: str, *answers: str) -> SimulatedConversati
 
 GOOD_ONE = conversation("c-good", "order_status_check", GOOD, GOOD)
 BAD_ONE = conversation("c-bad", "order_status_check", *[GOOD] * 4, BAD)
-WORSE_ONE = conversation("c-worse", "auth_check_order", BAD)
+WORSE_ONE = conversation("c-worse", "auth_check_order", WORSE)
 
 
-@pytest.mark.statement(49, 70, 72, 115, 120, 122, 123, 124, 125, 126)
-def test_conversations_of_a_simulation_are_evaluated(here: Workplace) -> None:
-    here.simulate(GOOD_ONE, BAD_ONE, WORSE_ONE)
-    here.configure(numeric_thresholds={"overall_score": 0.6, "goal_completion": 0.2})
-    done = here.command("evaluate", "--suite", "config.yaml")
-    assert done.returncode == 1, done.stderr
-    assert "auth_check_order: overall_agent_score: mean 0.06 is below 0.60" in done.stdout
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """Where these were evaluated."""
+    with workplace(tmp_path_factory.mktemp("evaluated")) as here:
+        here.simulate(GOOD_ONE, BAD_ONE, WORSE_ONE)
+        here.configure(numeric_thresholds={"overall_score": 0.6, "goal_completion": 0.2})
+        done = here.evaluate()
+        assert done.returncode == 1, done.stderr
+        assert "auth_check_order: overall_agent_score: mean 0.06 is below 0.60" in done.stdout
+        yield here
 
-    evaluation = here.evaluation()
+
+@pytest.mark.statement(49, 70, 72, 105, 115, 120, 122, 123, 124, 125, 126)
+def test_conversations_of_a_simulation_are_evaluated(evaluated: Workplace) -> None:
+    evaluation = evaluated.evaluation()
     assert (evaluation["schema_version"], evaluation["simulation_id"]) == ("v1.1", "sim-1")
     good, bad, worse = evaluation["conversations"]
     assert [item["conversation_id"] for item in (good, bad, worse)] == ["c-good", "c-bad", "c-worse"]
@@ -146,11 +158,9 @@ def test_conversations_of_a_simulation_are_evaluated(here: Workplace) -> None:
     assert last["unique_error_ids"] == [error["unique_error_id"]]
 
 
-@pytest.mark.statement(127, 128, 129, 130, 131, 132, 133, 134, 136, 137)
-def test_errors_lead_to_their_scenarios(here: Workplace) -> None:
-    here.simulate(GOOD_ONE, BAD_ONE, WORSE_ONE)
-    here.command("evaluate", "--suite", "config.yaml")
-    evaluation = here.evaluation()
+@pytest.mark.statement(68, 69, 127, 128, 129, 130, 131, 132, 133, 134, 136, 137)
+def test_errors_lead_to_their_scenarios(evaluated: Workplace) -> None:
+    evaluation = evaluated.evaluation()
     (error,) = evaluation["unique_errors"]
     assert {key: error[key] for key in error if key != "unique_error_id"} == {
         "behavior_failure_category": "false information",
@@ -170,42 +180,52 @@ def test_errors_lead_to_their_scenarios(here: Workplace) -> None:
             "scenario_ids": ["auth_check_order", "order_status_check"],
         }
     ]
-    originals = json.loads((here.folder / "scenarios.json").read_text())["scenarios"]
+    originals = json.loads((evaluated.folder / "scenarios.json").read_text())["scenarios"]
     chosen = [item for item in originals if item["scenario_id"] in ("auth_check_order", "order_status_check")]
-    focus = json.loads((here.folder / "results/evaluation/focus/error_1.json").read_text())
-    assert focus == {"schema_version": "v1", "scenarios": sorted(chosen, key=lambda item: item["scenario_id"])}
-    assert json.loads((here.folder / "results/evaluation/focus/all_failures.json").read_text()) == focus
+    focus = evaluated.folder / "results/evaluation/focus"
+    whole = json.loads((focus / "error_1.json").read_text())
+    assert whole == {"schema_version": "v1", "scenarios": sorted(chosen, key=lambda item: item["scenario_id"])}
+    assert json.loads((focus / "all_failures.json").read_text()) == whole
 
 
 @pytest.mark.statement(50, 116, 117, 118)
-def test_arksim_reads_the_files(here: Workplace) -> None:
-    here.simulate(GOOD_ONE, BAD_ONE)
-    here.command("evaluate", "--suite", "config.yaml")
-    found = here.read_by_arksim()
+def test_arksim_reads_the_files(evaluated: Workplace) -> None:
+    found = evaluated.read_by_arksim()
     assert found["simulation_id"] == found["evaluation"]["simulation_id"] == "sim-1"
     assert found["simulation"][0] == ["order_status_check", ["Where is it? (c-good)", GOOD] * 2]
-    assert found["evaluation"] == here.evaluation()
-    assert found["focus"] == {"all_failures.json": ["order_status_check"], "error_1.json": ["order_status_check"]}
+    assert found["evaluation"] == evaluated.evaluation()
+    both = ["auth_check_order", "order_status_check"]
+    assert found["focus"] == {"all_failures.json": both, "error_1.json": both}
     assert (found["above"], found["below"], found["labels"]) == (True, False, False)
-    assert (here.folder / "results/evaluation/final_report.html").read_text().startswith("<!doctype html>")
+    page = evaluated.folder / "results/evaluation/final_report.html"
+    assert page.read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.statement(119, 135)
 def test_a_good_simulation_has_no_errors_and_no_focus_files(here: Workplace) -> None:
     here.simulate(GOOD_ONE)
-    done = here.command("evaluate", "--suite", "config.yaml")
+    done = here.evaluate()
     assert done.returncode == 0, done.stdout
     evaluation = here.evaluation()
     assert (evaluation["unique_errors"], evaluation["error_scenario_mappings"]) == ([], [])
     assert list((here.folder / "results/evaluation/focus").glob("*.json")) == []
 
 
-@pytest.mark.statement(78, 79, 141)
-def test_results_may_go_elsewhere_and_without_a_page(here: Workplace) -> None:
-    here.simulate(BAD_ONE)
-    here.configure(output_dir="./mine", generate_html_report=False)
-    here.command("evaluate", "--suite", "config.yaml")
-    here.command("evaluate", "--suite", "config.yaml", "--output_dir", here.folder / "again")
+@pytest.mark.statement(78, 79, 84, 109, 111, 112, 141)
+def test_a_forbidden_label_of_a_custom_metric_fails_the_run(here: Workplace) -> None:
+    """In any turn. Results may go elsewhere, and without a page."""
+    here.simulate(GOOD_ONE, BAD_ONE)
+    here.configure(
+        output_dir="./mine",
+        generate_html_report=False,
+        custom_metrics_file_paths=["./custom_metrics.py"],
+        qualitative_failure_labels={"unauthorized_action": ["violated"]},
+        numeric_thresholds=None,
+    )
+    for options in ((), ("--output_dir", here.folder / "again")):
+        done = here.evaluate(*options)
+        assert done.returncode == 1, done.stderr
+        assert "turn 5: unauthorized_action is 'violated': by the word moon" in done.stdout
     for folder in ("mine", "again"):
         assert here.evaluation(folder)["unique_errors"]
         assert (here.folder / folder / "focus/error_1.json").exists()
@@ -213,15 +233,27 @@ def test_results_may_go_elsewhere_and_without_a_page(here: Workplace) -> None:
     assert here.evaluation("mine")["evaluation_id"] != here.evaluation("again")["evaluation_id"]
 
 
-@pytest.mark.parametrize(
-    "example",
-    [
-        *("bank-insurance/config.yaml", "bank-insurance/config_evaluate.yaml", "customer-service/config_traced.yaml"),
-        *("e-commerce/config_a2a.yaml", "openclaw/config.yaml", "integrations/rasa/config.yaml"),
-    ],
-)
+def measured(found: dict[str, Any]) -> set[str]:
+    """The metrics of a conversation and its first turn."""
+    turn = found["turn_scores"][0]
+    results = (turn["scores"], turn["qual_scores"], found["convo_scores"], found["convo_qual_scores"])
+    return {item["name"] for part in results for item in part}
+
+
+CUSTOM = {
+    "bank-insurance": {
+        *("clarity", "advice_boundary", "prohibited_statements", "needs_assessment", "product_suitability"),
+        *("disclosure_completeness", "escalation_behavior"),
+    },
+    "customer-service/config_traced.yaml": {"tool_call_behavior_failure", "tool_trajectory"},
+    "e-commerce/config_a2a.yaml": {"product_recommendation", "upsell_behavior", "verbosity"},
+}
+"""Metrics of ArkSim's examples beside those that all have."""
+
+
+@pytest.mark.statement(86, 98)
+@pytest.mark.parametrize("example", ["customer-service/config_traced.yaml", "e-commerce/config_a2a.yaml"])
 def test_arksims_own_examples_are_evaluated(example: str, here: Workplace) -> None:
-    """With its custom metrics; what they find does not matter."""
     path = source_of("arksim") / "examples" / example
     scenario = json.loads((path.parent / "scenarios.json").read_text())["scenarios"][0]
     here.simulate(conversation("c", scenario["scenario_id"], GOOD))
@@ -230,8 +262,7 @@ def test_arksims_own_examples_are_evaluated(example: str, here: Workplace) -> No
     done = here.command("evaluate", "--suite", path, "--simulation_file_path", simulation, *results)
     assert done.returncode in (0, 1), done.stderr
     (only,) = here.read_by_arksim()["evaluation"]["conversations"]
-    measured = {item["name"] for turn in only["turn_scores"] for item in turn["scores"]}
-    assert measured >= {"helpfulness"}
+    assert measured(only) >= CUSTOM[example] | {"helpfulness"}
 
 
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,9 +321,8 @@ def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
     assert [item["evaluation_status"] for item in found["evaluation"]["conversations"]] == ["Done"] * 4
     assert found["focus"] == {}
 
-    again = here.command(
-        "evaluate", "--suite", here.configure(simulation_file_path="results/simulation/simulation.json")
-    )
+    here.configure(simulation_file_path="results/simulation/simulation.json")
+    again = here.evaluate()
     assert again.returncode == 0, again.stdout
     assert here.read_by_arksim()["evaluation"]["simulation_id"] == found["simulation_id"]
 
@@ -320,26 +350,23 @@ def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> Non
     assert len(found["evaluation"]["conversations"]) == len(scenarios) == 5
     for conversation_found in found["evaluation"]["conversations"]:
         assert conversation_found["evaluation_status"] != "Evaluation Failed"
-        assert {"clarity"} <= {item["name"] for item in conversation_found["turn_scores"][0]["scores"]}
+        assert measured(conversation_found) >= CUSTOM["bank-insurance"]
 
 
 @pytest.mark.statement(106, 137, 138, 139, 140, 141)
-@pytest.mark.parametrize("name", ["error_1", "all_failures"])
-def test_focus_files_are_run_again(here: Workplace, name: str) -> None:
+def test_focus_files_are_run_again(here: Workplace) -> None:
     with_agent(here, BAD)
     assert here.command("run", "config.yaml").returncode == 1
     before = here.evaluation()
     assert before["error_scenario_mappings"][0]["scenario_ids"] == ["auth_check_order", "order_status_check"]
-    one = json.loads((here.folder / f"results/evaluation/focus/{name}.json").read_text())
-    one["scenarios"] = one["scenarios"][:1]
-    (here.folder / "one.json").write_text(json.dumps(one))
-
-    file = "one.json" if name == "error_1" else f"results/evaluation/focus/{name}.json"
-    again = here.command("run", "config.yaml", "--scenario_file_path", file, "--output_dir", "again")
-    assert again.returncode == 1, again.stderr
-    assert here.evaluation() == before
-    evaluation = here.evaluation("again")
-    assert len(evaluation["conversations"]) == (2 if name == "error_1" else 4)
-    assert evaluation["error_scenario_mappings"]
-    assert (here.folder / "again/final_report.html").exists()
-    assert (here.folder / "again/focus/error_1.json").exists()
+    one = json.loads((here.folder / "results/evaluation/focus/error_1.json").read_text())
+    (here.folder / "one.json").write_text(json.dumps(one | {"scenarios": one["scenarios"][:1]}))
+    for file, count in (("one.json", 2), ("results/evaluation/focus/all_failures.json", 4)):
+        again = here.command("run", "config.yaml", "--scenario_file_path", file, "--output_dir", "again")
+        assert again.returncode == 1, again.stderr
+        assert here.evaluation() == before
+        evaluation = here.evaluation("again")
+        assert len(evaluation["conversations"]) == count
+        assert evaluation["error_scenario_mappings"]
+        assert (here.folder / "again/final_report.html").exists()
+        assert (here.folder / "again/focus/error_1.json").exists()
