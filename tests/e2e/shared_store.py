@@ -64,7 +64,6 @@ class Member:
         self._ready = ready
         self._lock = asyncio.Lock()
         self.found: dict[str, str] = {}
-        self.kills = 0
         self.told = ""
 
     async def start(self) -> None:
@@ -74,7 +73,6 @@ class Member:
     async def kill(self) -> None:
         """End it as a crash would, and start it again."""
         async with self._lock:
-            self.kills += 1
             await asyncio.to_thread(self._child.kill)
             self._close()
             await self.start()
@@ -85,9 +83,9 @@ class Member:
             return
 
     def stop(self) -> None:
-        """Ask it to end; `code` is what it exits with."""
+        """Ask it to end."""
         self._child.terminate()
-        self.code = self._child.wait(PATIENCE_S)
+        assert self._child.wait(PATIENCE_S) == 0
         self._close()
 
     def _close(self) -> None:
@@ -110,7 +108,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(url: str, upstream: str, folder: Path, proxies: int = 2, workers: int = 3) -> AsyncIterator[Fleet]:
+async def fleet(url: str, upstream: str, folder: Path) -> AsyncIterator[Fleet]:
     """All running, on a database that may be empty: they make its tables together."""
     (folder / "patience.py").write_text(PLUGIN)
     suite = folder / "suite.yaml"
@@ -118,12 +116,12 @@ async def fleet(url: str, upstream: str, folder: Path, proxies: int = 2, workers
     anywhere = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp")
     serve = [COMMAND, "serve", "--upstream", upstream, "--store", url, "--no-evaluate", "--run", "chaos", *anywhere]
     work = [COMMAND, "worker", "--store", url, "--suite", suite, "--stalled-after", "2"]
-    members = [Member(serve, READY) for _ in range(proxies)] + [Member(work, WORKER_READY) for _ in range(workers)]
+    proxies, workers = [Member(serve, READY) for _ in range(2)], [Member(work, WORKER_READY) for _ in range(3)]
     async with AsyncExitStack() as stack:
-        for member in members:
+        for member in (*proxies, *workers):
             stack.push_async_callback(asyncio.to_thread, member.stop)
-        await asyncio.gather(*(member.start() for member in members))
-        yield Fleet(url, members[:proxies], members[proxies:], folder / "go")
+        await asyncio.gather(*(member.start() for member in (*proxies, *workers)))
+        yield Fleet(url, proxies, workers, folder / "go")
 
 
 async def keep_talking(proxy: Member, said: Said, goal: int, batch: int, progressed: Callable[[int], None]) -> None:

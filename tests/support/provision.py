@@ -82,7 +82,7 @@ def provided_python(requirements: Path) -> Path | None:
 
 
 def node_environment(name: str = "js", folder: Path = PINS / "node") -> Path:
-    """A folder whose `node_modules` hold what the lock file in `folder` pins: packages of A2A and gRPC, or others.
+    """A folder whose `node_modules` hold what the lock file in `folder` pins: both generations of A2A's, or others.
 
     Skips the test if it cannot be made."""
     pins = [folder / "package.json", folder / "package-lock.json"]

@@ -21,10 +21,12 @@ Job = dict[str, Any]
 
 
 class Session:
-    """One job, by a client of some version of the SDK. What the client hands out shows what it understood."""
+    """One job, by a client of some version of the SDK. What the client hands out shows what it understood.
 
-    terminal: tuple[Any, ...]
-    working: Any
+    A driver adds what differs: `connect` reads the card; `plain` makes JSON of what is seen; `say` sends a message, and
+    `started` one that is not waited for, of which it returns the id of the task; `task` gets a task, `subscription` its
+    events; `terminal` and `working` are states; and further actions.
+    """
 
     def __init__(self, job: Job, http: httpx.AsyncClient) -> None:
         self.job = job
@@ -64,32 +66,6 @@ class Session:
         async for event in events:
             last = self.see(event)
         return last
-
-    # ── what depends on the SDK ─────────────────────────────────────────────────────────────────────────────
-
-    async def connect(self) -> None:
-        """Read the card."""
-        raise NotImplementedError
-
-    def plain(self, seen: Any) -> Any:
-        """As JSON."""
-        raise NotImplementedError
-
-    def say(self, text: str, *, streaming: bool = True, polling: bool = False, **ids: str) -> AsyncIterable[Any]:
-        """Send a message, of which `ids` are fields."""
-        raise NotImplementedError
-
-    async def started(self) -> str:
-        """The id of a task to which the agent has not answered yet."""
-        raise NotImplementedError
-
-    async def task(self, task_id: str) -> Any:
-        raise NotImplementedError
-
-    def subscription(self, task_id: str) -> AsyncIterable[Any]:
-        raise NotImplementedError
-
-    # ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def send(self) -> Any:
         return await self.see_all(self.say(self.job["text"], streaming=False))

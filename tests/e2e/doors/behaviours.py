@@ -97,11 +97,6 @@ class Behaviour:
         return [entry for entry in entries if entry.get("name")]
 
     @property
-    def is_json(self) -> bool:
-        """Whether it has no NaN or infinities, which are not JSON."""
-        return not re.search(r"\b(NaN|Infinity)\b", json.dumps(self.artifacts))
-
-    @property
     def is_plain(self) -> bool:
         """Whether spans can show the same: all calls were readable, each ended, and the turn did not fail."""
         entries = [entry for artifact in self.artifacts for entry in artifact]
@@ -109,7 +104,8 @@ class Behaviour:
             isinstance(entry, dict) and entry.get("name") and ("result" in entry or entry.get("error"))
             for entry in entries
         )
-        return whole and self.is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
+        is_json = not re.search(r"\b(NaN|Infinity)\b", json.dumps(self.artifacts))
+        return whole and is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
 
 
 @dataclass(frozen=True)
@@ -244,27 +240,17 @@ tolerate: [calls_unseen]
 class Agent:
     """Shows the behaviours: a message `17.0` asks for the first turn of conversation 17. An ASGI application.
 
-    It speaks A2A 1.0 over JSON-RPC and HTTP+JSON, or, if it `is_old`, A2A 0.3 over JSON-RPC.
+    It speaks A2A 1.0 over JSON-RPC and HTTP+JSON.
     """
 
     conversations: list[Conversation]
     url: str
-    is_old: bool = False
     tasks: dict[str, list[Any]] = field(default_factory=dict)
     """The artifacts of tasks that wait for input."""
 
     @property
     def card(self) -> dict[str, Any]:
         card = {"name": "doors", "capabilities": {"streaming": True, "extensions": [{"uri": URI}]}}
-        if self.is_old:
-            filler = {
-                "description": "",
-                "version": "1",
-                "skills": [],
-                "defaultInputModes": [],
-                "defaultOutputModes": [],
-            }
-            return {**card, **filler, "protocolVersion": "0.3.0", "url": self.url, "preferredTransport": "JSONRPC"}
         interfaces = [
             {"url": self.url, "protocolBinding": binding, "protocolVersion": "1.0"}
             for binding in ("JSONRPC", "HTTP+JSON")
@@ -291,8 +277,6 @@ class Agent:
             return
         asked = any(name == b"a2a-extensions" and URI.encode() in value for name, value in scope["headers"])
         events = self.events(message, asked, is_stream)
-        if self.is_old:
-            events = [old(event) for event in events]
         if "jsonrpc" in request:
             events = [{"jsonrpc": "2.0", "id": request["id"], "result": event} for event in events]
         await answer(send, [json.dumps(event, ensure_ascii=False) for event in events], is_stream)
@@ -326,30 +310,6 @@ class Agent:
         updates = [update for each in artifacts for update in chunks(each, done.in_chunks and done.how == "listed")]
         events = [{"task": working}, *({"artifactUpdate": {**ids, **update}} for update in updates)]
         return [*events, {"statusUpdate": {**ids, "status": status}}]
-
-
-def old(event: dict[str, Any]) -> dict[str, Any]:
-    """An event in the form of A2A 0.3."""
-    ((kind, inner),) = event.items()
-    if kind == "message":
-        return {**inner, "kind": "message", "role": "agent", "parts": old_parts(inner)}
-    if "status" in inner:
-        state = inner["status"]["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
-        inner = {**inner, "status": {"state": state}}
-    if kind == "task":
-        artifacts = [{**each, "parts": old_parts(each)} for each in inner["artifacts"]]
-        return {**inner, "kind": "task", "artifacts": artifacts}
-    if kind == "statusUpdate":
-        return {**inner, "kind": "status-update", "final": True}
-    return {
-        **inner,
-        "kind": "artifact-update",
-        "artifact": {**inner["artifact"], "parts": old_parts(inner["artifact"])},
-    }
-
-
-def old_parts(holder: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{**part, "kind": "text"} for part in holder["parts"]]
 
 
 def artifact(done: Behaviour, entries: tuple[Any, ...], name: str, asked: bool, text: str) -> dict[str, Any]:

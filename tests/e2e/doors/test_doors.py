@@ -27,7 +27,6 @@ from a2a_tool_capture.errors import CaptureError
 from a2a_tool_capture.json_values import read_json
 from agents.serving import ServerThread
 from e2e.doors import behaviours
-from e2e.doors.grpc_agent import grpc_agent
 from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import html_report
 from tool_call_evaluators.report.model import Report
@@ -35,7 +34,7 @@ from tool_call_evaluators.suite import Case, Suite, parse_suite
 
 CONVERSATIONS = 100
 """Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
-TESTED = 40
+TESTED = 20
 """Conversations of the pytest plugin, which has one after the other."""
 SEED = 20288724
 """One with which each fault occurs three times."""
@@ -140,8 +139,7 @@ async def served(agent: str, store: Path, planned: Suite, client: Any, **setting
                     state = await say(case.id, turn.user, state)
 
     async with run_proxy(everything) as proxy:
-        url = f"grpc://{proxy.grpc_address}" if proxy.grpc_address else proxy.url
-        async with client(url) as say, asyncio.TaskGroup() as group:
+        async with client(proxy.url) as say, asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(hold(say))
         assert (await proxy.flush(60))["pending"] == 0
@@ -151,32 +149,9 @@ async def served(agent: str, store: Path, planned: Suite, client: Any, **setting
 # ── doors ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("is_old", "binding"), [(False, "HTTP+JSON"), (True, "JSONRPC")])
-async def test_run_over_other_bindings(
-    is_old: bool,
-    binding: str,
-    conversations: list[behaviours.Conversation],
-    suite: Suite,
-    folder: Path,
-    driven: RunResult,
-) -> None:
-    with ServerThread(lambda url: behaviours.Agent(conversations, url, is_old)) as agent:
-        options = AgentOptions(agent.url, binding=binding, concurrency=AT_ONCE)
-        same(driven, await run_suite(suite, options, str(folder / f"{is_old}.db"), "it"))
-
-
-async def test_grpc(conversations: list[behaviours.Conversation], folder: Path) -> None:
-    """Its numbers are doubles, at every door."""
-    spoken = [each for each in conversations if all(turn.is_json for turn in each.turns)]
-    suite = parse_suite(behaviours.suite_text(spoken))
-    store = folder / "grpc.db"
-    async with grpc_agent(conversations) as address:
-        upstream = f"grpc://{address}"
-        driven = await run_suite(suite, AgentOptions(upstream, concurrency=AT_ONCE), str(folder / "grpc-run.db"), "it")
-        async with served(upstream, store, suite, capturing, grpc="127.0.0.1:0"):
-            pass
-    assert driven.report.tool_call_count > 100
-    same(driven, await evaluate_store(suite, str(store), "it"))
+async def test_run_over_another_binding(agent: str, suite: Suite, folder: Path, driven: RunResult) -> None:
+    options = AgentOptions(agent, binding="HTTP+JSON", concurrency=AT_ONCE)
+    same(driven, await run_suite(suite, options, str(folder / "rest.db"), "it"))
 
 
 @pytest.mark.parametrize("client", [plain, capturing])
@@ -187,10 +162,10 @@ async def test_serve_and_evaluate(client: Any, agent: str, suite: Suite, folder:
     same(driven, await evaluate_store(suite, str(store), "it"))
 
 
-async def test_serve_with_a_suite_and_its_pages(
+async def test_serve_with_a_suite(
     agent: str, conversations: list[behaviours.Conversation], suite: Suite, folder: Path, driven: RunResult
 ) -> None:
-    report, verdict = driven.report, driven.verdict.to_dict()
+    verdict = driven.verdict.to_dict()
     file = folder / "suite.yaml"
     file.write_text(behaviours.suite_text(conversations), "utf-8")
     async with (
@@ -199,33 +174,17 @@ async def test_serve_with_a_suite_and_its_pages(
     ):
         details = (await admin.get("/api/runs/it")).json()
         download = (await admin.get("/api/runs/it/report")).text
-        page = (await admin.get("/runs/it", params={"wait": "1"})).text
-        while "…" in (runs := (await admin.get("/runs", params={"fragment": "runs"})).text):
-            pass  # the answer waits for the verdict, up to 5 s
-        turns = (await admin.get("/", params={"run": "it"})).text
         everything, whole = await all_turns(admin), await conversation_results(proxy.control.store, "it")
         bad = [turn for kind in ("failed", "errored") for turn in await all_turns(admin, verdict=kind)]
     for metric in details["metrics"]:
         metric.pop("pass_rate")
     assert details["metrics"] == list(verdict["metrics"])
     found = details["verdict"]
-    assert found["passed"] == verdict["passed"]
-    assert found["reason_count"] == len(verdict["reasons"])
-    assert found["tolerated_count"] == len(verdict["tolerated"])
+    counts = (verdict["passed"], len(verdict["reasons"]), len(verdict["tolerated"]))
+    assert (found["passed"], found["reason_count"], found["tolerated_count"]) == counts
     same(driven, judge_turns(suite, everything, whole, "it"))
     assert {turn["turn_id"] for turn in bad} == {turn["turn_id"] for turn in everything if not passed(turn)}
-    assert html_statuses(download) == html_statuses(html_report(report))
-    counts = report.counts
-    judged = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
-    assert f" conversations passed {judged} " in words(page)
-    results = Counter(
-        result["status"]
-        for found in (*whole.values(), *(turn["evaluations"] for turn in everything))
-        for result in found
-    )
-    assert " it Failed " in words(runs)
-    assert words(runs).endswith(f" {len(everything)} doors {results['failed']} {results['errored']}")
-    assert f" calls {report.tool_call_count} failed {len(bad)} errored 0 " in words(turns)
+    assert html_statuses(download) == html_statuses(html_report(driven.report))
 
 
 def test_the_pytest_plugin(
@@ -326,11 +285,6 @@ async def all_turns(admin: httpx.AsyncClient, **query: str) -> list[dict[str, An
     return turns
 
 
-def words(page: str) -> str:
-    """The text of a page, with single blanks."""
-    return " ".join(re.sub("<[^>]*>", " ", page).split())
-
-
 def html_statuses(page: str) -> dict[str, str]:
     (data,) = re.findall(r'<script type="application/json" id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
     return {each["label"]: each["status"] for each in json.loads(data)["conversations"]}
@@ -380,16 +334,6 @@ def same(one: RunResult, other: RunResult, *, ids: bool = True) -> None:
     `ids`: also the ids of calls, the findings, and that a Message has no state, of which traces know nothing.
     """
     left, right = (seen(each, ids=ids) for each in (one, other))
-    found = list(differences("", left, right))
-    assert not found, "\n".join(found[:20])
-
-
-def differences(where: str, left: Any, right: Any) -> Iterator[str]:
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in left.keys() | right.keys():
-            yield from differences(f"{where}.{key}", left.get(key), right.get(key))
-    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for index, (one, other) in enumerate(zip(left, right, strict=True)):
-            yield from differences(f"{where}[{index}]", one, other)
-    elif left != right:
-        yield f"{where}: {left!r} is {right!r} there"
+    for label, found in left["conversations"].items():
+        assert right["conversations"].get(label) == found
+    assert left == right

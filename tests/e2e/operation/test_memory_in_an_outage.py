@@ -38,6 +38,8 @@ def memory_mb(proxy: Proxy) -> float:
     return int(found[1]) / 1024
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux shows the memory of a process")
 async def test_large_messages_while_the_store_is_away_fit_into_the_container(tmp_path: Path) -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x" * SIZE}]}

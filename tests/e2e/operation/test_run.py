@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -39,9 +36,9 @@ cases:
 FAILING = SUITE.replace("name: convert", "name: sing")
 
 
-def written(folder: Path, text: str | bytes, name: str = "suite.yaml") -> Path:
+def written(folder: Path, text: str, name: str = "suite.yaml") -> Path:
     path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -83,14 +80,7 @@ EVALSETS = Path(__file__).parents[2] / "evaluators/fixtures/google-adk"
 
 @pytest.mark.parametrize(
     ("evalset", "turns"),
-    [
-        ("hello_world_agent/roll_die.test.json", 3),
-        ("home_automation_agent/simple_test2.test.json", 1),
-        ("home_automation_agent/test_files/dependent_tool_calls.test.json", 2),
-        ("home_automation_agent/test_files/memorizing_past_events/eval_data.test.json", 2),
-        ("trip_planner_agent/test_files/trip_inquiry_sub_agent.test.json", 1),
-        ("elicitation_agent/elicitation_flow.test.json", 2),
-    ],
+    [("hello_world_agent/roll_die.test.json", 3), ("elicitation_agent/elicitation_flow.test.json", 2)],
 )
 def test_evalsets_of_google_adk_run_as_they_are(evalset: str, turns: int, tmp_path: Path) -> None:
     """They pass for an agent that makes the expected calls, and fail for one that makes none, and if none is expected:
@@ -107,7 +97,51 @@ def test_evalsets_of_google_adk_run_as_they_are(evalset: str, turns: int, tmp_pa
         assert f"run x: {turns} turn" in result.stdout
 
 
-# ── evaluate on proxied traffic ─────────────────────────────────────────────────────────────────────────────
+# ── some of the cases ───────────────────────────────────────────────────────────────────────────────────────
+
+CASES = """\
+suite: weather
+evaluators: [tool_error, {exact_match: {scope: turn}}]
+cases:
+  - {id: search-good, tags: [quick], turns: [{user: artifact please}]}
+  - {id: search-wrong, tags: [quick], turns: [{user: artifact please, expect: {response: nothing}}]}
+  - {id: words, turns: [{user: message please}]}
+"""
+
+
+def cases(store: Path, name: str) -> list[str]:
+    shown = run("show", name, "--output", "json", "--store", store)
+    return [turn["case_id"] for turn in json.loads(shown.stdout)["items"]]
+
+
+def test_the_newest_run_is_evaluated_and_other_cases_keep_their_results(agent: GetAgent, tmp_path: Path) -> None:
+    suite = written(tmp_path, CASES)
+    store = ("--store", tmp_path / "turns.db")
+    run("run", suite, "--agent", agent("v1"), "--run", "old", "--case", "words", *store, cwd=tmp_path)
+    run("run", suite, "--agent", agent("v1"), "--run", "new", *store, cwd=tmp_path)
+    before = run("export", "--run", "new", *store).stdout.splitlines()
+    strict = written(tmp_path, CASES.replace("tool_error", "tool_call_validity"), "strict.yaml")
+    again = run("evaluate", "--suite", strict, "--case", "search-good", *store, cwd=tmp_path)
+    assert again.stderr == "run new, the newest of 2 runs; choose another with --run NAME\n"
+    assert "run new: 1 turn" in again.stdout
+    after = run("export", "--run", "new", *store).stdout.splitlines()
+    changed = [json.loads(new)["case_id"] for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == ["search-good"]
+    everything = run("evaluate", "--suite", suite, "--run", "old", "-q", *store, cwd=tmp_path)
+    assert (everything.returncode, everything.stderr) == (1, "")
+    assert "search-good" in everything.stdout
+
+
+def test_no_conversation_begins_after_one_that_failed(agent: GetAgent, tmp_path: Path) -> None:
+    suite = written(tmp_path, CASES)
+    store = tmp_path / "turns.db"
+    command = ["run", suite, "--agent", agent("v1"), "--store", store, "--run", "r", "--concurrency", "1"]
+    result = run(*command, "--fail-fast", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "case words and later ones are not run: one failed (--fail-fast)" in result.stderr
+    assert cases(store, "r") == ["search-good", "search-wrong"]
+    run(*command, "--resume", cwd=tmp_path)
+    assert cases(store, "r") == ["search-good", "search-wrong", "words"]
 
 
 # ── long runs ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,22 +196,6 @@ async def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path
     } | {"held": 1}
     assert len(turns) == 241
     assert all(turn["status"] == "done" for turn in turns)
-
-
-async def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: Path) -> None:
-    upstream, gate, store = agent("v1"), str(uuid.uuid4()), tmp_path / "turns.db"
-    command = ["run", written(tmp_path, held_back(200, gate)), "--agent", upstream, "--store", store]
-    with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
-        wait_for_store(store, child)
-        wait_until_stored(store, 5)
-        child.process.send_signal(signal.SIGINT)
-        assert child.process.wait(100) == 130
-        found = re.search("interrupted; to resume the run, .* with (--run .+ --resume)", child.stderr())
-    assert found
-    await open_gate(upstream, gate)
-    result = run(*command, *shlex.split(found[1]), cwd=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert len(exported(store)) == 241
 
 
 def wait_for_store(store: Path, child: ChildProcess) -> None:

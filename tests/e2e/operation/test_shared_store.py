@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -49,12 +48,10 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
             keep_talking(proxy, what, total // 2, BATCH, news.put_nowait)
             for proxy, what in zip(running.proxies, said, strict=True)
         ]
-        began = time.monotonic()
         await asyncio.gather(*talking)
         killing.cancel()
         await asyncio.gather(killing, return_exceptions=True)
         await until_all_is_scored(running)
-        took = time.monotonic() - began
         rows = running.rows("SELECT body::json->>'user_text', status, evaluations FROM turns")
         conversations = running.rows("SELECT turns, evaluations FROM conversations")
         jobs = running.rows("SELECT id FROM jobs")
@@ -62,12 +59,6 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
     kept = {text for what in said for text in what.kept}
     unsure = {text for what in said for text in what.unsure}
     stored = [text for text, *_ in rows]
-    handed_on = sum(worker.told.count("is tried again") for worker in running.workers)
-    deaths = [member.kills for member in members]
-    print(
-        f"{len(kept)} turns confirmed, {len(unsure)} in the window of a kill, of which {len(unsure & set(stored))} "
-        f"stored; {deaths} kills of proxies and workers, {handed_on} jobs handed on; {took:.1f} s"
-    )
     assert len(kept) >= total
     assert len(stored) == len(set(stored))
     assert kept <= set(stored) <= kept | unsure
@@ -75,7 +66,7 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
     assert all(sorted(one["evaluator"] for one in json.loads(results)) == EVALUATORS for *_, results in rows)
     assert Counter(turns for turns, _ in conversations) == {1: len(rows)}
     assert jobs == []
-    assert handed_on > 0
+    assert any("is tried again" in worker.told for worker in running.workers)
 
 
 async def until_a_job_is_under_way(running: Fleet) -> None:
@@ -90,6 +81,5 @@ async def until_all_is_scored(running: Fleet) -> None:
         " (SELECT count(*) FROM turns) - (SELECT count(*) FROM conversations)"
     )
     async with asyncio.timeout(DEADLINE_S):
-        while (rows := await asyncio.to_thread(running.rows, left)) != [(0, 0, 0)]:
-            assert rows
+        while await asyncio.to_thread(running.rows, left) != [(0, 0, 0)]:
             await asyncio.sleep(0.05)

@@ -9,7 +9,6 @@ import ast
 import asyncio
 import json
 import os
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,14 +18,12 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.features.doctor.frameworks import A2A_SDK, FRAMEWORKS, PAGES
 from agents.serving import ServerThread
 from e2e.frameworks import pages, scripted_model
 from e2e.frameworks.scripted_model import ANSWER, QUESTION, script
 from e2e.frameworks.serving import until_served
 from support.patience import PATIENCE_S
 from support.ports import held_ports
-from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.provision import resolved_python
 from support.proxy import Proxy, Turn
@@ -39,7 +36,6 @@ RESULTS = {"look_up": lambda order, city: {"order": order, "status": "shipped"},
 
 GetPython = Callable[[str], Path]
 GetTurns = Callable[..., list[Turn]]
-GetDoctor = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -182,28 +178,6 @@ def turns_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.Temp
     return get
 
 
-@pytest.fixture(scope="module")
-def doctor_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.TempPathFactory) -> GetDoctor:
-    """The exit code of `doctor` with the agent of a page, and the lines that it says."""
-
-    def get(name: str, mark: str, *more: str, traced: bool = False, **switched: Any) -> tuple[int, list[str]]:
-        page, python, folder = pages.read(name), python_of(name), tmp_path_factory.mktemp(name)
-        question = QUESTION.format(order="ORD-1001", city="Oslo")
-        wait = "20" if traced else "1"
-        with ExitStack() as until_end:
-            port, receiver_port = until_end.enter_context(held_ports(2))
-            otlp = f"127.0.0.1:{receiver_port}"
-            receiver = f"http://{otlp}" if traced else ""
-            agent = served(page, python, folder, model_url, mark, port=port, receiver=receiver, **switched)
-            command = [COMMAND, "doctor", until_end.enter_context(agent), "--message", question, *more]
-            command += ["--otlp", otlp, "--trace-wait", wait]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, 1), done.stderr
-        return done.returncode, done.stdout.splitlines()
-
-    return get
-
-
 def seen(turns: list[Turn]) -> list[list[tuple[Any, ...]]]:
     return [calls_of(turn) for turn in turns]
 
@@ -234,25 +208,7 @@ class TestPage:
         turns = turns_of(name, "-", traced=False)
         assert [turn["calls"] for turn in turns] == ["unknown", "unknown"]
 
-    def test_doctor_names_the_lines_and_then_sees_all(self, name: str, doctor_of: GetDoctor) -> None:
-        code, said = doctor_of(name, "-", *(["--framework", name] if name in NAMED else []))
-        assert code == 1
-        framework = NAMED.get(name, A2A_SDK)
-        lines = {line.strip() for line in said}
-        assert f"what shows them, line by line in {PAGES}/{framework.page}:" in lines
-        assert {*framework.extension, *framework.code} <= lines
-        code, said = doctor_of(name, "+")
-        assert (code, said[-1]) == (0, "all seen")
 
-    def test_doctor_recognises_the_framework_and_sees_all_by_its_traces(self, name: str, doctor_of: GetDoctor) -> None:
-        if not pages.read(name).traced_command:
-            pytest.skip("the page has no traces")
-        code, said = doctor_of(name, "-", traced=True)
-        assert (code, said[-1]) == (0, "all seen"), said
-        assert any(line.startswith(f"framework  {NAMED[name].name}, by its") for line in said), said
-
-
-NAMED = {framework.key: framework for framework in FRAMEWORKS}
 DISABLED = "from agents import set_tracing_disabled\n\nset_tracing_disabled(True)\n"
 NO_CONTENT = {
     "OTEL_SEMCONV_STABILITY_OPT_IN": "",

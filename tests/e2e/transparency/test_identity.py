@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
-from agents.serving import ServerThread
 from support.certificates import Authority
 from support.prefork import run
 from support.proxy import Proxy
@@ -17,38 +16,11 @@ from support.raw_a2a import Wire
 SECRETS = ("t0ken-of-ours", "k3y-of-ours", "op3n-sesame")
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-class Collector:
-    """Keeps every byte that is exported to it."""
-
-    def __init__(self) -> None:
-        self.received = b""
-        self.paths: set[str] = set()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        self.paths.add(scope["path"])
-        more = True
-        while more:
-            message = await receive()
-            self.received += message.get("body", b"")
-            more = message.get("more_body", False)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-
-def test_secrets_reach_the_agent_and_nothing_else(
-    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_reach_the_agent_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     token, key, password = SECRETS
+    authority = Authority(tmp_path / "authority")
     (tmp_path / "key").write_text(f"{key}\n")
     pair = authority.issue("proxy", password=password)
-    collector = Collector()
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setenv("AGENT_TOKEN", token)
@@ -60,8 +32,9 @@ def test_secrets_reach_the_agent_and_nothing_else(
         *("--log-level", "debug"),
     )
     shown = ""
-    with ServerThread(lambda url: collector) as collecting:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collecting.url)
+    with ReplayAgent() as collector:
+        collector.prepare(Answer([b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"]))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
         with scenario_agent() as agent, Proxy(agent.url, work / "turns.db", *arguments) as proxy:
             with httpx.Client(base_url=proxy.url, verify=authority.client(), trust_env=False) as client:
@@ -82,12 +55,12 @@ def test_secrets_reach_the_agent_and_nothing_else(
         shown += path.read_bytes().decode("latin-1")
     shown += run("export", "--store", str(work / "turns.db"), cwd=work).stdout
     shown += run("serve", "--help", cwd=work, A2A_EVAL_PROXY_UPSTREAM_HEADER=f"X: {token}").stdout
-    shown += collector.received.decode("latin-1")
+    shown += "".join((export.head + export.body).decode("latin-1") for export in collector.received)
 
     assert len(requests) >= 8  # what negotiation asked, the card, the messages
     for request in requests:
         headers = [(name, value) for name, value in request["headers"] if name in ("authorization", "x-api-key")]
         assert headers == [("authorization", f"Bearer {token}"), ("x-api-key", key)], request["path"]
-    assert "/v1/traces" in collector.paths
+    assert any("/v1/traces" in export.request_line for export in collector.received)
     assert "artifact please" in shown
     assert [secret for secret in SECRETS if secret in shown] == []

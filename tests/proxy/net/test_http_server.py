@@ -261,3 +261,32 @@ async def test_a_header_comes_before_its_body() -> None:
     async with serving(wait) as server:
         assert await status_of(server, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n") == 200
         came.set()
+
+
+async def test_a_client_that_sends_slowly_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits count its silence, not how long its request takes."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            part = await receive()
+            more = part["more_body"]
+            arrived.put_nowait(part["body"])
+        await hello(scope, receive, send)
+
+    async with serving(app, limits=ClientLimits(body_timeout_s=5)) as server:
+        reader, writer = await asyncio.open_connection(*server.address.split(":"))
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "time", lambda: now)
+            writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+            for number in range(4):
+                writer.write(b"x")
+                assert await arrived.get() == b"x", number
+                now += 4
+                for connection in server.clients.connections:
+                    connection.check(now)
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
