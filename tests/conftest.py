@@ -17,7 +17,6 @@ from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer, running_postgres, why_not
 from support.ssl_context import share_ssl_context
-from support.time_spent import TimeSpent
 
 # Whether a property holds does not depend on how busy the machine is.
 for _profile, _examples in (("quick", 10), ("suite", 50), ("thorough", 2000)):
@@ -48,21 +47,6 @@ for _step in ("connect", "read", "write", "pool"):
 
 
 pytest_plugins = ("support.running", "support.changes")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--chaos-turns",
-        type=int,
-        default=200,
-        metavar="N",
-        help="Turns that two proxies capture while proxies and workers are killed; 10000 takes minutes.",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.option.durations:  # who asks for the slowest tests asks where the time goes
-        config.pluginmanager.register(TimeSpent())
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

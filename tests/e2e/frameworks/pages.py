@@ -49,10 +49,6 @@ class Page:
         lines = self.files[name].splitlines()
         return "".join(line[1:] + "\n" for line in lines if line[:1] in (" ", mark, ""))
 
-    def added(self) -> list[str]:
-        """The lines for the extension in agent.py."""
-        return [line[1:] for line in self.files["agent.py"].splitlines() if line.startswith("+") and line != "+"]
-
 
 def read(name: str) -> Page:
     """The section of the framework `name`."""

@@ -13,7 +13,7 @@ from e2e.contracts import GetAgent
 from e2e.shared_store import EVALUATORS, Fleet, Said, fleet, keep_talking
 from support.postgres_server import PostgresServer
 
-BATCH = 20
+TURNS, BATCH = 200, 20
 SEED = 7
 DEADLINE_S = 100
 """Longest wait for what is pending in the end."""
@@ -22,9 +22,8 @@ DEADLINE_S = 100
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_no_turn_is_lost_and_each_is_scored_once(
-    agent: GetAgent, postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest
+    agent: GetAgent, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    total: int = request.config.getoption("--chaos-turns")
     said = [Said(), Said()]
     kills = random.Random(SEED)
     async with fleet(postgres.new_database(), agent("v1"), tmp_path) as running:
@@ -40,12 +39,12 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
             while True:
                 confirmed += await news.get()
                 if confirmed >= next_kill:
-                    next_kill = confirmed + kills.randint(total // 20, total // 8)
+                    next_kill = confirmed + kills.randint(TURNS // 20, TURNS // 8)
                     await kills.choice(members).kill()
 
         killing = asyncio.create_task(kill_now_and_then())
         talking = [
-            keep_talking(proxy, what, total // 2, BATCH, news.put_nowait)
+            keep_talking(proxy, what, TURNS // 2, BATCH, news.put_nowait)
             for proxy, what in zip(running.proxies, said, strict=True)
         ]
         await asyncio.gather(*talking)
@@ -59,7 +58,7 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
     kept = {text for what in said for text in what.kept}
     unsure = {text for what in said for text in what.unsure}
     stored = [text for text, *_ in rows]
-    assert len(kept) >= total
+    assert len(kept) >= TURNS
     assert len(stored) == len(set(stored))
     assert kept <= set(stored) <= kept | unsure
     assert Counter(status for _, status, _ in rows) == {"done": len(rows)}
