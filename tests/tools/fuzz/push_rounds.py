@@ -53,7 +53,7 @@ async def run_push_round(plan: PushRound, command: Sequence[str | Path]) -> Resu
                 game.reckon()
                 peers.hang_up()
     ends = Counter(_end(status) for _, _, status in game.attempts)
-    scripts = {one.token.encode(): _script(one) for one in plan.webhooks}
+    scripts = {one.token.encode(): f"{one!r:.3000}" for one in plan.webhooks}
     return Result(ledger.findings, time.monotonic() - started, plan.exchanges, ends, watch.peak, scripts)
 
 
@@ -259,14 +259,3 @@ def _registration(webhook: Webhook, own: str) -> tuple[str, dict[str, Any], str]
 
 def _end(status: int | None) -> str:
     return "left" if status is None else "answered" if status == 0 else f"refused with {status}"
-
-
-def _script(webhook: Webhook) -> str:
-    asked = "asked" if webhook.asked else "did not ask"
-    lines = [f"{webhook.token}: {webhook.shape}, {webhook.answer}, {asked}, its endpoint: {webhook.reaction}"]
-    lines += [
-        f"  {one.name} {one.method} {one.kind}, {len(one.body)} bytes, {one.times} times"
-        f"{', leaves' if one.leaves else ''}{', unknown' if one.unknown else ''}"
-        for one in webhook.notifications
-    ]
-    return "\n".join(lines)

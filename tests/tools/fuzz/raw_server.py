@@ -41,8 +41,8 @@ class RawServer:
                 writer.write(answer)
                 if not answer.startswith(b"HTTP/1.1 ") or b"connection: close" in answer:
                     break
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the proxy has left
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the proxy has left, or sends a body in chunks
         finally:
             self._writers.discard(writer)
             writer.close()

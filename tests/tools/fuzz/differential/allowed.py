@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -88,27 +87,14 @@ def differences(case: Case) -> list[str]:
 
 
 def _compared(who: str, expected: Seen, got: Seen) -> Iterator[str]:
-    for name in ("start", "interim", "end"):
+    for name in ("start", "interim", "end", "fields", "trailers", "body"):
         wanted, had = getattr(expected, name), getattr(got, name)
         if wanted != had:
-            yield f"{who} got {name} {had!r}, directly {wanted!r}"
-    for name in ("fields", "trailers"):
-        wanted, had = getattr(expected, name), getattr(got, name)
-        if wanted != had:
-            more, less = (
-                list((Counter(had) - Counter(wanted)).elements()),
-                list((Counter(wanted) - Counter(had)).elements()),
-            )
-            yield f"{who} got {name} that are more by {shortened(more)}, less by {shortened(less)}, or in another order"
-    if expected.body != got.body:
-        pairs = zip(expected.body, got.body, strict=False)
-        at = next((index for index, (one, other) in enumerate(pairs) if one != other), -1)
-        at = min(len(expected.body), len(got.body)) if at < 0 else at
-        near = slice(max(at - 60, 0), at + 100)
-        yield (
-            f"{who} got a body of {len(got.body)} bytes, directly {len(expected.body)}; from byte {at} on: "
-            f"{bytes(got.body[near])!r}, directly {bytes(expected.body[near])!r}"
-        )
+            pairs = zip(wanted, had, strict=False)
+            same = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(wanted), len(had)))
+            begin = max(same - 60, 0) if name == "body" else 0
+            shown = shortened(had[begin:]), shortened(wanted[begin:])
+            yield f"{who} got {name} that differ from place {same} on: {shown[0]}, directly {shown[1]}"
 
 
 def _without(fields: RawFields, names: frozenset[bytes] | set[bytes]) -> list[tuple[bytes, bytes]]:

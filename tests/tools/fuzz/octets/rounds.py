@@ -16,6 +16,7 @@ from support.ports import held_ports
 from support.proxy import Proxy
 
 from ..ledger import Fault, Ledger
+from ..raw_server import RawServer, response
 from ..rounds import SHORT_TURNS, Result, port_of, proxy_process
 from ..sockets import Line
 from .seeds import HTTP2_PORTS, PORTS, stream
@@ -38,7 +39,7 @@ _EXPECTED = {"data": b"HTTP/1.1 405 ", "otlp": b"HTTP/1.1 200 ", "push": b"HTTP/
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00still on"
 _PONG = b"\x00\x00\x08\x06\x01\x00\x00\x00\x00still on"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+_ANSWER = response(b"{}")
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,13 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
     """Plays the round against a proxy started with `command`. `ends` counts how connections ended, by port."""
     started = time.monotonic()
     ledger = Ledger()
+    agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
     with held_ports(2) as (otlp_grpc, push):
-        agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
-        server = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
-        upstream = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await agent.__aenter__()
         ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}", "--no-evaluate")
         webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
         options = (*ways, *webhooks, "--negotiate", "always", *SHORT_TURNS)
-        async with proxy_process(ledger, upstream, *options, command=command, telemetry=True) as watch:
+        async with proxy_process(ledger, agent.url, *options, command=command, telemetry=True) as watch:
             proxy = watch.proxy
             numbers = {"otlp-grpc": otlp_grpc, "push": push}
             urls = {"data": proxy.url, "otlp": proxy.otlp_url, "admin": proxy.admin_url}
@@ -75,7 +75,6 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
                 numbers[name] = port_of(url)
             game = _Game(plan, ledger, proxy, numbers)
             await asyncio.gather(*(game.attack(port) for port in plan.ports))
-            server.close()
             agent.hang_up()
             if ended := _ENDED.search(proxy.stderr()):
                 ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
@@ -165,34 +164,18 @@ class _Game:
             line.close()
 
 
-class _Agent:
+class _Agent(RawServer):
     """Answers something, or bytes that are no answer."""
 
     def __init__(self, dice: Random) -> None:
+        super().__init__()
         self._dice = dice
-        self._writers: set[asyncio.StreamWriter] = set()
 
-    def hang_up(self) -> None:
-        for writer in self._writers:
-            writer.close()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        try:
-            while await reader.read(65_536):
-                match self._dice.randrange(4):
-                    case 0:
-                        writer.write(self._dice.randbytes(self._dice.choice((1, 100, 65_536))))
-                        break
-                    case 1:
-                        at = self._dice.randrange(len(_ANSWER))
-                        writer.write(_ANSWER[:at] + self._dice.randbytes(3) + _ANSWER[at + 3 :])
-                        break
-                    case _:
-                        writer.write(_ANSWER)
-                await writer.drain()
-        except OSError:
-            pass  # the proxy has left
-        finally:
-            self._writers.discard(writer)
-            writer.close()
+    async def answer(self, head: str, body: bytes) -> bytes:
+        match self._dice.randrange(4):
+            case 0:
+                return self._dice.randbytes(self._dice.choice((1, 100, 65_536)))
+            case 1:
+                at = self._dice.randrange(len(_ANSWER))
+                return _ANSWER[:at] + self._dice.randbytes(3) + _ANSWER[at + 3 :]
+        return _ANSWER
