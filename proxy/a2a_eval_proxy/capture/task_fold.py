@@ -275,7 +275,7 @@ class TaskFold:
         """The proxy of an exchange was killed before it ended."""
         reporter = self._reporters.get(exchange)
         follows = reporter is not None and (reporter is self._opener or reporter in self._streams)
-        if self.open is not None and self.task_id and not self.answered and follows:
+        if self.open is not None and not self.answered and follows:
             self.open.gap = True
         self.ended(exchange, now, problem=EXCHANGE_CUT)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from a2a_eval_proxy.capture.task_fold import LINGER_S
+from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules, TaskFold
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -259,3 +259,10 @@ def test_any_distribution_over_proxies_gives_the_turns_of_one(turns: list[Said])
     made = [[f"call-{number}.{place}" for place in range(said.calls)] for number, said in enumerate(turns)]
     expected = [[] if not turn[1] else calls for turn, calls in zip(alone, made, strict=True)]
     assert [turn[2] for turn in alone] == expected
+
+
+def test_a_proxy_that_is_killed_before_the_agent_says_anything_leaves_the_calls_unknown() -> None:
+    fold = TaskFold(FoldRules())
+    fold.sent("exchange", Turn("turn", "run", "agent", "JSONRPC", "1.0", 1.0, task_id="t"), 1.0)
+    fold.cut("exchange", 2.0)
+    assert [finding.code for finding in fold.closed[0].findings] == ["process_ended", "calls_missed"]
