@@ -69,7 +69,7 @@ class Fault:
                 rounds = ("--kind", self.found_by.removeprefix(FUZZ), "--minutes", str(_FUZZ_MINUTES))
                 code, output = tree.python("-m", "tools.fuzz", *rounds, "--seed", str(seed), timeout_s=_TEST_S)
             else:
-                code, output = tree.pytest(self.found_by, timeout_s=_TEST_S)
+                code, output = tree.pytest("-x", "--everything", self.found_by, timeout_s=_TEST_S)
         if code not in (0, _FAILED):
             raise FaultError(f"{self.name}: {self.found_by} ends with {code}:\n{output[-2000:]}")
         return code == _FAILED
