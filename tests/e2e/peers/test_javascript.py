@@ -49,10 +49,13 @@ def test_the_package_holds_the_module_and_its_types_alone(tmp_path: Path) -> Non
 
 
 def program(name: str, mark: str, port: int) -> str:
-    """An agent of the page before (`-`) or after (`+`) its author used the recorder."""
-    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL) if f"// {name}\n" in diff]
-    lines = [line[1:] for line in diff.splitlines() if line[:1] in (" ", mark, "")]
-    return "\n".join(lines).replace("9999", str(port)).replace("@a2a-js/sdk", GENERATIONS[name])
+    """The agent of the page before (`-`) or after (`+`) its author used the recorder, or the one that it names."""
+    if name == "agent.mjs":
+        (diff,) = re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL)
+        text = "\n".join(line[1:] for line in diff.splitlines() if line[:1] in (" ", mark, ""))
+    else:
+        text = (EXTENSION / "examples" / name).read_text("utf-8")
+    return text.replace("9999", str(port)).replace("@a2a-js/sdk", GENERATIONS[name])
 
 
 @contextmanager
