@@ -22,6 +22,8 @@ class Folded:
         self.gone: dict[str, float] = {}
         """Proxies that were killed, and when."""
         self.stopped = False
+        self.evicted: list[int] = []
+        """How many turns were closed for lack of memory, each time."""
         self.skipped = 0
         """Number of turns that `closed` leaves out."""
         self.log: dict[str, list[Observation]] = {}
@@ -36,7 +38,7 @@ class Folded:
         """Another proxy begins; where it is `restarted`, the one before was killed."""
         if restarted:
             self.gone[self.book.source] = self.now
-        self.book = TurnBook(self.rules, name, self._observe, self._keep)
+        self.book = TurnBook(self.rules, name, self._observe, self._keep, on_evicted=self.evicted.append)
         return self.book
 
     def forgets(self) -> None:

@@ -564,7 +564,7 @@ def test_turns_that_take_too_much_memory_are_closed_unless_their_task_is_known(w
     wire.streams(small, message("hi"))
     wire.streams(unnamed, message(6 * LARGE))
     assert wire.book.held_bytes < 50_000
-    assert wire.turns == [("-", [], 6 * LARGE)]
+    assert (wire.turns, wire.evicted) == ([("-", [], 6 * LARGE)], [1])
     assert [turn.task_id for turn in wire.open_turns] == ["", "named"]
     wire.streams(named, says("COMPLETED", task_id="named"))
     for exchange in (named, small, unnamed):
@@ -1418,6 +1418,15 @@ TRANSCRIPTS: dict[str, list[Step]] = {
         findings([["open"]]),
         reports("t", Finding("last", "of the last turn")),
         known(lambda wire: wire.log["t"][-1]["finding"]["code"], "last"),
+    ],
+    "a short exchange is not observed, though its task has been read": [
+        sends("sent"),
+        streams("sent", with_messages(task("WORKING"), 1)),
+        polled(task("WORKING")),
+        streams("sent", says("COMPLETED")),
+        ends("sent"),
+        closed(1),
+        known(lambda wire: wire.log, {}),
     ],
     "a stream that holds much is observed at once": [
         sends("sent"),
