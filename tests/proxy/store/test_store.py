@@ -7,6 +7,7 @@ import json
 import math
 import random
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -175,6 +176,146 @@ async def test_annotations_of_all_turns_of_a_run(kept: Kept) -> None:
     assert (one["label"], one["by"], one["assessment"]) == (4.0, "model", None)
 
 
+# ── stories: what is written, and what is to be found then ──────────────────────────────────────────────────
+
+Step = Callable[[Kept], Awaitable[object]]
+ONE, TWO, THREE = "turn-0001", "turn-0002", "turn-0003"
+
+
+def adds(*turns: Turn, **how: Any) -> Step:
+    return lambda kept: kept.add(*turns, **how)
+
+
+def finishes(*scored: Scored) -> Step:
+    return lambda kept: kept.finish(*scored)
+
+
+def waits(change: Callable[[Kept], object]) -> Step:
+    """The change waits with those before it; what comes next finds it made."""
+
+    async def make(kept: Kept) -> None:
+        change(kept)
+
+    return make
+
+
+async def drained(kept: Kept) -> None:
+    await kept.store.drained()
+
+
+def ids(expected: str, **query: Any) -> Step:
+    """The last digits of the ids that are found."""
+
+    async def check(kept: Kept) -> None:
+        assert "".join(one[-1] for one in await kept.ids(**query)) == expected
+
+    return check
+
+
+def shows(what: Callable[[dict[str, Any]], Any], *expected: Any, **query: Any) -> Step:
+    """What is found of each turn."""
+
+    async def check(kept: Kept) -> None:
+        assert [what(item) for item in (await kept.store.turns(TurnQuery(**query))).items] == [*expected]
+
+    return check
+
+
+def merged(number: int, **fields: Any) -> Turn:
+    return turn(number, tool_calls=[ToolCall("from_the_trace")], **fields)
+
+
+def is_open(number: int, **fields: Any) -> Turn:
+    return turn(number, **{"status": "open", "ended_at": None, "task_id": "t", **fields})
+
+
+def outcome(item: dict[str, Any]) -> Any:
+    return item["status"], [one["status"] for one in item["evaluations"]], len(item["tool_calls"])
+
+
+def answer(item: dict[str, Any]) -> Any:
+    return item["status"], item["response_text"], len(item["evaluations"])
+
+
+PASSED, FAILED, SKIPPED = result("passed"), result("failed"), result("skipped")
+OLD = {"case_id": "old"}
+STORIES: dict[str, list[Step]] = {
+    "turns are found by run, conversation, case and status": [
+        adds(turn(1, run="a", conversation_id="c1", case_id="x"), turn(2, run="a", conversation_id="c2")),
+        adds(turn(3, run="b", conversation_id="c1", case_id="y")),
+        finishes(Scored(THREE, [])),
+        ids("12", run="a"),
+        ids("13", conversation="c1"),
+        ids("3", case="y"),
+        ids("1", run="a", conversation="c1"),
+        ids("3", status="done"),
+        ids("", run="nobody"),
+    ],
+    "a turn that changed case is found by the new one": [
+        adds(turn(1, **OLD), turn(2, **OLD)),
+        finishes(Scored(ONE, [PASSED], turn(1, case_id="new")), Scored(TWO, [PASSED])),
+        ids("1", case="new"),
+        ids("2", case="old"),
+    ],
+    "finishing again replaces the results, and what is not there harms nobody": [
+        adds(turn(1)),
+        finishes(Scored("nobody", [PASSED]), Scored(ONE, [FAILED, SKIPPED])),
+        finishes(Scored(ONE, [PASSED])),
+        shows(outcome, ("done", ["passed"], 0)),
+    ],
+    "finishing may change the turn itself": [
+        adds(turn(1), turn(2)),
+        finishes(Scored(ONE, [], merged(1)), Scored(TWO, [])),
+        shows(outcome, ("done", [], 1), ("done", [], 0)),
+    ],
+    "a turn scored before it is written is done at once, and added twice it is one": [
+        adds(turn(1, response_text="first"), turn(2), results={ONE: [PASSED]}),
+        adds(turn(1, response_text="second")),
+        shows(answer, ("done", "first", 1), ("pending", "", 0)),
+    ],
+    "of two results written together the later one counts": [
+        adds(turn(1)),
+        waits(lambda kept: kept.store.finish([Scored(ONE, [FAILED], merged(1))], lambda: None)),
+        waits(lambda kept: kept.store.finish([Scored(ONE, [PASSED])], lambda: None)),
+        drained,
+        shows(outcome, ("done", ["passed"], 1)),
+    ],
+    "a turn that is added again is pending with what is known now": [
+        adds(turn(1), turn(2), held=[ONE]),
+        finishes(Scored(TWO, [PASSED])),
+        waits(lambda kept: kept.store.add([merged(1), merged(2)], lambda: None, again=True)),
+        drained,
+        shows(outcome, ("pending", [], 1), ("pending", ["passed"], 1)),  # until it is scored again
+    ],
+    "what is added again replaces results that wait with it": [
+        adds(turn(1)),
+        waits(lambda kept: kept.store.finish([Scored(ONE, [PASSED], turn(1))], lambda: None)),
+        waits(lambda kept: kept.store.add([turn(1, response_text="now")], lambda: None, again=True)),
+        drained,
+        shows(answer, ("pending", "now", 1)),
+    ],
+    "an open turn is replaced until it is closed": [
+        adds(is_open(1, response_text="begun"), turn(2)),
+        adds(is_open(1, response_text="not finished")),
+        shows(answer, ("open", "not finished", 0), status="open"),
+        adds(turn(1, task_id="t", response_text="over")),
+        adds(turn(1, task_id="t", response_text="another process"), is_open(1, response_text="late")),
+        shows(answer, ("pending", "over", 0), ("pending", "", 0)),
+    ],
+    "an open turn and its end are written together": [
+        waits(lambda kept: kept.store.add([is_open(1)], lambda: None)),
+        adds(turn(1, task_id="t", response_text="over"), results={ONE: [PASSED]}),
+        shows(answer, ("done", "over", 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", STORIES.values(), ids=STORIES)
+async def test_a_story(kept: Kept, steps: list[Step]) -> None:
+    for step in steps:
+        await step(kept)
+
+
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -188,37 +329,6 @@ async def test_a_turn_comes_back_as_it_was(kept: Kept) -> None:
     assert Turn.from_dict(stored) == original
 
 
-async def test_a_turn_that_changed_case_is_found_by_the_new_one(kept: Kept) -> None:
-    await kept.add(turn(1, case_id="old"), turn(2, case_id="old"))
-    await kept.finish(Scored("turn-0001", [result()], turn(1, case_id="new")), Scored("turn-0002", [result()]))
-    assert (await kept.ids(case="new"), await kept.ids(case="old")) == (["turn-0001"], ["turn-0002"])
-
-
-async def test_finishing_again_replaces_the_results(kept: Kept) -> None:
-    await kept.add(turn(1))
-    await kept.finish(Scored("nobody", [result()]), Scored("turn-0001", [result("failed"), result("skipped")]))
-    await kept.finish(Scored("turn-0001", [result("passed")]))
-    assert (await kept.store.turn("turn-0001") or {})["evaluations"] == [result("passed")]
-    (summary,) = await kept.store.runs()
-    assert (summary.passed, summary.failed, summary.skipped) == (1, 0, 0)
-
-
-async def test_finishing_may_change_the_turn_itself(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2))
-    merged = turn(1, tool_calls=[ToolCall("from_the_trace")])
-    await kept.finish(Scored("turn-0001", [], merged), Scored("turn-0002", []))
-    assert [len(item["tool_calls"]) for item in (await kept.store.turns(TurnQuery())).items] == [1, 0]
-    assert (await kept.store.turn("turn-0001") or {})["status"] == "done"
-
-
-async def test_a_turn_scored_before_it_is_written_is_done_at_once_and_added_twice_it_is_one(kept: Kept) -> None:
-    await kept.add(turn(1, user_text="first"), turn(2), results={"turn-0001": [result()]})
-    await kept.add(turn(1, user_text="second"))
-    found = (await kept.store.turns(TurnQuery())).items
-    assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
-    assert found[0]["user_text"] == "first"
-
-
 async def test_a_turn_that_is_discarded_is_gone_with_what_was_said_of_its_conversation(kept: Kept) -> None:
     await kept.add(turn(1, conversation_id="c", case_id="x"), turn(2, conversation_id="d", case_id="x"))
     await kept.finish_conversations(conversation("c", "x", 1), conversation("d", "x", 1))
@@ -228,53 +338,7 @@ async def test_a_turn_that_is_discarded_is_gone_with_what_was_said_of_its_conver
     assert [found.key.conversation_id for found in await kept.store.conversations()] == ["d"]
 
 
-async def test_of_two_results_written_together_the_later_one_counts(kept: Kept) -> None:
-    await kept.add(turn(1))
-    merged = turn(1, tool_calls=[ToolCall("from_the_trace")])
-    kept.store.finish([Scored("turn-0001", [result("failed")], merged)], lambda: None)
-    kept.store.finish([Scored("turn-0001", [result("passed")])], lambda: None)
-    await kept.store.drained()
-    stored = await kept.store.turn("turn-0001") or {}
-    assert stored["evaluations"] == [result("passed")]
-    assert [call["name"] for call in stored["tool_calls"]] == ["from_the_trace"]
-
-
-async def test_a_turn_that_is_added_again_is_pending_with_what_is_known_now(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2), held=["turn-0001"])
-    await kept.finish(Scored("turn-0002", [result()]))
-    for number in (1, 2):
-        again = turn(number, task_id="t", tool_calls=[ToolCall("from_the_trace")])
-        assert kept.store.add([again], lambda: None, again=True)
-    await kept.store.drained()
-    found = (await kept.store.turns(TurnQuery())).items
-    assert [(item["status"], item["task_id"], len(item["tool_calls"])) for item in found] == [("pending", "t", 1)] * 2
-
-
-async def test_what_is_added_again_replaces_results_that_wait_with_it(kept: Kept) -> None:
-    await kept.add(turn(1))
-    kept.store.finish([Scored("turn-0001", [result()], turn(1, response_text="before"))], lambda: None)
-    kept.store.add([turn(1, response_text="now")], lambda: None, again=True)
-    await kept.store.drained()
-    found = await kept.store.turn("turn-0001") or {}
-    assert (found["status"], found["response_text"]) == ("pending", "now")
-
-
 # ── finding them again ──────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_selecting(kept: Kept) -> None:
-    await kept.add(
-        turn(1, run="a", conversation_id="c1", case_id="x"),
-        turn(2, run="a", conversation_id="c2"),
-        turn(3, run="b", conversation_id="c1", case_id="y"),
-    )
-    await kept.finish(Scored("turn-0003", []))
-    assert await kept.ids(run="a") == ["turn-0001", "turn-0002"]
-    assert await kept.ids(conversation="c1") == ["turn-0001", "turn-0003"]
-    assert await kept.ids(case="y") == ["turn-0003"]
-    assert await kept.ids(run="a", conversation="c1") == ["turn-0001"]
-    assert await kept.ids(status="done") == ["turn-0003"]
-    assert await kept.ids(run="nobody") == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
@@ -437,34 +501,6 @@ async def test_an_evaluator_with_odd_details_stops_nobody(kept: Kept, details: A
     await kept.finish(Scored("turn-0001", [result(details=details)]), Scored("turn-0002", [result()]))
     assert await kept.ids(status="done") == ["turn-0001", "turn-0002"]
     assert len(await kept.store.runs()) == 1
-
-
-# ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def is_open(number: int, **fields: Any) -> Turn:
-    return turn(number, **{"status": "open", "ended_at": None, "task_id": "t", **fields})
-
-
-async def test_an_open_turn_is_replaced_until_it_is_closed(kept: Kept) -> None:
-    await kept.add(is_open(1, response_text="begun"), turn(2))
-    await kept.add(is_open(1, response_text="not finished"))
-    (stored,) = (await kept.store.turns(TurnQuery(status="open"))).items
-    assert (stored["response_text"], stored["ended_at"]) == ("not finished", None)
-    await kept.add(turn(1, task_id="t", response_text="over"))
-    await kept.add(turn(1, task_id="t", response_text="another process"), is_open(1, response_text="late"))
-    assert await kept.ids() == ["turn-0001", "turn-0002"]
-    closed = await kept.store.turn("turn-0001")
-    assert closed is not None
-    assert (closed["status"], closed["response_text"]) == ("pending", "over")
-
-
-async def test_an_open_turn_and_its_end_written_together(kept: Kept) -> None:
-    assert kept.store.add([is_open(1)], lambda: None)
-    await kept.add(turn(1, task_id="t", response_text="over"), results={"turn-0001": [result()]})
-    closed = await kept.store.turn("turn-0001")
-    assert closed is not None
-    assert (closed["status"], closed["response_text"], closed["evaluations"]) == ("done", "over", [result()])
 
 
 async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -> None:
