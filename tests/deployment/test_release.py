@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in {place.strip() for place in RELEASE["PLACES"]} | {"README.md"}:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, tmp_path / name)
-    replace(tmp_path / "README.md", "not on PyPI yet", "on PyPI")
+    replace(tmp_path / "README.md", "install ./a2a-eval-proxy", "install a2a-eval-proxy")
     replace(tmp_path / "CHANGELOG.md", "## 0.1.0 (unreleased)", f"## 0.1.0 ({TODAY})")
     return tmp_path
 
@@ -66,7 +66,7 @@ def test_this_version_is_stated_alike_everywhere(checkout: Path) -> None:
         ("deploy/Dockerfile", "VERSION=0.1.0", "VERSION=0.0.9", "deploy/Dockerfile states 0.0.9, not 0.1.0"),
         ("deploy/helm/a2a-eval-proxy/Chart.yaml", "appVersion: 0.1.0", "appVersion: 0.2.0", "Chart.yaml states 0.2.0"),
         ("CHANGELOG.md", str(TODAY), "unreleased", "write '## 0.1.0 (2026-12-01)'"),
-        ("README.md", "on PyPI", "not on PyPI yet", "README.md says 'not on PyPI yet'"),
+        ("README.md", "install a2a-eval-proxy", "install ./a2a-eval-proxy", "README.md installs from a checkout"),
     ],
 )
 def test_what_stands_in_the_way_of_a_release_is_named(
