@@ -74,14 +74,6 @@ def test_pages_are_laid_out_as_where_they_are_written(site: Path) -> None:
         assert laid_out(article) == laid_out(markdown.render((ROOT / page).read_text("utf-8"))), page
 
 
-def test_every_file_of_a_page_is_there(site: Path) -> None:
-    for page in ("README.md", "proxy/docs/pages.md"):
-        folder = site / Path(page).with_suffix("") if page != "README.md" else site
-        files = re.findall(r'(?:src|href)="([^"#:]+\.(?:css|js|png|svg))"', built(site, page))
-        assert any(name.endswith(".css") for name in files)
-        assert [name for name in files if not (folder / name).is_file()] == []
-
-
 def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
     text = html.unescape(built(site, "reference/commands.md"))
     for name, command in cli.commands.items():
