@@ -10,14 +10,16 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from a2a.server.routes import create_agent_card_routes
 from a2a.types import AgentCard
-from a2a_tool_capture import agent_connection
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.client_tls import ClientTls
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from agents.grpc_agent import GrpcAgent, grpc_agent
 from agents.scenario_agent import AgentOptions
 from agents.scenarios import BOTH, SCENARIOS
+from agents.serving import ServerThread
+from starlette.applications import Starlette
 from support.certificates import Authority
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -109,22 +111,10 @@ async def test_a_certificate_that_grpc_cannot_present(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize(
-    ("bindings", "chosen"),
-    [(["GRPC", "JSONRPC"], "GRPC"), (["JSONRPC", "GRPC"], "JSONRPC"), (["GRPC"], "GRPC"), (["X", "GRPC"], "GRPC")],
-)
-async def test_the_first_interface_of_the_card_is_chosen(bindings: list[str], chosen: str) -> None:
-    card = AgentCard(name="a")
-    for binding in bindings:
-        card.supported_interfaces.add(
-            url="a:1" if binding == "GRPC" else "http://a:1", protocol_binding=binding, protocol_version="1.0"
-        )
-    assert agent_connection._choose(card, None, "http://agent").protocol_binding == chosen
-
-
 @pytest.mark.parametrize("url", ["a", "http://a/b", "", "/a2a"])
 async def test_an_address_that_is_none(url: str) -> None:
     card = AgentCard(name="a")
     card.supported_interfaces.add(url=url, protocol_binding="GRPC", protocol_version="1.0")
-    with pytest.raises(AgentError, match="expected HOST:PORT"):
-        agent_connection._choose(card, None, "http://agent")
+    app = Starlette(routes=create_agent_card_routes(card))
+    with ServerThread(lambda _: app) as server, pytest.raises(AgentError, match="expected HOST:PORT"):
+        await CaptureClient(server.url).__aenter__()

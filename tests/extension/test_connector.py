@@ -8,7 +8,7 @@ from pathlib import Path
 
 import a2a_tool_capture
 import pytest
-from a2a_tool_capture.connector import A2AToolCaptureExtension, AgentConfig, AgentResponse, BaseAgent, ToolCall
+from a2a_tool_capture.connector import A2AToolCaptureExtension
 from support.patience import PATIENCE_S
 
 AGENT = """
@@ -48,19 +48,6 @@ def test_the_uri_and_the_key_have_their_names_in_arksim() -> None:
     assert A2AToolCaptureExtension.URI == "https://arksim.arklex.ai/a2a/tool-call-capture/v1" == a2a_tool_capture.URI
     assert f"{A2AToolCaptureExtension.URI}/tool_calls" == A2AToolCaptureExtension.METADATA_KEY
     assert a2a_tool_capture.METADATA_KEY == A2AToolCaptureExtension.METADATA_KEY
-
-
-async def test_an_agent_is_a_class_with_execute() -> None:
-    class Echo(BaseAgent):
-        async def execute(self, user_query: str, **kwargs: object) -> AgentResponse:
-            return AgentResponse(content=user_query, tool_calls=[ToolCall(name="t", arguments={})])
-
-    agent = Echo(AgentConfig("echo"))
-    assert agent.agent_config.agent_name == "echo"
-    assert (await agent.execute("hello")).content == "hello"
-    await agent.close()
-    with pytest.raises(TypeError, match="execute"):
-        BaseAgent(AgentConfig("none"))  # type: ignore[abstract]
 
 
 @pytest.mark.statement(314)

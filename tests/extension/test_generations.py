@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Severity, TaskMerger
 from a2a_tool_capture.generations import Generations
+from a2a_tool_capture.merge import ContinuedMerger
 from a2a_tool_capture.wire import generation_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,3 +165,18 @@ QUESTION = {"message": says("Where is it?", "ROLE_USER"), "generation": "2"}
 def test_an_answer_may_be_in_the_timeline_alone(timeline: Any, answer: str) -> None:
     inner = {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "timeline": timeline}
     assert merged({"task": inner}).response_text == answer
+
+
+def test_what_earlier_responses_said_is_no_answer_and_what_shows_the_past_is_skipped() -> None:
+    merger = ContinuedMerger()
+    merger.know_earlier([], ["one\ntwo"])
+    merger.begin_turn()
+    artifacts = [{"artifactId": text, "parts": [{"text": text}]} for text in ("one", "two", "three")]
+    merger.feed({"task": {"id": "t", "generation": 3, "artifacts": artifacts}})
+    assert merger.response_text == "three"
+    past, new = status(4, "WORKING"), status(6, "WORKING")
+    assert not merger.has_seen(past)
+    merger.skip(past)
+    merger.feed(status(5, "COMPLETED"))
+    assert [merger.has_seen(event) for event in (past, new)] == [True, False]
+    assert found(merger) == []

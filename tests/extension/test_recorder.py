@@ -549,7 +549,8 @@ def test_between_requests_nothing_is_recorded_and_the_first_call_is_warned_of(ca
     recorder = ToolCallRecorder()
     assert recorder.tool(name="look_up")(str.lower)("A") == "a"
     recorder.record("pay", {}, result="paid")
-    recorder.finished(recorder.started("pay", id="theirs"), "paid")
+    assert recorder.started("pay", id="theirs") == "theirs"
+    recorder.finished("theirs", "paid")
     recorder.failed("never started", "error")
     with recorder.call("pay") as call:
         call.result = "paid"

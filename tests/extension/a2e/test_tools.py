@@ -256,12 +256,6 @@ async def test_a_plug_in_that_cannot_list_says_so() -> None:
     assert (result.error_code, result.error) == (ToolErrorCode.TOOL_ERROR, "the catalog is on fire")
 
 
-async def test_messages_that_are_no_requests_are_refused() -> None:
-    answer = await Shop().handle(ToolEvent(kind="log"))
-    assert isinstance(answer, ErrorMessage)
-    assert answer.message == "tool/event is not a request"
-
-
 async def speak(*lines: bytes) -> list[Any]:
     """What the host answers to raw lines, once the agent has closed its side."""
     agent_side, host_side = socket.socketpair()
@@ -279,12 +273,20 @@ async def speak(*lines: bytes) -> list[Any]:
 async def test_a_host_answers_bad_lines_with_errors_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_LINE_BYTES", 1000)
     good = ToolCallRequest(tool_name="search", arguments={"q": "x"})
+    event = ToolEvent(kind="log")
     answers = await speak(
-        b"garbage\n", b"\n", b'{"type": "tool/call/req", "id": "7"}\n', b"x" * 5000 + b"\n", b"\xff\n", encode(good)
+        encode(event),
+        b"garbage\n",
+        b"\n",
+        b'{"type": "tool/call/req", "id": "7"}\n',
+        b"x" * 5000 + b"\n",
+        b"\xff\n",
+        encode(good),
     )
     errors = [(answer.code, answer.req_id) for answer in answers if isinstance(answer, ErrorMessage)]
     assert sorted(errors) == [
         ("invalid_message", ""),
+        ("invalid_message", event.id),
         ("parse_error", ""),
         ("parse_error", ""),
         ("schema_violation", "7"),
