@@ -9,12 +9,10 @@ from a2a_tool_capture import METADATA_KEY, URI, TaskMerger
 from a2a_tool_capture.models import calls_unknown_by
 from a2a_tool_capture.spec import BASE_URI
 from a2a_tool_capture.wire import received_event
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 Event = dict[str, Any]
-
-EXAMPLES = max(500, settings.default.max_examples)
 
 STATES = ["SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "COMPLETED", "FAILED", "CANCELED", "LATER"]
 
@@ -155,7 +153,6 @@ def names_in(value: Any) -> set[str]:
     return set().union(*map(names_in, inner))
 
 
-@settings(max_examples=EXAMPLES)
 @given(sequences, sequences)
 def test_a_call_that_anything_names_is_of_the_turn_or_the_calls_are_unknown(
     first: list[Event], then: list[Event]

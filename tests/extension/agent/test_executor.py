@@ -198,12 +198,10 @@ CASES = {
 class Raw:
     """JSON-RPC by hand: what is on the wire, and nothing that a client derived."""
 
-    def __init__(self, url: str, *, version: str = "1.0", activate: bool = True) -> None:
-        self._legacy = version == "0.3"
+    def __init__(self, url: str, *, activate: bool = True) -> None:
         self._url = f"{url}/rpc"
-        self._headers = {"A2A-Version": version}
-        if activate:
-            self._headers["X-A2A-Extensions" if self._legacy else "A2A-Extensions"] = f"https://example.com/x, {URI}"
+        asked = f"https://example.com/x, {URI}" if activate else "https://example.com/x"
+        self._headers = {"A2A-Version": "1.0", "A2A-Extensions": asked}
 
     async def call(self, method: str, params: dict[str, Any]) -> str:
         async with httpx.AsyncClient() as http:
@@ -213,12 +211,8 @@ class Raw:
         return response.text
 
     async def send(self, text: str, *, stream: bool = False, **message: Any) -> str:
-        common = {"messageId": uuid.uuid4().hex, **message}
-        if self._legacy:
-            common |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
-            return await self.call("message/stream" if stream else "message/send", {"message": common})
-        common |= {"role": "ROLE_USER", "parts": [{"text": text}]}
-        return await self.call("SendStreamingMessage" if stream else "SendMessage", {"message": common})
+        message |= {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
+        return await self.call("SendStreamingMessage" if stream else "SendMessage", {"message": message})
 
     async def events(self, text: str, **message: Any) -> list[dict[str, Any]]:
         """The events of a stream, without their envelopes, up to an error if there is one."""
@@ -277,11 +271,10 @@ async def test_the_calls_go_out_when_one_has_ended(agent: str, verb: str, sent: 
 
 
 @pytest.mark.statement(327)
-@pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("verb", [*CASES, "ask", "reply", "stop"])
-async def test_a_client_that_does_not_ask_sees_nothing(agent: str, verb: str, stream: bool, version: str) -> None:
-    body = await Raw(agent, version=version, activate=False).send(verb, stream=stream)
+async def test_a_client_that_does_not_ask_sees_nothing(agent: str, verb: str, stream: bool) -> None:
+    body = await Raw(agent, activate=False).send(verb, stream=stream)
     assert '"result"' in body
     assert URI not in body
     assert "Tool calls" not in body

@@ -15,7 +15,7 @@ from a2a_tool_capture.spans.model import LogEvent, Span, SpanEvent
 from a2a_tool_capture.spans.tool_calls import tool_calls
 from golden.spans.building import START, TRACE, a_span, a_tool_span, an_llm_span, answers, asks, user
 from golden.spans.fixtures import fixtures
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 CALL = {"type": "tool_call", "id": "c1", "name": "w", "arguments": {"city": "Paris"}}
@@ -482,7 +482,6 @@ def traces(draw: st.DrawFn) -> tuple[list[Span], list[LogEvent], set[str]]:
     return spans, [one for one in found if isinstance(one, LogEvent)], {name for _, names in drawn for name in names}
 
 
-@settings(max_examples=500, deadline=None)
 @given(traces())
 def test_a_call_that_any_piece_names_is_seen_or_the_calls_are_unknown(
     trace: tuple[list[Span], list[LogEvent], set[str]],
