@@ -28,6 +28,11 @@ DASHBOARD = DEPLOY / "helm/a2a-eval-proxy/files/dashboard.json"
 SERIES = Path(__file__).with_name("alerts.yaml")
 
 
+@pytest.fixture
+def promtool() -> str:
+    return shutil.which("promtool") or pytest.skip("promtool is not installed: apt-get install prometheus")
+
+
 def spec() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(RULES.read_text("utf-8"))["spec"]
     return found
@@ -83,10 +88,7 @@ def test_every_label_and_code_exists() -> None:
             assert [value for value in values.split("|") if f"`{value}`" not in known] == []
 
 
-def test_prometheus_reads_every_query_of_the_dashboard(tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
+def test_prometheus_reads_every_query_of_the_dashboard(promtool: str, tmp_path: Path) -> None:
     panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     assert len(queries) > 20
@@ -104,10 +106,7 @@ def test_the_page_explains_every_alert() -> None:
     assert [alert["alert"] for alert in alerts() if f"`{alert['alert']}`" not in page] == []
 
 
-def test_each_fires_when_it_should(tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
+def test_each_fires_when_it_should(promtool: str, tmp_path: Path) -> None:
     groups = yaml.safe_load(SERIES.read_text("utf-8"))["tests"]
     tested = {case["alertname"] for group in groups for case in group["alert_rule_test"] if case["exp_alerts"]}
     assert tested == {alert["alert"] for alert in alerts()}

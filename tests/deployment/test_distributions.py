@@ -1,26 +1,38 @@
-"""Two distributions with one version: built, and installed with agents on either version of a2a-sdk."""
+"""Two distributions with one version: built once, installed with agents, run with the lowest versions they allow."""
 
 from __future__ import annotations
 
+import asyncio
 import email
+import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from email.message import Message
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import a2a_tool_capture
 import pytest
 from a2a_eval_proxy.features.check.rules import CheckVerdict
-from deployment.containers import REPOSITORY
+from a2a_tool_capture import CaptureClient
+from agents.grpc_agent import grpc_agent
+from deployment.containers import DEPLOY, REPOSITORY
 from e2e.authors.served import PROGRAM
 from packaging.requirements import Requirement
 from support.checking import check
+from support.patience import PATIENCE_S
+from support.postgres_server import PostgresServer
 from support.processes import ChildProcess
-from support.provision import python_environment
+from support.provision import PINS, ROOT, UnavailableError, other_python, python_environment, python_with
+from support.proxy import Proxy
 
 pytestmark = pytest.mark.installs
 
+TRY = REPOSITORY / ".ci/try_wheel.py"
+EXTRAS = "grpc,postgres,pytest"
 VERSION = a2a_tool_capture.__version__
 PIN = Requirement(f"a2a-tool-capture=={VERSION}")
 
@@ -46,6 +58,20 @@ STANDARD_LIBRARY_ONLY = [
     "a2a_tool_capture.secret_references",
     "a2a_tool_capture.recorder",
 ]
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheels of both distributions, as they are published."""
+    try:
+        hatchling = python_with(DEPLOY / "build-requirements.txt")
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    folder = tmp_path_factory.mktemp("dist")
+    for source in (REPOSITORY, REPOSITORY / "extension"):
+        command = [hatchling, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+        subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
+    return folder
 
 
 def wheel_of(dist: Path, package: str) -> Path:
@@ -88,9 +114,9 @@ def install(python: Path, *options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def printed(program: Path, *arguments: str) -> str:
+def printed(program: str | Path, *arguments: str | Path) -> str:
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
@@ -160,27 +186,70 @@ def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_pat
     assert printed(python, "-c", REFUSED, "CapturingRequestHandler").startswith(why)
 
 
-@pytest.mark.parametrize(
-    ("environment", "extras", "sdk", "agent"),
-    [
-        ("strands", "a2a-sdk,strands", "0.3.26", "strandsagents"),
-        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "adk"),
-    ],
-)
-async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
-    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, agent: str
-) -> None:
+@pytest.mark.timeout(300)
+async def test_the_extension_goes_beside_the_older_sdk_that_a_framework_needs(dist: Path, tmp_path: Path) -> None:
     """Installed from its wheel, it serves an agent of that framework, which conforms."""
     wheel = wheel_of(dist, "a2a_tool_capture")
-    python = overlay(tmp_path, python_environment(environment), f"a2a-tool-capture[{extras}] @ {wheel.as_uri()}")
+    python = overlay(tmp_path, python_environment("strands"), f"a2a-tool-capture[a2a-sdk,strands] @ {wheel.as_uri()}")
     look = (
         "import importlib.metadata as m; from a2a_tool_capture import CapturingRequestHandler;"
         "print(m.version('a2a-sdk'), m.packages_distributions()['a2a_tool_capture'])"
     )
-    assert printed(python, "-c", look) == f"{sdk} ['a2a-tool-capture']"
+    assert printed(python, "-c", look) == "0.3.26 ['a2a-tool-capture']"
     for name in ("CaptureClient", "GatedPushConfigStore"):
-        refused = printed(python, "-c", REFUSED, name)
-        assert refused.startswith(f"{name} needs a2a-sdk 1.3 or newer") is sdk.startswith("0.3")
-    with ChildProcess([python, PROGRAM, agent, "+"]) as served:
+        assert printed(python, "-c", REFUSED, name).startswith(f"{name} needs a2a-sdk 1.3 or newer")
+    with ChildProcess([python, PROGRAM, "strandsagents", "+"]) as served:
         report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
     assert report.verdict is CheckVerdict.CONFORMING
+
+
+def test_extras_allow_the_frameworks_that_the_bridges_are_tested_with(dist: Path) -> None:
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", (PINS / "frameworks.txt").read_text("utf-8"), re.MULTILINE))
+    asked = [one for one in requirements_of(wheel_of(dist, "a2a_tool_capture")) if one.name in pins]
+    assert len(asked) > 4
+    assert [str(one) for one in asked if not one.specifier.contains(pins[one.name])] == []
+
+
+# ── with the lowest versions ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Next to other environments: packages are linked, not copied, where the cache of uv is on the same disk.
+
+    What the commands write elsewhere stays with the test."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    ROOT.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="versions-", dir=ROOT, ignore_cleanup_errors=True) as name:
+        Path(name, ".git").mkdir()  # `init` writes its job at the top of a repository: not of this one
+        yield Path(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # where nothing is cached, packages are downloaded
+async def test_the_wheels_alone_do_what_the_first_page_begins_with_and_serve(
+    dist: Path, folder: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the Python of the image and the lowest versions; .github/workflows/ci.yml has all combinations.
+
+    Then through `serve`, one message over HTTP and one over gRPC, with telemetry of its own, which the agent refuses.
+    """
+    options = "--python", other_python("3.13"), "--versions", "lowest", "--installer", "uv"
+    command = [sys.executable, TRY, dist, *options, "--extras", EXTRAS, "--folder", folder]
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    told = printed(*command)
+    assert "scored each turn: 12 passed, 3 failed" in " ".join(told.split())
+    program = folder / "env/bin/a2a-eval-proxy"
+    printed(program.with_name("python"), "-P", "-c", "import psycopg, a2a_eval_proxy.testing.pytest_plugin")
+    async with grpc_agent() as agent, AsyncExitStack() as stack:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", agent.url)
+        listening = "--grpc", "127.0.0.1:0", "--store", postgres.new_database()
+        proxy = Proxy(agent.url, folder / "turns.db", *listening, command=(program,))
+        await asyncio.to_thread(stack.enter_context, proxy)
+        for address in (proxy.url, f"grpc://{proxy.grpc_address}"):
+            async with CaptureClient(address, timeout_s=PATIENCE_S) as client:
+                turn = await client.send(f"chunks to {address}")
+            stored = await asyncio.to_thread(proxy.turn_of, f"chunks to {address}")
+            assert [call.name for call in turn.tool_calls] == ["search", "convert"]
+            assert [call["name"] for call in stored["tool_calls"]] == ["search", "convert"]
+        assert "telemetry failed" not in proxy.stderr()
