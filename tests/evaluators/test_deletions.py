@@ -12,7 +12,8 @@ import tool_call_evaluators
 from tool_call_evaluators.plugins import tool_names
 
 PACKAGE = Path(tool_call_evaluators.__file__).parent
-MODULES = ["metrics/budget.py", "metrics/tool_efficiency.py", "judged/tasks.py"]
+PARTS = ["metrics/budget.py", "judged/tasks.py", "importers/arksim", "importers/dokimos"]
+"""Two of either kind: all are found alike."""
 TOOLS = [name.replace("-", "_") for name in tool_names()]
 
 SMOKE = """
@@ -36,9 +37,6 @@ assert get_evaluator("tool_trajectory").evaluate(case).score == 1.0
 imported = import_text('suite: s\\nevaluators: [tool_trajectory]\\ncases: [{id: a, turns: [{user: Hi}]}]')
 assert experiment(imported.suite, lambda case: {"output": "Hello", "toolCalls": []}).conversations
 """
-
-
-PARTS = [*MODULES, *(f"importers/{tool}" for tool in TOOLS)]
 
 
 @pytest.mark.parametrize("part", PARTS)

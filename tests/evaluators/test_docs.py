@@ -7,15 +7,19 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import jsonschema
 import pytest
 from judges import prompts_page
 from support.evaluator_lists import listed
 from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite
 from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.suite.lint import unused_expectations
+from tool_call_evaluators.suite.schema import suite_schema
+from tool_call_evaluators.suite.yaml_document import read_document
 
 FOLDER = Path(__file__).parents[2] / "evaluators"
 PAGES = [FOLDER / "README.md", *sorted((FOLDER / "docs").glob("*.md"))]
+SCHEMA = jsonschema.Draft7Validator(suite_schema())
 BUILT_IN = [name for name in evaluator_names() if evaluator_class(name).__module__.startswith("tool_call_evaluators.")]
 
 
@@ -43,12 +47,13 @@ def test_examples_run(page):
     assert examples or page.stem in ("references", "suites", "validation")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, FOLDER.parent / "README.md"], ids=str)
 def test_suite_snippets_can_be_read(page, tmp_path):
     (tmp_path / "my_evaluators.py").write_text("")
     for text in blocks(page, "yaml"):
         whole = text if "suite:" in text else f"suite: x\n{text}"
         suite = parse_suite(whole, str(tmp_path / "suite.yaml"))
+        assert [error.message for error in SCHEMA.iter_errors(read_document(whole).value)] == []
         assert "suite:" not in text or unused_expectations(suite) == [], "a run of a whole example can pass"
 
 

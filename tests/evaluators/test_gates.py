@@ -39,7 +39,6 @@ def checks(verdict):
 
 KIND, RUDE = EvalResult("tone", label="kind"), EvalResult("tone", label="rude", reason="seen")
 ERRORED, SKIPPED = EvalResult.errored("judge", "Timeout: 30 s"), EvalResult.skipped("tool_error", "unknown")
-LEFT_OUT = EvalResult.skipped("judge", "the budget is spent", label="over_budget")
 UNSCALED = EvalResult("helpfulness", 4.0, scale=(1.0, 5.0))
 HALF = outcomes([bad(score=0.4)], [good(score=0.8)])
 TWO = [*outcomes([good()], [good()]), *outcomes([bad(score=0.2)], [good(score=0.6)], conversation="b")]
@@ -169,23 +168,9 @@ def test_each_gate_shows_what_was_reached(run, options, expected):
     assert checks(gate(run, **options)) == expected
 
 
-@pytest.mark.parametrize(
-    ("results", "tolerated"), [([good("judge")], []), ([good("judge"), LEFT_OUT], ["judge: 1 of 2 results skipped"])]
-)
-def test_what_the_judge_budget_left_out_is_tolerated(results, tolerated):
-    verdict = gate(outcomes(*([one] for one in results)))
-    assert (verdict.passed, len(verdict.tolerated)) == (True, len(tolerated))
-    assert all(reason.message.startswith(text) for reason, text in zip(verdict.tolerated, tolerated, strict=True))
-
-
 def test_what_cannot_be_tolerated_is_refused():
     with pytest.raises(ValueError, match="cannot tolerate failed; accepted are missing_turn"):
         gate([], tolerate={"failed"})
-
-
-def test_reasons_name_the_case_and_the_turn():
-    (failed,) = gate([turn([bad()])]).reasons
-    assert (failed.metric, failed.where, failed.case_id, failed.turn_id) == ("tool_error", "case a", "a", "t1")
 
 
 def test_scores_of_turns_without_tool_calls_alone_do_not_pass():

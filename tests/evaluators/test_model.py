@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import EvalCase, EvalResult, Status, ToolDefinition
+from pydantic import BaseModel
+from tool_call_evaluators import EvalCase, EvalResult, Status, ToolDefinition, arguments_as, result_as
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
+from tool_call_evaluators.type_conversion import result_json
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}}
 
 
-def test_nothing_is_required_and_not_given_is_not_empty():
-    case = EvalCase(tool_calls=None)
-    assert (case.tool_calls, case.results, case.expected_tool_calls, case.tools, case.turns) == (
-        (),
-        (),
-        None,
-        None,
-        None,
-    )
-    assert EvalCase(expected_tool_calls=[]).expected_tool_calls == ()
+EMPTY = {"expected_tool_calls": [], "turns": [], "tasks": []}
+
+
+@pytest.mark.parametrize("given", [{}, EMPTY])
+def test_nothing_is_required_and_not_given_is_not_empty(given):
+    case = EvalCase(tool_calls=None, **given)
+    assert (case.tool_calls, case.results, case.tools) == ((), (), None)
+    assert (case.expected_tool_calls, case.turns, case.tasks) == (((), (), ()) if given else (None, None, None))
+    assert case.to_dict() == {"tool_calls": [], **given}
 
 
 def test_mappings_become_models():
@@ -206,16 +207,6 @@ def test_a_case_comes_back_from_json_whole():
     assert set(case.to_dict()) == {item.name for item in fields(EvalCase)} - {"tree"}
 
 
-def test_what_was_not_given_is_left_out_and_what_is_empty_is_not():
-    assert EvalCase().to_dict() == {"tool_calls": []}
-    assert EvalCase(expected_tool_calls=[], turns=[], tasks=[]).to_dict() == {
-        "tool_calls": [],
-        "expected_tool_calls": [],
-        "turns": [],
-        "tasks": [],
-    }
-
-
 # ── A2E tools ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 A2E_PARAMETERS = [
@@ -282,3 +273,76 @@ def test_what_is_no_a2e_descriptor(descriptor, complaint):
 def test_a_notebook_shows_a_result_as_one_line_of_escaped_html():
     result = EvalResult("tool_error", 0.5, False, 1.0, "call 1 (<script>): no result.")
     assert result._repr_html_() == "<b>tool_error</b> failed 0.5 call 1 (&lt;script&gt;): no result."
+
+
+class Order(BaseModel):
+    id: str
+    count: int = 1
+
+
+@dataclass
+class Plain:
+    id: str
+    count: int = 1
+
+
+@pytest.mark.statement(235)
+@pytest.mark.parametrize("model", [Order, Plain])
+def test_arguments_as_a_model_or_a_dataclass(model):
+    assert arguments_as(ToolCall("order", {"id": "7", "count": 2.0}), model) == model(id="7", count=2)
+
+
+@pytest.mark.statement(237)
+@pytest.mark.parametrize(
+    ("convert", "call", "problem"),
+    [
+        (arguments_as, ToolCall("order", {"id": "7", "count": 2.5}), "count"),
+        (arguments_as, ToolCall("order", None), "order: the arguments are not known"),
+        (result_as, ToolCall("order", result="sent"), "Order"),
+    ],
+)
+def test_what_does_not_fit_or_is_unknown(convert, call, problem):
+    with pytest.raises(ValueError, match=problem):
+        convert(call, Order)
+
+
+@pytest.mark.statement(230)
+@pytest.mark.parametrize("text", ['{"a":  1} ', "sent", " ", "null"])
+def test_a_result_is_kept_as_it_is(text):
+    assert ToolCall("order", result=text).result == text
+    assert EvalCase(tool_calls=[{"name": "order", "result": text}]).tool_calls[0].result == text
+
+
+@pytest.mark.statement(231)
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Order(id="ü"), '{"id":"ü","count":1}'),
+        (Plain("7"), '{"id":"7","count":1}'),
+        ({"a": [1, 2.5, None, "x\ny"]}, '{"a":[1,2.5,null,"x\\ny"]}'),
+        ("sent", '"sent"'),
+        pytest.param(None, "null", marks=pytest.mark.statement(232)),
+    ],
+)
+def test_a_value_as_the_json_text_of_a_result(value, text):
+    assert result_json(value) == text
+    if not isinstance(value, str):  # `result_as` gives a string as it is
+        assert result_as(ToolCall("order", result=text), type(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "expected"),
+    [
+        pytest.param('{"id": "7"}', Order, Order(id="7"), marks=pytest.mark.statement(233)),
+        pytest.param('[{"id": "7"}]', list[Order], [Order(id="7")], marks=pytest.mark.statement(234)),
+        ("3", int, 3),
+        ("3", str, "3"),
+        ("sent", str, "sent"),
+        ('{"id": "7"}', str, '{"id": "7"}'),
+        ("sent", str | None, "sent"),
+        ("null", int | None, None),
+        *(pytest.param(text, Order, None, marks=pytest.mark.statement(236)) for text in (None, "", " \n")),
+    ],
+)
+def test_results(text, model, expected):
+    assert result_as(ToolCall("order", result=text), model) == expected

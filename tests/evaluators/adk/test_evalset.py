@@ -15,6 +15,7 @@ from tool_call_evaluators.suite import Case, EvaluatorSpec, Simulation, SuiteErr
 
 EVALSETS = Path(__file__).parents[1] / "fixtures/google-adk"
 
+FILE = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
 STRICT = EvaluatorSpec("tool_trajectory", {"mode": "strict"})
 ERROR = EvaluatorSpec("tool_error")
 
@@ -96,7 +97,7 @@ def test_the_configuration_of_the_simulated_user(tmp_path: Path) -> None:
 def test_what_is_not_imported_is_noted() -> None:
     invocation = {
         "invocation_id": "i",
-        "user_content": {"role": "user", "parts": [{"text": "Hi"}, {"function_response": {"name": "f"}}]},
+        "user_content": {"role": "user", "parts": [{"text": "Hi"}, {"function_response": {"name": "f"}}, FILE]},
         "intermediate_data": {
             "tool_uses": [{"id": "1", "name": "f", "args": {}, "will_continue": True}],
             "tool_responses": [{"name": "f", "response": {}}],
@@ -104,13 +105,15 @@ def test_what_is_not_imported_is_noted() -> None:
         },
         "later_key": 1,
     }
-    session = {"app_name": "a", "user_id": "u", "state": {}, "events": [{"author": "user"}]}
+    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}, "events": [{"author": "user"}]}
     case = {"eval_id": "a", "conversation": [invocation], "sessionInput": session, "finalSessionState": {"x": 1}}
     assert import_text(json.dumps({"eval_cases": [case], "later": [1]})).notes == (
         "later of the evalset was not imported",
         "finalSessionState of a case was not imported",
+        "state of the session input was not imported: the session has none",
         "events of the session input was not imported: the conversation begins without them",
         "later_key of an invocation was not imported",
+        "files in user messages were not imported",
         "function_response of a part was not imported",
         "tool_responses of the intermediate data was not imported",
         "will_continue of an expected call was not imported",

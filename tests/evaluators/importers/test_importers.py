@@ -64,23 +64,6 @@ def test_adk_evalsets():
     assert imported.notes[0].startswith("rubrics of ")
 
 
-def test_what_of_an_adk_case_is_not_said_is_noted():
-    parts = [{"text": "What is this?", "inline_data": None}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]
-    invocation = {"user_content": {"parts": parts}, "rubrics": [{"rubric_id": "r"}]}
-    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}}
-    case = {"eval_id": "c", "conversation": [invocation], "session_input": session}
-    imported = import_text(json.dumps({"eval_cases": [case]}))
-    assert imported.suite.cases[0].turns[0].user == "What is this?"
-    assert set(imported.notes) == {
-        "rubrics of an invocation was not imported",
-        "files in user messages were not imported",
-        "state of the session input was not imported: the session has none",
-    }
-    old = [{"name": "c", "data": [{"query": "Hi"}], "initial_session": {"state": {"tier": "gold"}}}]
-    assert import_text(json.dumps(old)).notes == ("state of the session input was not imported: the session has none",)
-    assert import_text(json.dumps([{**old[0], "initial_session": {"state": {}}}])).notes == ()
-
-
 def test_the_older_forms_of_adk():
     (dice,) = cases("adk-old.test.json").values()
     assert dice.id == "dice"
@@ -351,12 +334,6 @@ async def test_constraints_of_dokimos_reach_the_judge(given, read):
     assert ("constraints" in judge.questions[0].data) == (read is not None)
 
 
-def test_a_text_that_only_looks_like_a_transcript_is_said_as_it_is():
-    example = {"input": "USER: one\n\nUSER: two", "metadata": {"turnCount": 3}}
-    (case,) = import_text(json.dumps({"examples": [example]})).suite.cases
-    assert [turn.user for turn in case.turns] == ["USER: one\n\nUSER: two"]
-
-
 # what is wrong
 
 
@@ -413,22 +390,16 @@ def test_ids_that_are_repeated_or_odd_become_unique_and_printable():
             "x.json:2:16: examples[0].expectedOutputs.toolCalls[0].arguments: expected an object, got 3",
         ),
         ('{"examples": [', "x.json:2:1: "),
+        ('{"input": "a"}\n\n{"input": 3}', "x.jsonl:3:2: examples[1].input: expected a string, got 3"),
+        ('{"input": "a"}\n{"input', "x.jsonl:2:"),
+        ("\n\n", "x.jsonl: is empty"),
     ],
 )
 def test_a_wrong_file_is_answered_with_one_sentence_and_its_place(text, message):
     with pytest.raises(SuiteError) as caught:
-        import_text(text, "x.json")
+        import_text(text, message.partition(":")[0])
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-def test_what_is_wrong_in_json_lines_is_said_with_the_line():
-    with pytest.raises(SuiteError, match=r"x.jsonl:3:2: examples\[1\].input: expected a string, got 3"):
-        import_text('{"input": "a"}\n\n{"input": 3}', "x.jsonl")
-    with pytest.raises(SuiteError, match=r"x.jsonl:2:\d+: "):
-        import_text('{"input": "a"}\n{"input', "x.jsonl")
-    with pytest.raises(SuiteError, match=r"x.jsonl: is empty"):
-        import_text("\n\n", "x.jsonl")
 
 
 def test_a_missing_file_and_an_unknown_format(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import AsyncMock
 
 import pytest
 from judges.fake_api import KEY, says, served
@@ -22,6 +23,7 @@ from tool_call_evaluators.judged.quality import Helpfulness
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "Good.", "score": 4}
+FULL = OSError("the disk is full")
 BETTER = {"reason": "Better.", "score": 5}
 
 
@@ -63,39 +65,20 @@ async def test_what_does_not_fit_is_asked_again(cache, entry):
     assert (await judge.ask(QUESTION)).cached
 
 
-class WatchedCache(MemoryJudgeCache):
-    """Shows what it was given, and fails without `works`."""
-
-    def __init__(self, *, works=True):
-        super().__init__()
-        self.works = works
-        self.given = {}
-
-    async def get(self, key):
-        if not self.works:
-            raise OSError("the disk is full")
-        return await super().get(key)
-
-    async def put(self, key, entry):
-        if not self.works:
-            raise OSError("the disk is full")
-        self.given[key] = entry
-        await super().put(key, entry)
-
-
 async def test_an_answer_is_kept_without_the_key_of_the_api():
-    cache = WatchedCache()
+    cache = AsyncMock(wraps=MemoryJudgeCache())
     with served(says(GOOD)) as (judge, api):
         for cached in (False, True):
             answer = await CachingJudge(judge, cache, judge.settings.identity).ask(QUESTION)
             assert answer.cached is cached
         assert len(api.requests) == 1
-    assert len(cache.given) == 1
-    assert KEY not in repr(cache.given)
+    cache.put.assert_called_once()
+    assert KEY not in repr(cache.put.call_args)
 
 
 async def test_a_cache_that_fails_is_done_without(caplog):
-    judge = CachingJudge(PreparedJudge([GOOD, BETTER]), WatchedCache(works=False), "j")
+    cache = AsyncMock(get=AsyncMock(side_effect=FULL), put=AsyncMock(side_effect=FULL))
+    judge = CachingJudge(PreparedJudge([GOOD, BETTER]), cache, "j")
     assert (await judge.ask(QUESTION)).value == GOOD
     assert (await judge.ask(QUESTION)).value == BETTER
     assert "the disk is full" in caplog.text

@@ -35,26 +35,43 @@ def test_what_cannot_be_is_named(options, complaint, option):
     assert "sk-1" not in str(caught.value)
 
 
-def test_the_environment_comes_before_the_file_and_openai_s_after():
-    environ = {"OPENAI_BASE_URL": "http://openai/v1"}
-    assert JudgeSettings().with_environment({}).url == "https://api.openai.com/v1"
-    assert JudgeSettings().with_environment(environ).url == "http://openai/v1"
-    assert JudgeSettings(base_url="http://file/v1/").with_environment(environ).url == "http://file/v1"
-    environ |= {"A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://own/v1", "A2A_EVAL_PROXY_JUDGE_MODEL": "own"}
-    settings = JudgeSettings(base_url="http://file/v1", model="file").with_environment(environ)
-    assert (settings.url, settings.model) == ("http://own/v1", "own")
-    assert JudgeSettings().with_environment({"OPENAI_BASE_URL": ""}).url == "https://api.openai.com/v1"
+OPENAI, FILE = {"OPENAI_BASE_URL": "http://openai/v1"}, {"base_url": "http://file/v1/", "model": "file"}
+OWN = {"A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://own/v1", "A2A_EVAL_PROXY_JUDGE_MODEL": "own"}
+KEYS = {"OPENAI_API_KEY": "a", "A2A_EVAL_PROXY_JUDGE_API_KEY": "b", "MINE": "c"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "url", "model"),
+    [
+        ({}, {}, "https://api.openai.com/v1", None),
+        ({}, OPENAI, "http://openai/v1", None),
+        (FILE, OPENAI, "http://file/v1", "file"),
+        (FILE, {**OPENAI, **OWN}, "http://own/v1", "own"),
+        ({}, {"OPENAI_BASE_URL": ""}, "https://api.openai.com/v1", None),
+    ],
+)
+def test_the_environment_comes_before_the_file_and_openai_s_after(settings, environ, url, model):
+    found = JudgeSettings(**settings).with_environment(environ)
+    assert (found.url, found.model) == (url, model)
+
+
+def test_a_wrong_url_of_the_environment_is_refused():
     with pytest.raises(OptionError, match=r"base_url .* \(from the environment\)"):
         JudgeSettings().with_environment({"OPENAI_BASE_URL": "nonsense"})
 
 
-def test_which_key():
-    environ = {"OPENAI_API_KEY": "a", "A2A_EVAL_PROXY_JUDGE_API_KEY": "b", "MINE": "c"}
-    assert JudgeSettings().api_key({}) is None
-    assert JudgeSettings().api_key({"OPENAI_API_KEY": "a"}) == "a"
-    assert JudgeSettings().api_key(environ) == "b"
-    assert JudgeSettings(api_key_env="MINE").api_key(environ) == "c"
-    assert JudgeSettings(api_key_env="NOBODYS").api_key(environ) is None
+@pytest.mark.parametrize(
+    ("settings", "environ", "key"),
+    [
+        ({}, {}, None),
+        ({}, {"OPENAI_API_KEY": "a"}, "a"),
+        ({}, KEYS, "b"),
+        ({"api_key_env": "MINE"}, KEYS, "c"),
+        ({"api_key_env": "NOBODYS"}, KEYS, None),
+    ],
+)
+def test_which_key(settings, environ, key):
+    assert JudgeSettings(**settings).api_key(environ) == key
 
 
 def test_identity_is_what_answers_depend_on():

@@ -29,7 +29,7 @@ from tool_call_evaluators.judge import (
     Prompt,
     Usage,
 )
-from tool_call_evaluators.judged.base import judge_usage
+from tool_call_evaluators.judged.base import calls_text, judge_usage, numbered, turn_data, turns_text, whole_data
 from tool_call_evaluators.judged.quality import Helpfulness, LlmJudgeOutput
 from tool_call_evaluators.judged.tool_wording import ToolNameReliability
 from tool_call_evaluators.metrics.tool_error import ToolError
@@ -118,18 +118,11 @@ async def test_the_score_is_the_median_and_the_spread_is_told(grades):
 # ── how a judge gets there ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_judge_given_to_all():
-    judge = PreparedJudge([grade(5)])
-    given_one, plain = with_judge([Helpfulness(id="h"), ToolError()], judge)
-    assert (await given_one.evaluate(TURN)).score == 5
-    assert given_one.metric == "h"
-    assert plain == ToolError()
-
-
-async def test_an_evaluator_keeps_the_judge_it_has():
-    own, other = PreparedJudge([grade(1)]), PreparedJudge([grade(5)])
-    (evaluator,) = with_judge([Helpfulness(judge=own)], other)
-    assert (await evaluator.evaluate(TURN)).score == 1
+async def test_a_judge_is_given_to_all_that_have_none():
+    own, given = PreparedJudge([grade(1)]), PreparedJudge([grade(5)])
+    kept, bound, plain = with_judge([Helpfulness(judge=own), Helpfulness(id="h"), ToolError()], given)
+    assert [(await one.evaluate(TURN)).score for one in (kept, bound)] == [1, 5]
+    assert (bound.metric, plain) == ("h", ToolError())
 
 
 def test_without_a_model_nothing_changes():
@@ -205,3 +198,24 @@ def test_the_key_is_the_same_with_and_without_a_cache_and_changes_with_the_promp
     monkeypatch.setattr(Helpfulness, "prompt", Prompt("helpfulness", "1", "another text"))
     (reworded,) = with_judge([Helpfulness()], settings, environ={})
     assert reworded.judge_key != bare.judge_key
+
+
+nasty = st.text(alphabet=st.characters(exclude_categories=["Cs"]) | st.sampled_from('\n\r\u2028"{}'))
+
+
+@given(st.lists(nasty, min_size=1, max_size=4))
+def test_each_call_turn_and_text_is_one_line_of_json(texts):
+    calls = [{"name": "t", "arguments": {text: text}, "result": text, "error": text} for text in texts]
+    turns = EvalCase(turns=[{"user_text": text, "response_text": text, "tool_calls": calls} for text in texts]).turns
+    for written in (calls_text(EvalCase(tool_calls=calls).tool_calls), turns_text(turns), numbered("task", texts)):
+        lines = written.split("\n")
+        assert len(lines) == len(texts)
+        assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def test_a_turn_in_the_order_it_happened():
+    case = EvalCase(user_text="u", response_text="", tool_calls=[{"name": "a"}], history=[{"user_text": "before"}])
+    assert list(turn_data(case)) == ["earlier turns", "user message", "tool calls", "answer"]
+    assert turn_data(EvalCase()) == {}
+    assert list(whole_data(EvalCase(turns=[case]))) == ["conversation"]
+    assert list(whole_data(EvalCase(user_text="u"))) == ["user message"]

@@ -34,6 +34,7 @@ def said(*labels):
     return PreparedJudge([{"reason": f"It is {label}.", "label": label} for label in labels])
 
 
+@pytest.mark.statement(62, 63, 64, 65, 67)
 @pytest.mark.parametrize(("kind", "labels"), KINDS)
 async def test_labels_scores_and_severities(kind, labels):
     assert set(kind.labels) == set(labels)
@@ -45,24 +46,6 @@ async def test_labels_scores_and_severities(kind, labels):
         assert result.status is (Status.PASSED if fine else Status.FAILED)
         assert result.details["severity"] == (None if fine else SEVERITY[label])
         assert behavior_failures("c", [EvalCase(results=[result])]) == [] or not fine
-
-
-@pytest.mark.parametrize(
-    "label",
-    [
-        pytest.param("lack of specific information", marks=pytest.mark.statement(62)),
-        pytest.param("failure to ask for clarification", marks=pytest.mark.statement(63)),
-        pytest.param("disobey user request", marks=pytest.mark.statement(64)),
-        pytest.param("repetition", marks=pytest.mark.statement(65)),
-        "false information",
-        pytest.param("no failure", marks=pytest.mark.statement(67)),
-    ],
-)
-async def test_the_labels_are_those_of_arksim(label):
-    judge = said(label)
-    result = await AgentBehaviorFailure(judge=judge).evaluate(CASE)
-    assert (result.label, result.passed) == (label, label == "no failure")
-    assert f"`{label}`" in judge.questions[0].prompt.text
 
 
 @pytest.mark.parametrize(("kind", "labels"), KINDS)

@@ -7,10 +7,17 @@ from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, EvalCase, OptionError, get_evaluator
+from tool_call_evaluators.matching import patterns
 from tool_call_evaluators.matching.arguments import as_matcher, call_differences, call_matches
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
-from tool_call_evaluators.matching.placeholders import equal_values
+from tool_call_evaluators.matching.placeholders import (
+    PlaceholderError,
+    check_placeholders,
+    contains_placeholder,
+    equal_values,
+    is_placeholder,
+)
 from tool_call_evaluators.model import ExpectedCall
 
 # keys without `$`, so that nothing generated is a placeholder by chance
@@ -20,7 +27,8 @@ json_values = st.recursive(
     max_leaves=8,
 )
 arguments = st.dictionaries(st.sampled_from("abc"), json_values, max_size=3)
-modes = st.sampled_from(["exact", "subset", "superset", "ignore"])
+MODES = ["exact", "subset", "superset", "ignore"]
+modes = st.sampled_from(MODES)
 matchers = st.builds(
     ArgumentMatcher, mode=modes, deep=st.booleans(), trim=st.booleans(), case_insensitive=st.booleans()
 )
@@ -37,27 +45,50 @@ def floats(value):
     return float(value)
 
 
-def paths(expected, actual, **options):
-    return [difference.path for difference in ArgumentMatcher(**options).differences(expected, actual)]
+PAIR, NESTED = {"a": 1, "b": 2}, {"filter": {"a": 1}}
+IN_A_LIST, MORE_IN_A_LIST = {"list": [{"a": 1}]}, {"list": [{"a": 1, "b": 2}]}
+MORE_NESTED = {"filter": {"a": 1, "b": 2}, "page": 1}
+EVERY_TEXT = {"trim": True, "case_insensitive": True}
 
 
-@pytest.mark.statement(220, 221, 222, 223)
+@pytest.mark.statement(217, 218, 220, 221, 222, 223, 224)
 @pytest.mark.parametrize(
-    ("mode", "same", "more", "fewer", "other"),
+    ("options", "expected", "actual", "matches"),
     [
-        ("exact", True, False, False, False),
-        ("subset", True, True, False, False),
-        ("superset", True, False, True, False),
-        ("ignore", True, True, True, True),
+        *(({"mode": mode}, PAIR, {"b": 2, "a": 1}, True) for mode in MODES),
+        *(({"mode": mode}, PAIR, {**PAIR, "c": 3}, mode in ("subset", "ignore")) for mode in MODES),
+        *(({"mode": mode}, PAIR, {"a": 1}, mode in ("superset", "ignore")) for mode in MODES),
+        *(({"mode": mode}, PAIR, {"a": 1, "b": 3}, mode == "ignore") for mode in MODES),
+        *(({"mode": mode}, {}, None, mode == "ignore") for mode in MODES),
+        # objects in arguments compare exactly unless `deep`
+        ({"mode": "subset"}, {"filter": {"a": 1.0}}, {**NESTED, "page": 1}, True),
+        ({"mode": "subset"}, NESTED, MORE_NESTED, False),
+        ({"mode": "subset"}, IN_A_LIST, MORE_IN_A_LIST, False),
+        ({"mode": "subset", "deep": True}, NESTED, MORE_NESTED, True),
+        ({"mode": "superset", "deep": True}, MORE_NESTED, NESTED, True),
+        ({"mode": "subset", "deep": True}, IN_A_LIST, MORE_IN_A_LIST, True),
+        ({"mode": "subset", "deep": True}, {"list": [1]}, {"list": [1, 2]}, False),
+        # options of texts concern values at every depth, and never keys
+        ({"trim": True}, {"a": ["x"]}, {"a": [" x\n"]}, True),
+        ({"case_insensitive": True}, {"a": {"b": "Straße"}}, {"a": {"b": "STRASSE"}}, True),
+        ({"trim": True}, {"a": "X"}, {"a": "x"}, False),
+        ({"case_insensitive": True}, {"a": "x"}, {"a": " x"}, False),
+        (EVERY_TEXT, {"a": 1}, {"A": 1}, False),
+        (EVERY_TEXT, {"a": 1}, {" a": 1}, False),
+        ({}, {"k": {"$regex": "abc"}}, {"k": " ABC "}, False),
+        (EVERY_TEXT, {"k": {"$regex": "abc"}}, {"k": " ABC "}, True),
+        ({"case_insensitive": True}, {"k": {"$regex": r"é\w\W"}}, {"k": "ÉS-"}, True),
+        ({"case_insensitive": True}, {"k": {"$regex": r"\W"}}, {"k": "k"}, False),
+        (EVERY_TEXT, {"k": {"$literal": "abc"}}, {"k": " ABC "}, True),
+        (EVERY_TEXT, {"k": {"$one_of": ["x", {"$regex": "a.c"}]}}, {"k": " ABC "}, True),
+        # expected arguments of null or any are not compared
+        *(({}, anything, actual, True) for anything in (None, {"$any": True}) for actual in ({"a": 1}, None)),
     ],
 )
-def test_modes(mode, same, more, fewer, other):
-    matches = ArgumentMatcher(mode=mode)
-    expected = {"a": 1, "b": 2}
-    assert matches(expected, {"b": 2, "a": 1}) is same
-    assert matches(expected, {"a": 1, "b": 2, "c": 3}) is more
-    assert matches(expected, {"a": 1}) is fewer
-    assert matches(expected, {"a": 1, "b": 3}) is other
+def test_what_matches_in_a_mode_and_with_options(options, expected, actual, matches):
+    matcher = ArgumentMatcher(**options)
+    assert matcher(expected, actual) is matches
+    assert (matcher.differences(expected, actual) == []) is matches
 
 
 @pytest.mark.statement(215, 216, 219)
@@ -121,53 +152,25 @@ def test_a_matcher_under_the_names_of_the_reference():
         ArgumentMatcher.of("ANY")
 
 
-@pytest.mark.statement(224)
-def test_nested_objects_compare_exactly_unless_deep():
-    expected, actual = {"filter": {"a": 1}}, {"filter": {"a": 1, "b": 2}, "page": 1}
-    for matcher in (ArgumentMatcher(mode="subset"), ArgumentMatcher.of("SUBSET")):
-        assert matcher({"filter": {"a": 1.0}}, {"filter": {"a": 1}, "page": 1})
-        assert not matcher(expected, actual)
-        assert not matcher({"all": [{"a": 1}]}, {"all": [{"a": 1, "b": 2}]})
-    assert ArgumentMatcher(mode="subset", deep=True)(expected, actual)
-    assert ArgumentMatcher(mode="superset", deep=True)(actual, expected)
-    assert ArgumentMatcher(mode="subset", deep=True)({"list": [{"a": 1}]}, {"list": [{"a": 1, "b": 2}]})
-    assert not ArgumentMatcher(mode="subset", deep=True)({"list": [1]}, {"list": [1, 2]})
-
-
-@pytest.mark.statement(217, 218)
-def test_text_options_concern_values_at_every_depth_and_never_keys():
-    assert ArgumentMatcher(trim=True)({"a": ["x"]}, {"a": [" x\n"]})
-    assert ArgumentMatcher(case_insensitive=True)({"a": {"b": "Straße"}}, {"a": {"b": "STRASSE"}})
-    assert not ArgumentMatcher(trim=True)({"a": "X"}, {"a": "x"})
-    assert not ArgumentMatcher(case_insensitive=True)({"a": "x"}, {"a": " x"})
-    assert not ArgumentMatcher(trim=True, case_insensitive=True)({"a": 1}, {"A": 1})
-    assert not ArgumentMatcher(trim=True, case_insensitive=True)({"a": 1}, {" a": 1})
-
-
-def test_unknown_arguments_match_nothing_except_where_they_are_ignored():
-    for mode in ("exact", "subset", "superset"):
-        assert not ArgumentMatcher(mode=mode)({}, None)
-        assert paths({}, None, mode=mode) == [""]
-    assert ArgumentMatcher(mode="ignore")({"a": 1}, None)
-
-
-def test_expected_arguments_of_null_or_any_are_not_compared():
-    for anything in (None, {"$any": True}):
-        assert ArgumentMatcher()(anything, {"a": 1})
-        assert ArgumentMatcher()(anything, None)
+PER_TOOL = ArgumentMatcher(
+    per_tool={"search": "ignore", "pay": {"mode": "subset", "trim": True}, "log": lambda e, a: "x" in a}
+)
 
 
 @pytest.mark.statement(185)
-def test_per_tool_override():
-    matcher = ArgumentMatcher(
-        per_tool={"search": "ignore", "pay": {"mode": "subset", "trim": True}, "log": lambda e, a: "x" in a}
-    )
-    assert call_matches(ExpectedCall("search", {"a": 1}), ToolCall("search", {"b": 2}), matcher)
-    assert call_matches(ExpectedCall("pay", {"a": "1"}), ToolCall("pay", {"a": " 1", "b": 2}), matcher)
-    assert call_matches(ExpectedCall("log", {}), ToolCall("log", {"x": 1}), matcher)
-    assert not call_matches(ExpectedCall("log", {"x": 1}), ToolCall("log", {}), matcher)
-    assert not call_matches(ExpectedCall("other", {"a": 1}), ToolCall("other", {"b": 2}), matcher)
-    assert not call_matches(ExpectedCall("search", {}), ToolCall("Search", {}), matcher)
+@pytest.mark.parametrize(
+    ("expected", "call", "matches"),
+    [
+        (ExpectedCall("search", {"a": 1}), ToolCall("search", {"b": 2}), True),
+        (ExpectedCall("pay", {"a": "1"}), ToolCall("pay", {"a": " 1", "b": 2}), True),
+        (ExpectedCall("log", {}), ToolCall("log", {"x": 1}), True),
+        (ExpectedCall("log", {"x": 1}), ToolCall("log", {}), False),
+        (ExpectedCall("other", {"a": 1}), ToolCall("other", {"b": 2}), False),
+        (ExpectedCall("search", {}), ToolCall("Search", {}), False),
+    ],
+)
+def test_per_tool_override(expected, call, matches):
+    assert call_matches(expected, call, PER_TOOL) is matches
 
 
 @pytest.mark.statement(226)
@@ -441,3 +444,110 @@ def test_in_typed_lists_numbers_have_types(expected: list[float], actual: list[i
     same = [(type(one), one) for one in expected] == [(type(one), one) for one in actual]
     assert BFCL({"x": expected}, {"x": actual}) == same
     assert ArgumentMatcher()({"x": expected}, {"x": actual}) == (expected == actual)
+
+
+def matches(expected, actual, **options):
+    return ArgumentMatcher(**options)({"k": expected}, {"k": actual})
+
+
+@pytest.mark.parametrize(
+    ("expected", "accepted", "refused"),
+    [
+        ({"$any": True}, [None, 0, "", [], {"a": 1}], []),
+        ({"$type": "string"}, ["", "x"], [None, 1, [], {}]),
+        ({"$type": "number"}, [1, 1.5, -2], [True, "1", None]),
+        ({"$type": "integer"}, [1, 1.0, 10**30], [1.5, True, float("inf"), "1"]),
+        ({"$type": "boolean"}, [True, False], [0, 1, "true"]),
+        ({"$type": "object"}, [{}, {"a": 1}], [[], None]),
+        ({"$type": "array"}, [[], [1], (1,)], [{}, "x"]),
+        ({"$type": "null"}, [None], [0, "", False]),
+        ({"$type": ["string", "null"]}, ["x", None], [1]),
+        ({"$regex": "ORD-[0-9]+"}, ["ORD-1"], ["ORD-", "xORD-1", "ORD-1x", 1, None]),
+        ({"$regex": r"\d\w[\d-]"}, ["1a-", "1_2"], ["１a-", "1ü-", "1a２"]),
+        ({"$regex": r"[\d\D][\W_]\D"}, ["１ü２", "1-x"], ["1kx", "1-2"]),
+        ({"$regex": r"[]\d]\s\\d"}, ["]\u00a0\\d", "1 \\d"], ["1 1"]),
+        ({"$regex": "a.*"}, ["a" * 10_000], ["a" * 10_001, "a\nb"]),
+        ({"$approx": 3.0, "tolerance": 0.1}, [3, 3.1, 2.9, 3.05], [3.11, 2.8, "3", True, None]),
+        ({"$approx": 10, "tolerance": 0}, [10, 10.0], [10.001]),
+        ({"$approx": 0.3}, [0.1 + 0.2, 0.3000001], [0.31]),
+        ({"$literal": {"$any": True}}, [{"$any": True}], [1, {"$any": False}]),
+        ({"$literal": 1}, [1, 1.0], [True, 2]),
+        ({"$one_of": ["EUR", "USD"]}, ["EUR", "USD"], ["eur", "", None, ["EUR", "USD"]]),
+        ({"$one_of": [1, {"$type": "null"}, {"a": {"$any": True}}]}, [1.0, None, {"a": []}], [True, 2, {}, {"b": 1}]),
+        ({"$one_of": [{"$literal": {"$any": True}}]}, [{"$any": True}], [1]),
+        ({"$optional": "EUR"}, ["EUR"], ["USD", None]),
+        ({"$optional": {"$type": "string"}}, ["EUR"], [1]),
+    ],
+)
+def test_what_a_placeholder_stands_for(expected, accepted, refused):
+    for value in accepted:
+        assert matches(expected, value), value
+        assert matches([expected], [value]), value
+        assert matches({"deeper": expected}, {"deeper": value}), value
+    for value in refused:
+        assert not matches(expected, value), value
+
+
+@pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
+def test_an_optional_entry_may_be_missing_and_else_is_as_expected(mode):
+    expected = {"id": 1, "deeper": {"unit": {"$optional": {"$one_of": ["kg", "g"]}}}}
+    matcher = ArgumentMatcher(mode=mode)
+    assert matcher(expected, {"id": 1, "deeper": {}})
+    assert matcher(expected, {"id": 1, "deeper": {"unit": "g"}})
+    assert not matcher(expected, {"id": 1, "deeper": {"unit": "lb"}})
+    assert [str(each) for each in matcher.differences(expected, {"id": 1, "deeper": {"unit": "lb"}})] == [
+        'deeper.unit: expected "kg" or "g" or nothing, got "lb"'
+    ]
+    assert matcher({"unit": {"$optional": "kg"}}, {"other": 1}) is (mode == "subset")
+
+
+@pytest.mark.parametrize("expected", [{"$optional": 1}, [{"$optional": 1}], {"a": {"$one_of": [{"$optional": 1}]}}])
+def test_what_is_no_entry_of_an_object_is_not_optional(expected):
+    with pytest.raises(PlaceholderError, match="stands for an entry of an object"):
+        check_placeholders(expected)
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [{}, {"$gt": 5}, {"$regex": "a", "$options": "i"}, {"$any": True, "b": 1}, {"tolerance": 1}, ["$any"], "$any"],
+)
+def test_what_only_looks_like_a_placeholder_is_an_ordinary_value(ordinary):
+    assert not is_placeholder(ordinary)
+    assert not contains_placeholder(ordinary)
+    assert matches(ordinary, ordinary)
+    assert not matches(ordinary, "something else")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"$any": False}, "\\$any takes true, got False"),
+        ({"$type": "strng"}, "\\$type takes one or a list of string, .*; got 'strng'"),
+        ({"$type": []}, "\\$type takes"),
+        ({"$type": 3}, "\\$type takes"),
+        ({"$regex": "("}, "does not compile"),
+        ({"$regex": 3}, "takes a pattern"),
+        ({"$regex": "a" * 1_001}, "at most 1000 characters"),
+        ({"$approx": "3"}, "\\$approx takes a number, got '3'"),
+        ({"$approx": True}, "\\$approx takes a number"),
+        ({"$approx": 3, "tolerance": -1}, "tolerance takes a number of at least 0, got -1"),
+        ({"$approx": 3, "tolerance": float("nan")}, "tolerance takes"),
+        ({"$one_of": []}, r"\$one_of takes a list of values, got \[\]"),
+        ({"$one_of": "EUR"}, r"\$one_of takes a list of values, got 'EUR'"),
+        ({"$one_of": [{"$regex": "("}]}, "does not compile"),
+    ],
+)
+def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):
+    with pytest.raises(PlaceholderError, match=complaint):
+        check_placeholders({"deep": [{"down": wrong}]})
+    with pytest.raises(PlaceholderError, match=complaint):
+        matches(wrong, "x")
+
+
+def test_a_pattern_that_would_take_for_ever_is_an_error(monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_MATCH_S", 0.1)
+    endless = {"$regex": "(a|aa)+$"}
+    check_placeholders(endless)
+    assert matches(endless, "aaa")
+    with pytest.raises(PlaceholderError, match=r"took more than 0.1 s on a text of 101 characters"):
+        matches(endless, "a" * 100 + "!")

@@ -99,19 +99,26 @@ def test_what_is_not_certain_neither_meets_nor_breaks_an_expectation(tree: Agent
     assert asked(tree, expected).status is Status.SKIPPED
 
 
-def test_a_certain_fault_counts_whatever_else_is_not_certain() -> None:
-    tree = root(agent("payroll"), agent("orders", asked=GUESS))
-    assert asked(tree, {"name": "payroll", "at_most": 0}).score == 0
-    assert asked(tree, {"name": "payroll", "at_most": 0}, "orders").score == 0, "what is not known is not met"
-    assert asked(tree, "payroll").score == 1
+NOT_PAYROLL = {"name": "payroll", "at_most": 0}
+GUESSED = root(agent("payroll"), agent("orders", asked=GUESS))
 
 
-def test_that_an_agent_is_never_asked_needs_requests_that_are_seen() -> None:
-    result = asked(root(), {"name": "payroll", "at_most": 0})
-    assert result.status is Status.SKIPPED
-    assert "no request to any agent was seen" in result.reason
-    assert asked(root(), "orders").score == 0
-    assert AgentsAsked().evaluate(EvalCase(expected_agents=["orders"])).status is Status.SKIPPED
+@pytest.mark.parametrize(
+    ("tree", "expected", "score"),
+    [
+        (GUESSED, [NOT_PAYROLL], 0),
+        (GUESSED, [NOT_PAYROLL, "orders"], 0),  # what is not known is not met
+        (GUESSED, ["payroll"], 1),
+        (root(), [NOT_PAYROLL], None),
+        (root(), ["orders"], 0),
+        (None, ["orders"], None),
+    ],
+)
+def test_a_certain_fault_counts_and_that_an_agent_is_never_asked_needs_requests_that_are_seen(
+    tree: AgentTurn | None, expected: list[Any], score: float | None
+) -> None:
+    result = AgentsAsked().evaluate(EvalCase(tree=tree, expected_agents=expected))
+    assert (result.score, result.status is Status.SKIPPED) == (score, score is None)
 
 
 def delegation(tree: AgentTurn, **limits: Any) -> Any:
@@ -138,19 +145,15 @@ RETRY = root(agent("orders", at=1, failure="task_failed"), agent("orders", at=2)
         (RETRY, {"max_repeats": 0}, True, ""),
         (RETRY, {"max_failures": 0}, False, "(first orders, asked by desk: task_failed)"),
         (RETRY, {"max_failures": 1}, True, ""),
+        (root(agent("orders"), agent("refunds", asked=GUESS)), {"max_fan_out": 1, "max_depth": 0}, False, ""),
+        (root(agent("orders", asked=GUESS)), {"max_depth": 3}, None, ""),
+        (root(), {"max_depth": 3}, None, "no request to another agent was seen"),
     ],
 )
-def test_limits_of_delegation(tree: AgentTurn, limit: dict[str, Any], kept: bool, reason: str) -> None:
+def test_limits_of_delegation(tree: AgentTurn, limit: dict[str, Any], kept: bool | None, reason: str) -> None:
     result = delegation(tree, **limit)
     assert result.passed is kept
     assert reason in result.reason
-
-
-def test_what_is_not_known_meets_no_limit() -> None:
-    guessed = root(agent("orders"), agent("refunds", asked=GUESS))
-    assert delegation(guessed, max_fan_out=1, max_depth=0).score == 0
-    assert delegation(root(agent("orders", asked=GUESS)), max_depth=3).status is Status.SKIPPED
-    assert delegation(root(), max_depth=3).reason == "no request to another agent was seen"
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_depth": -1}, {"max_fan_out": -2}])
@@ -221,11 +224,11 @@ def whole(*trees: AgentTurn | None, **fields: Any) -> EvalCase:
     return EvalCase(turns=turns, response_text=turns[-1].response_text, **fields)
 
 
+EARLY = root(agent("orders", agent("stock", at=2), at=1))
+LATE = root(agent("refunds", at=5, user_text="say 0"), at=4)
+
+
 def test_a_conversation_has_the_trees_of_all_its_turns() -> None:
-    first, second = (
-        root(agent("orders", agent("stock", at=2), at=1)),
-        root(agent("refunds", at=5, user_text="say 0"), at=4),
-    )
     expected = ["stock", "refunds", {"name": "orders", "at_most": 1}]
     options = {"scope": "conversation"}
     suite = parse_suite(
@@ -233,16 +236,27 @@ def test_a_conversation_has_the_trees_of_all_its_turns() -> None:
         f"expect: {{agents: {expected}}}}}]}}"
     )
     (evaluator,) = suite.build_evaluators("conversation")
-    turns = [suite.cases[0].eval_case(at, tree=tree) for at, tree in enumerate((first, second))]
+    turns = [suite.cases[0].eval_case(at, tree=tree) for at, tree in enumerate((EARLY, LATE))]
     result: Any = evaluator.evaluate(suite.cases[0].conversation_case(turns))
     assert result.score == 1, result.reason
     assert result.details["asked"] == {"stock": 1, "refunds": 1, "orders": 1}
-    asked_once = AgentsAsked(in_order=True).evaluate(whole(second, first, expected_agents=["stock", "refunds"]))
-    assert asked_once.score == 1, "the order is that of time"
-    unknown = AgentsAsked().evaluate(whole(first, None, expected_agents=["orders"]))
-    assert (unknown.status, unknown.reason) == (Status.SKIPPED, "not given: trees")
-    unsure = AgentsAsked().evaluate(whole(first, root(agent("x", asked=GUESS)), expected_agents=["payroll"]))
-    assert unsure.status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("trees", "options", "expected", "reason"),
+    [
+        # the order is that of time
+        ([LATE, EARLY], {"in_order": True}, ["stock", "refunds"], "3 of 3 expectations of agents met."),
+        ([EARLY, None], {}, ["orders"], "not given: trees"),
+        ([EARLY, root(agent("x", asked=GUESS))], {}, ["payroll"], ""),
+    ],
+)
+def test_agents_asked_in_a_conversation(
+    trees: list[AgentTurn | None], options: dict[str, Any], expected: list[str], reason: str
+) -> None:
+    result = AgentsAsked(**options).evaluate(whole(*trees, expected_agents=expected))
+    assert reason in result.reason
+    assert (result.status is Status.SKIPPED) is (not options)
 
 
 def test_limits_of_delegation_hold_for_a_conversation() -> None:

@@ -6,7 +6,6 @@ from dataclasses import fields
 
 import pytest
 from a2a_tool_capture import ToolCallSource
-from hypothesis import strategies as st
 from tool_call_evaluators import (
     EvalCase,
     EvalResult,
@@ -80,15 +79,18 @@ async def test_options_of_all_kinds():
     assert first.words is not second.words
 
 
-def test_what_cannot_be_a_metric():
-    with pytest.raises(OptionError, match="bad: every evaluator has an option threshold; use another name"):
-        metric(name="bad")(lambda case, threshold=1: 1)
-    with pytest.raises(OptionError, match=r"bad: parameter \*\*rest cannot be an option"):
-        metric(name="bad")(lambda case, **rest: 1)
-    with pytest.raises(OptionError, match="bad: threshold 3 is not between 0 and 1"):
-        metric(name="bad", threshold=3)(lambda case: 1)
-    with pytest.raises(OptionError, match="evaluator tool_error: already registered"):
-        metric(name="tool_error")(lambda case: 1)
+@pytest.mark.parametrize(
+    ("options", "function", "complaint"),
+    [
+        ({}, lambda case, threshold=1: 1, "bad: every evaluator has an option threshold; use another name"),
+        ({}, lambda case, **rest: 1, r"bad: parameter \*\*rest cannot be an option"),
+        ({"threshold": 3}, lambda case: 1, "bad: threshold 3 is not between 0 and 1"),
+        ({"name": "tool_error"}, lambda case: 1, "evaluator tool_error: already registered"),
+    ],
+)
+def test_what_cannot_be_a_metric(options, function, complaint):
+    with pytest.raises(OptionError, match=complaint):
+        metric(**{"name": "bad", **options})(function)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +132,6 @@ def test_what_is_no_answer(value, complaint):
 def test_a_metric_may_skip():
     with pytest.raises(SkipEvaluation, match="no greeting"):
         measurement_of({"skipped": "no greeting"})
-
-
-members = st.sampled_from(["score", "label", "reason", "details", "x"])
-answers = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(members, inner),
-)
 
 
 async def test_what_another_evaluator_says_may_be_returned():

@@ -55,12 +55,12 @@ async def test_it_reads_the_tree_of_each_turn(tmp_path):
     (of_turn,) = await evaluate(case, [evaluator])
     (of_whole,) = await evaluate(EvalCase(turns=[case, case]), [evaluator])
     (without,) = await evaluate(CASE, [evaluator])
-    root = of_turn.details["tree"]["root"]
-    assert of_whole.details["turns"][1]["tree"] == of_turn.details["tree"]
-    (child,) = root["children"]
+    tree = of_turn.details["tree"]
+    assert of_whole.details["turns"][1]["tree"] == tree
+    (child,) = tree["root"]["children"]
     assert (child["agent"], child["tool_calls"]) == ("orders", [{"name": "find", "error": False}])
     assert (child["started_at"], len(child["user_text"])) == ("1970-01-01T00:00:01.500000Z", 200)
-    assert of_turn.details["tree"]["totals"]["turns"] == 2
+    assert tree["totals"]["turns"] == 2
     assert (without.status, without.reason) == (Status.SKIPPED, "not given: trees")
     assert EvalCase.from_dict(of_turn.details) == EvalCase()
 
@@ -184,7 +184,7 @@ async def test_a_program_beside_its_suite(tmp_path):
 
 
 def test_a_case_from_elsewhere_cannot_name_a_program_or_a_judge():
-    for evaluator in ({"external": {"command": ["id"]}}, {"helpfulness": {"judge": {"base_url": "http://evil/v1"}}}):
+    for evaluator in ({"External": {"Command": ["id"]}}, {"helpfulness": {"judge": {"base_url": "http://evil/v1"}}}):
         with pytest.raises(ValueError, match="may only be set in a suite file"):
             parse_case({"id": "c", "turns": [{"user": "hi"}], "evaluators": [evaluator]})
 

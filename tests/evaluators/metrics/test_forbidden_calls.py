@@ -70,14 +70,22 @@ def test_a_prohibition_needs_a_positive_control(forbidden: str, calls: Any, fiel
     assert (result.status, result.label) == (("passed", None) if proven else ("skipped", "unproven"))
 
 
-def test_unknown_is_never_kept() -> None:
-    unknown = {"name": "refund", "arguments": None}
-    tools = [{"name": "refund"}]
-    by_arguments = [{"name": "refund", "arguments": {"eur": 1}}]
-    assert evaluate(by_arguments, [unknown], tools=tools).label == "calls_unseen"
-    assert evaluate([{"name": "refund"}], [unknown]).score == 0
-    assert evaluate(by_arguments, [], tools=tools, calls_unseen="lost").label == "calls_unseen"
-    assert evaluate([{"name": "refund"}], [REFUND], calls_unseen="lost").score == 0
+BY_ARGUMENTS, BY_NAME = {"name": "refund", "arguments": {"eur": 1}}, {"name": "refund"}
+UNKNOWN, TOOLS = {"name": "refund", "arguments": None}, [BY_NAME]
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "calls", "fields", "found"),
+    [
+        (BY_ARGUMENTS, [UNKNOWN], {"tools": TOOLS}, (None, "calls_unseen")),
+        (BY_NAME, [UNKNOWN], {}, (0, None)),
+        (BY_ARGUMENTS, [], {"tools": TOOLS, "calls_unseen": "lost"}, (None, "calls_unseen")),
+        (BY_NAME, [REFUND], {"calls_unseen": "lost"}, (0, None)),
+    ],
+)
+def test_unknown_is_never_kept(forbidden: Any, calls: list[Any], fields: Any, found: Any) -> None:
+    result = evaluate([forbidden], calls, **fields)
+    assert (result.score, result.label) == found
 
 
 def test_prohibitions_of_the_suite_and_of_the_case_add_up() -> None:

@@ -76,60 +76,6 @@ def test_the_fraction_and_its_reason():
     assert result.reason == "1 of 2 calls valid: call 2 (book): city: 'Paris' is not one of ['Rome', 'Oslo']."
 
 
-@pytest.mark.statement(167, 168)
-def test_further_arguments_where_the_definition_is_strict():
-    closed = {**BOOK, "parameters": {**BOOK["parameters"], "additionalProperties": False}}
-    further = {"city": "Rome", "further": 1}
-    assert evaluate(further, tools=[closed]).score == 0.0
-    assert evaluate(further, tools=[{**BOOK, "strict": True}]).score == 0.0
-    result = evaluate(further, strict=True)
-    assert result.score == 0.0
-    assert "'further'" in result.details["invalid"][0]["errors"][0]
-    assert evaluate({"city": "Rome"}, strict=True).score == 1.0
-
-
-def test_strict_knows_properties_that_are_defined_elsewhere():
-    referring = {
-        "name": "book",
-        "parameters": {
-            "$ref": "#/$defs/trip",
-            "$defs": {"trip": {"type": "object", "properties": {"city": {"type": "string"}}}},
-        },
-    }
-    assert evaluate({"city": "Rome"}, tools=[referring], strict=True).score == 1.0
-    assert evaluate({"town": "Rome"}, tools=[referring], strict=True).score == 0.0
-
-
-def test_the_draft_the_schema_names_is_the_one_that_counts():
-    old = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"n": {"type": "integer"}}}
-    tool = {"name": "book", "parameters": old}
-    assert evaluate({"n": 2.0}, tools=[tool]).score == 1.0
-    assert evaluate({"n": 2, "m": 1}, tools=[tool], strict=True).score == 0.0
-
-
-@pytest.mark.statement(163)
-def test_an_unknown_tool_is_invalid():
-    result = evaluate({}, name="cancel")
-    assert result.score == 0.0
-    assert result.reason == "0 of 1 call valid: call 1 (cancel): no tool of that name is defined."
-    assert evaluate({}, tools=[]).score == 0.0
-
-
-def test_no_calls_score_1_and_no_definitions_are_a_skip():
-    assert evaluate().score == 1.0
-    assert evaluate(tools=[]).score == 1.0
-    skipped = evaluate({}, tools=None)
-    assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not given: tools")
-
-
-def test_unknown_arguments_are_left_out():
-    result = evaluate({"city": "Paris"}, None)
-    assert (result.score, result.details["unknown"]) == (0.0, [2])
-    assert evaluate({"city": "Rome"}, None).score == 1.0
-    assert evaluate(None).status is Status.SKIPPED
-    assert evaluate(None, name="cancel").score == 0.0
-
-
 @pytest.mark.parametrize(
     ("schema", "error"),
     [
@@ -142,3 +88,63 @@ def test_a_definition_that_is_no_schema_is_an_error_and_nothing_is_fetched(schem
     result = evaluate({"a": 1}, tools=[{"name": "book", "parameters": schema}])
     assert result.status is Status.ERRORED
     assert result.reason.startswith(error)
+
+
+CLOSED = {**BOOK, "parameters": {**BOOK["parameters"], "additionalProperties": False}}
+REFERRING = {
+    "name": "book",
+    "parameters": {
+        "$ref": "#/$defs/trip",
+        "$defs": {"trip": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    },
+}
+OLD = {
+    "name": "book",
+    "parameters": {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "properties": {"n": {"type": "integer"}},
+    },
+}
+ROME, FURTHER, STRICT = {"city": "Rome"}, {"city": "Rome", "further": 1}, {"strict": True}
+
+
+@pytest.mark.statement(163, 167, 168)
+@pytest.mark.parametrize(
+    ("calls", "options", "score"),
+    [
+        ([FURTHER], {"tools": [CLOSED]}, 0),
+        ([FURTHER], {"tools": [{**BOOK, "strict": True}]}, 0),
+        ([FURTHER], STRICT, 0),
+        ([ROME], STRICT, 1),
+        ([ROME], {**STRICT, "tools": [REFERRING]}, 1),
+        ([{"town": "Rome"}], {**STRICT, "tools": [REFERRING]}, 0),
+        ([{"n": 2.0}], {"tools": [OLD]}, 1),
+        ([{"n": 2, "m": 1}], {**STRICT, "tools": [OLD]}, 0),
+        ([{}], {"name": "cancel"}, 0),
+        ([{}], {"tools": []}, 0),
+        ([], {}, 1),
+        ([], {"tools": []}, 1),
+        ([{}], {"tools": None}, None),
+        # unknown arguments are left out
+        ([{"city": "Paris"}, None], {}, 0),
+        ([ROME, None], {}, 1),
+        ([None], {}, None),
+        ([None], {"name": "cancel"}, 0),
+    ],
+)
+def test_definitions_and_unknown_arguments(calls, options, score):
+    result = evaluate(*calls, **options)
+    assert result.score == score
+    assert (result.status is Status.SKIPPED) is (score is None)
+
+
+@pytest.mark.parametrize(
+    ("calls", "options", "reason"),
+    [
+        ([{}], {"name": "cancel"}, "0 of 1 call valid: call 1 (cancel): no tool of that name is defined."),
+        ([{}], {"tools": None}, "not given: tools"),
+        ([FURTHER], STRICT, "'further'"),
+    ],
+)
+def test_what_is_said_of_calls_that_are_not_valid(calls, options, reason):
+    assert reason in evaluate(*calls, **options).reason

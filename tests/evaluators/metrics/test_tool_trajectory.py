@@ -7,6 +7,7 @@ from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, OptionError, ToolTrajectory, get_evaluator
+from tool_call_evaluators.metrics.tool_correctness import ToolCorrectness
 
 MODES = ["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 
@@ -50,12 +51,6 @@ def score(mode, actual, expected, **options):
 )
 def test_the_table_of_modes(actual, expected, scores):
     assert [score(mode, actual, expected) for mode in MODES] == pytest.approx(scores)
-
-
-@pytest.mark.statement(183)
-def test_in_order_is_the_default():
-    assert ToolTrajectory().mode == "in_order"
-    assert ToolTrajectory().threshold == 1.0
 
 
 @pytest.mark.statement(182)
@@ -111,35 +106,27 @@ def test_the_details_name_pairs_and_leftovers_by_position():
     )
 
 
-def test_calls_in_the_wrong_order_are_called_that():
-    case = EvalCase(tool_calls=calls("ba"), expected_tool_calls=calls("ab"))
-    assert ToolTrajectory(mode="in_order").evaluate(case).reason == (
-        "in_order: 1 of 2 expected calls matched, 2 calls made: call 2 (a) is expected call 1 out of order."
-    )
-
-
 @pytest.mark.parametrize(
-    ("mode", "reason"),
+    ("mode", "made", "expected", "reason"),
     [
         (
-            "superset",
+            "superset", "ac", "ab",
             "superset: 1 of 2 expected calls matched, 2 calls made (all or nothing): expected call 2 (b) is missing.",
         ),
-        ("recall", "recall: 1 of 2 expected calls matched, 2 calls made: expected call 2 (b) is missing."),
-        ("subset", "subset: 1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
-        ("precision", "precision: 1 of 2 calls matched, 2 expected: call 2 (c) was not expected."),
-        ("within", "within: 1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
+        ("recall", "ac", "ab", "recall: 1 of 2 expected calls matched, 2 calls made: expected call 2 (b) is missing."),
+        ("subset", "ac", "ab", "1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
+        ("precision", "ac", "ab", "precision: 1 of 2 calls matched, 2 expected: call 2 (c) was not expected."),
+        ("within", "ac", "ab", "1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
+        (
+            "in_order", "ba", "ab",
+            "in_order: 1 of 2 expected calls matched, 2 calls made: call 2 (a) is expected call 1 out of order.",
+        ),
+        ("in_order", "abcdefgh", "", "call 3 (c) was not expected; and 5 more."),
     ],
-)
-def test_the_reason_tells_only_what_the_mode_minds(mode, reason):
-    case = EvalCase(tool_calls=calls("ac"), expected_tool_calls=calls("ab"))
-    assert ToolTrajectory(mode=mode).evaluate(case).reason == reason
-
-
-def test_the_reason_stays_short_however_much_went_wrong():
-    case = EvalCase(tool_calls=calls("abcdefgh"), expected_tool_calls=[])
-    reason = ToolTrajectory().evaluate(case).reason
-    assert reason.endswith("call 3 (c) was not expected; and 5 more.")
+)  # fmt: skip
+def test_the_reason_tells_only_what_the_mode_minds_and_stays_short(mode, made, expected, reason):
+    case = EvalCase(tool_calls=calls(made), expected_tool_calls=calls(expected))
+    assert ToolTrajectory(mode=mode).evaluate(case).reason.endswith(reason)
 
 
 def test_explaining_stops_where_it_would_cost_more_than_scoring():
@@ -189,3 +176,60 @@ def test_calls_that_do_not_count():
     result = ToolTrajectory(mode="strict", ignored_tools=["get_*"], only_succeeded=True).evaluate(case)
     assert (result.score, result.reason) == (1.0, "strict: 1 of 1 expected call matched, 1 call made.")
     assert ToolTrajectory(ignored_tools=["refund"], mode="superset").evaluate(case).score == 0
+
+
+KINDS = ["names_only", "names_and_order", "names_and_args"]
+
+
+def evaluate(mode, actual, expected, **options):
+    case = EvalCase(
+        tool_calls=[{"name": name, "arguments": {"n": n}} for name, n in actual],
+        expected_tool_calls=[{"name": name, "arguments": {"n": n}} for name, n in expected],
+    )
+    return ToolCorrectness(mode=mode, **options).evaluate(case)
+
+
+A1, A2, B1, C1 = ("a", 1), ("a", 2), ("b", 1), ("c", 1)
+
+
+@pytest.mark.statement(170, 171, 172, 173)
+@pytest.mark.parametrize(
+    ("actual", "expected", "scores"),
+    [
+        #                                names  order  args
+        ([], [], [1, 1, 1]),
+        ([A1], [], [0, 0, 0]),
+        ([], [A1], [0, 0, 0]),
+        ([A1, B1], [A1, B1], [1, 1, 1]),
+        ([B1, A1], [A1, B1], [1, 1 / 2, 1]),
+        ([A2, B1], [A1, B1], [1, 1, 1 / 2]),
+        ([A1, A1], [A1], [1, 1 / 2, 2 / 3]),
+        ([A1, C1], [A1, B1], [1 / 2, 1 / 2, 1 / 2]),
+        ([A1, B1, C1], [A1], [1 / 2, 1 / 3, 1 / 2]),
+        ([C1], [A1], [0, 0, 0]),
+        ([("a", 1.0)], [A1], [1, 1, 1]),
+    ],
+)
+def test_scores(actual, expected, scores):
+    assert [evaluate(mode, actual, expected).score for mode in KINDS] == pytest.approx(scores)
+
+
+@pytest.mark.statement(170)
+def test_names_only_is_the_default_and_names_what_was_wrong():
+    result = ToolCorrectness().evaluate(
+        EvalCase(tool_calls=[{"name": "a"}, {"name": "c"}], expected_tool_calls=[{"name": "a"}, {"name": "b"}])
+    )
+    assert result.details == {"mode": "names_only", "correct": ["a"], "redundant": ["c"], "missing": ["b"]}
+    assert (
+        result.reason
+        == "names_only: F1 = 2/4, 1 of 2 expected tools used, 2 used in all: b was not used; c was not expected."
+    )
+
+
+def test_order_does_not_look_at_arguments_and_args_uses_the_matcher():
+    assert evaluate("names_and_order", [A1], [A2], matcher="exact").score == 1.0
+    assert evaluate("names_and_args", [A1], [A2], matcher="ignore").score == 1.0
+    assert evaluate("names_and_args", [A1], [A2]).reason == (
+        "names_and_args: F1 = 0/2, 0 of 1 expected call matched, 1 call made: "
+        "call 1 (a) differs from expected call 1: n: expected 2, got 1."
+    )

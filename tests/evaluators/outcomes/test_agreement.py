@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-import random
+from contextlib import suppress
 from statistics import NormalDist
+from typing import Any
 
 import krippendorff
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.later import Later
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure
+from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.outcomes.agreement import (
     Confusion,
     Estimate,
@@ -20,6 +24,21 @@ from tool_call_evaluators.outcomes.agreement import (
     krippendorff_alpha,
     proportion,
 )
+from tool_call_evaluators.outcomes.calibration import (
+    MIN_LABELS,
+    Consistency,
+    JudgeVerdict,
+    Label,
+    LabelError,
+    Labels,
+    calibration,
+    label_of,
+    label_passes,
+    label_value,
+    read_labels,
+    standing,
+)
+from tool_call_evaluators.report.text_forms import calibration_lines
 
 rating = Later("statsmodels.stats.inter_rater")
 
@@ -75,23 +94,6 @@ def test_a_corrected_rate_by_known_figures():
     assert found.interval == pytest.approx((theta - width, theta + width), abs=EXACT)
 
 
-def test_a_corrected_rate_covers_the_truth():
-    """The truth is 0.7; the judge's own rate, 0.68, is lower."""
-    covered = 0
-    for seed in range(200):
-        chance = random.Random(seed)
-
-        def judged(passes: bool, chance: random.Random = chance) -> bool:
-            return chance.random() < (0.88 if passes else 0.2)
-
-        labels = [chance.random() < 0.7 for _ in range(200)]
-        judge = Confusion.of((label, judged(label)) for label in labels)
-        turns = [float(judged(chance.random() < 0.7)) for _ in range(300)]
-        low, high = corrected_rate(turns, judge).interval
-        covered += low <= 0.7 <= high
-    assert 183 <= covered <= 198
-
-
 def test_repetitions_of_a_case_are_no_more_evidence_than_the_case():
     judge = Confusion(90, 100, 80, 100)
     cases = [1.0] * 8 + [0.0] * 2
@@ -123,3 +125,163 @@ def test_a_corrected_rate_stays_a_rate(pairs, shares):
     assert (found.value is None) == bool(found.undefined)
     if found.value is not None:
         assert 0 <= found.interval[0] <= found.value <= found.interval[1] <= 1
+
+
+TEXT = "turn_id,label,evaluator,who,by\nt1,pass,helpfulness,Jörg,person\nt2,2.5,,bo,model\n"
+LABELS = [Label("t1", True, "helpfulness", "Jörg"), Label("t2", 2.5, None, "bo", by_model=True)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_files_of_spreadsheets_are_read(encoding: str, separator: str, end: str) -> None:
+    text = TEXT.replace(",", separator).replace("\n", end)
+    assert read_labels(text.encode(encoding), "labels.csv") == LABELS
+
+
+def test_columns_may_come_in_any_order_and_case_with_others_and_quotes() -> None:
+    text = 'note,Label , TURN_ID\n"a, b\nc",FAIL,"t1"\n,"no failure",t2\n'
+    assert read_labels(text.encode(), "l.csv") == [Label("t1", False), Label("t2", "no failure")]
+
+
+def test_a_conversation_is_named_where_no_turn_is() -> None:
+    text = b"conversation_id,turn_id,label\nc1,,pass\nc1,t1,fail\n"
+    assert read_labels(text, "l.csv") == [Label("", True, conversation_id="c1"), Label("t1", False)]
+    assert read_labels(b'{"conversation_id": "c1", "label": "pass"}', "l.jsonl") == [
+        Label("", True, conversation_id="c1")
+    ]
+
+
+def test_json_lines_are_read() -> None:
+    lines = [
+        {"turn_id": "t1", "label": True, "evaluator": "helpfulness", "who": "Jörg"},
+        {"turn_id": "t2", "label": 2.5, "who": "bo", "by": "model", "evaluator": None, "more": [1]},
+    ]
+    text = "\n\n".join(map(json.dumps, lines)) + "\n"
+    assert read_labels(text.encode(), "labels.JSONL") == LABELS
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("l.csv", b"", "l.csv: the first line must name the columns"),
+        ("l.csv", b"turn_id,score\nt,1\n", "label, and turn_id or conversation_id, are required"),
+        ("l.csv", b"turn_id,label\n", "it has no labels"),
+        ("l.csv", b"turn_id,label\nt1,pass\n,pass\n", "l.csv: line 3: turn_id, or conversation_id: it is missing"),
+        ("l.csv", b"turn_id,label\nt1,\n", "line 2: label: expected pass, fail"),
+        ("l.csv", b"turn_id,label\nt1,nan\n", "line 2: label: expected a finite grade"),
+        ("l.csv", b"turn_id,label,by\nt1,pass,cat\n", "line 2: by: Input should be 'person' or 'model'"),
+        ("l.csv", b"turn_id,label\n" + b"x" * 200_000 + b",pass\n", "it is no CSV"),
+        ("l.jsonl", b'{"label": "pass"}\n', "line 1: turn_id, or conversation_id: it is missing"),
+        ("l.jsonl", b'{"turn_id": 1, "label": "pass"}', "line 1: turn_id: Input should be a valid string"),
+        ("l.jsonl", b'{"turn_id": "t", "label": ["pass"]}', "line 1: label: expected pass, fail"),
+        ("l.jsonl", b"[" * 100_000, "line 1: expected a JSON object"),
+        ("l.jsonl", b"\xff\xfe", "l.jsonl: it is not UTF-8"),
+    ],
+)
+def test_what_is_no_label_is_named_by_its_line(name: str, data: bytes, problem: str) -> None:
+    with pytest.raises(LabelError) as raised:
+        read_labels(data, name)
+    assert problem in str(raised.value)
+
+
+@given(st.binary(max_size=200), st.sampled_from(["l.csv", "l.jsonl"]))
+def test_any_bytes_are_labels_or_refused(data: bytes, name: str) -> None:
+    with suppress(LabelError):
+        assert read_labels(b"turn_id,label\n" + data if name == "l.csv" else data, name)
+
+
+GRADED, LABELLED = Helpfulness(threshold=4), AgentBehaviorFailure()
+
+
+@pytest.mark.parametrize(
+    ("value", "evaluator", "passes"),
+    [
+        *(("pass", GRADED, True), ("no", GRADED, False), (4, GRADED, True), ("3.9", GRADED, False)),
+        *(("no failure", LABELLED, True), ("repetition", LABELLED, False), (True, LABELLED, True)),
+    ],
+)
+def test_a_label_passes_by_threshold_or_good_label(value, evaluator, passes) -> None:
+    assert label_passes(label_value(value), evaluator) is passes
+
+
+@pytest.mark.parametrize(("value", "evaluator"), [(0.5, GRADED), ("fine", GRADED), ("fine", LABELLED), (7.0, LABELLED)])
+def test_a_label_that_the_evaluator_does_not_have_is_refused(value, evaluator) -> None:
+    with pytest.raises(LabelError, match=r"is no (grade|label) of"):
+        label_passes(value, evaluator)
+
+
+@pytest.mark.parametrize(
+    ("fields", "label"),
+    [
+        ({"label": 4.0, "by": "model"}, Label("t", 4.0, "helpfulness", "ann", by_model=True)),
+        ({"assessment": "wrong"}, Label("t", False, "helpfulness", "ann", sighted=True)),
+        ({"assessment": "wrong", "passed": False}, Label("t", True, "helpfulness", "ann", sighted=True)),
+        ({"assessment": "right", "passed": None}, None),  # it was skipped, or errored
+        ({"assessment": "right", "evaluator": None}, None),  # it is of the turn
+    ],
+)
+def test_annotations_of_results_are_labels(fields: dict[str, Any], label: Label | None) -> None:
+    of_ann = {"turn_id": "t", "assessment": None, "evaluator": "helpfulness", "who": "ann", "passed": True}
+    assert label_of({**of_ann, **fields}) == label
+
+
+def made_of(pairs: list[tuple[bool, bool]], **options: Any) -> dict[str, Any]:
+    """The calibration of these verdicts of people and the judge."""
+    labels = Labels.of(Label(f"t{number}", people) for number, (people, _) in enumerate(pairs))
+    verdicts = {
+        f"t{n}": JudgeVerdict(judge, 4.0 if judge else 2.0, None, "m", "p@1") for n, (_, judge) in enumerate(pairs)
+    }
+    return calibration(Helpfulness(judge={"model": "m"}, **options), labels, verdicts, Consistency(), "2026")
+
+
+def scored(made: dict[str, Any], **judge: Any) -> dict[str, Any]:
+    details = {"judge": {"model": "m", "prompt": "p@1", "key": made["key"], **judge}}
+    return {"evaluator": made["metric"], "score": 4.0, "threshold": 3.0, "details": details}
+
+
+def test_a_calibration_is_json_and_says_so_in_words() -> None:
+    made = made_of([(True, True)] * 40 + [(False, False)] * 15 + [(True, False)] * 5)
+    assert json.loads(json.dumps(made)) == made
+    assert calibration_lines(made)[0] == "agrees with people in 92 %, 82 to 96, n = 60"
+    assert standing(scored(made), [made])["text"] == "agrees with people in 92 %, 82 to 96, n = 60"
+
+
+def test_labels_of_one_class_leave_kappa_and_a_rate_undefined() -> None:
+    lines = calibration_lines(made_of([(True, True)] * 50 + [(True, False)] * 10))
+    assert "no label says that a turn fails, so TNR is unknown" in lines
+    assert "Cohen's kappa undefined (all labels are of one class), at a base rate of 100 %, 94 to 100" in lines
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 120))
+def test_there_is_no_claim_below_fifty(n: int) -> None:
+    made = made_of([(number % 3 > 0, True) for number in range(n)])
+    said = standing(scored(made), [made] if n else [])
+    assert said["status"] == ("calibrated" if n >= MIN_LABELS else "too few labels" if n else "not calibrated")
+    assert ("agreement" in said) == (n >= MIN_LABELS)
+    assert calibration_lines(made)[0].startswith("agrees" if n >= MIN_LABELS else "no claim")
+
+
+def test_what_differs_is_stale_and_what_no_judge_said_says_nothing() -> None:
+    made = made_of([(True, True)] * 60)
+    for result, said in (
+        (scored(made, key="other"), "the prompt, criteria, parameters or place of the judge changed"),
+        (scored(made, model="n"), "the model was m, and is n"),
+        (scored(made, prompt="p@2", key="other"), "the prompt was p@1, and is p@2"),
+        ({**scored(made), "threshold": None}, "the threshold was 3, and is not set"),
+    ):
+        assert standing(result, [made]) == {"status": "stale", "text": f"calibration is stale: {said}"}
+    later = {**made, "key": "other", "at": "2027"}
+    assert standing(scored(made), [later, made])["status"] == "calibrated"  # the one of this judge
+    assert standing({**scored(made), "score": None}, [made]) is None
+    assert standing({**scored(made), "details": {"judge": {"requests": 1}}}, [made]) is None  # an errored one
+    assert standing({**scored(made), "details": {"judge": "me"}}, [made]) is None
+
+
+def test_labels_that_the_evaluator_does_not_have_are_excluded() -> None:
+    given = [("a", "banana"), ("b", 4.0), ("c", 9.0), ("d", True)]
+    labels = Labels.of(Label("t", value, rater=rater) for rater, value in given)
+    made = calibration(Helpfulness(judge={"model": "m"}), labels, {"t": JudgeVerdict(True, 4.0)}, Consistency(), "2026")
+    assert (made["raters"], made["labels"]) == (["b", "d"], 2)
+    assert made["excluded"] == {"labels that the evaluator does not have": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from math import comb
 
 import pytest
@@ -21,24 +22,77 @@ def statuses(comparison) -> dict[str, str]:
     return {case.case: case.status for case in comparison.cases}
 
 
-def test_two_equal_runs():
-    run = [one("a", calls=[call("f", x=1)]), one("b", 0.0)]
-    comparison = compare(run, run)
-    assert statuses(comparison) == {"a": "same", "b": "same"}
-    assert not comparison.regressed
-    assert [(score.metric, score.delta) for score in comparison.scores] == [("tool_error", 0.0)]
-    assert compare([], []).cases == ()
-    assert not compare([], []).regressed
+def said(*texts: str, conversation: str = "c", case: str | None = "a"):
+    """A conversation that went well, as far as it went."""
+    return [
+        turn(
+            f"{conversation}-{n}", text, [], [result("tool_error", 1.0)], case=case, conversation=conversation, start=n
+        )
+        for n, text in enumerate(texts)
+    ]
 
 
-def test_new_and_fixed_failures():
-    comparison = compare([one("a"), one("b", 0.0), one("c")], [one("a", 0.0), one("b"), one("c")])
-    assert statuses(comparison) == {"a": "newly_failing", "b": "fixed", "c": "same"}
-    a, b, _ = comparison.cases
-    assert (a.failures, a.fixes, a.passed) == (("tool_error",), (), ((1, 1), (0, 1)))
-    assert (b.failures, b.fixes) == ((), ("tool_error",))
-    assert (a.regressed, b.regressed, comparison.regressed) == (False, False, False)
-    assert comparison.counts == {"newly_failing": 1, "fixed": 1, "same": 1}
+def runs(scores, case: str = "a", threshold: float | None = 0.5):
+    return [
+        turn(f"{case}{n}", evaluations=[result("judge", score, threshold=threshold)], case=case, start=n)
+        for n, score in enumerate(scores)
+    ]
+
+
+EQUAL = [one("a", calls=[call("f", x=1)]), one("b", 0.0)]
+ODD = [one("a", calls=[call("f", x={"$any": True})])]
+FLAKY = runs([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
+WHOLE = said("Hi", "Cancel it", "Yes")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found", "regressed"),
+    [
+        ([], [], {}, False),
+        (EQUAL, EQUAL, {"a": "same", "b": "same"}, False),
+        ([one("a"), one("b", 0.0)], [one("a", 0.0), one("b")], {"a": "newly_failing", "b": "fixed"}, False),
+        ([one("a"), one("b")], [one("b"), one("c")], {"a": "gone", "b": "same", "c": "new"}, True),
+        ([one("b")], [one("b"), one("c")], {"b": "same", "c": "new"}, False),
+        (ODD, ODD, {"a": "same"}, False),
+        (ODD, [one("a", calls=[call("f", x=1)])], {"a": "changed"}, False),
+        (
+            [turn("1", "Hello", evaluations=[result("tool_error", 1.0)])],
+            [turn("2", "Hello ", evaluations=[result("tool_error", 0.0)])],
+            {"“Hello”": "newly_failing"},
+            False,
+        ),
+        (WHOLE, said("Hi", "No"), {"a": "same"}, False),
+        (said("Hi", "And?", case=None), said("Hi", case=None), {"“Hi”": "same"}, False),
+        (FLAKY, runs([0.0, 0.0, 1.0, 1.0, 0.0, 0.0]), {"a": "changed"}, False),
+        (runs([0.0] * 6), FLAKY, {"a": "changed"}, False),
+        (FLAKY, runs([1.0] * 6), {"a": "fixed"}, False),
+        (runs([1.0, 0.0]), runs([0.0]), {"a": "changed"}, False),
+        (runs([1.0] * 9 + [0.0]), runs([0.0] * 9 + [1.0]), {"a": "worse"}, True),
+        (runs([1.0] * 10), runs([0.0] * 10), {"a": "newly_failing"}, False),  # one observation of each run
+        (runs([1.0] * 10), runs([1.0] * 9 + [0.0]), {"a": "newly_failing"}, False),
+    ],
+)
+def test_what_became_of_each_case(before, after, found, regressed):
+    comparison = compare(before, after)
+    assert statuses(comparison) == found
+    assert comparison.regressed is regressed
+    assert comparison == compare(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "failures", "fixes"),
+    [
+        ([one("a")], [one("a", 0.0)], ("tool_error",), ()),
+        ([one("a", 0.0)], [one("a")], (), ("tool_error",)),
+        (WHOLE, WHOLE[:2], ("missing_turn",), ()),
+        (WHOLE, [*WHOLE[:2], {**WHOLE[2], "state": "TASK_STATE_FAILED"}], ("failed_turn",), ()),
+    ],
+)
+def test_what_fails_now_and_what_is_repaired(before, after, failures, fixes):
+    """What did not run is a failure."""
+    (case,) = compare(before, after).cases
+    assert (case.failures, case.fixes) == (failures, fixes)
+    assert case.passed == (((1, 1), (0, 1)) if failures else ((0, 1), (1, 1)))
 
 
 def test_calls_that_are_not_visible_in_a_run_are_not_gone():
@@ -55,24 +109,6 @@ def test_calls_that_are_not_visible_in_a_run_are_not_gone():
     ]
 
 
-def test_what_did_not_run_is_a_failure():
-    whole = [one("a", conversation="c"), {**one("a", number=1, conversation="c"), "user_text": "Thanks"}]
-    (case,) = compare(whole, whole[:1]).cases
-    assert (case.status, case.failures) == ("newly_failing", ("missing_turn",))
-    (case,) = compare(whole, [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}]).cases
-    assert (case.status, case.failures) == ("newly_failing", ("failed_turn",))
-
-
-def said(*texts: str, conversation: str = "c", case: str | None = "a"):
-    """A conversation that went well, as far as it went."""
-    return [
-        turn(
-            f"{conversation}-{n}", text, [], [result("tool_error", 1.0)], case=case, conversation=conversation, start=n
-        )
-        for n, text in enumerate(texts)
-    ]
-
-
 def test_a_conversation_that_broke_off_is_a_failure_without_a_suite_too():
     whole, broken = said("Hi", "Cancel it", "Yes"), said("Hi", "Cancel it")
     (case,) = compare(whole, broken).cases
@@ -81,18 +117,6 @@ def test_a_conversation_that_broke_off_is_a_failure_without_a_suite_too():
     assert statuses(compare(broken, broken)) == {"a": "same"}
     again = [*whole, *said("Hi", conversation="d")]
     assert compare(whole, again).cases[0].passed == ((1, 1), (1, 2))
-
-
-def test_a_user_who_says_other_things_breaks_nothing_off():
-    assert not compare(said("Hi", "Cancel it", "Yes"), said("Hi", "No")).regressed
-    assert not compare(said("Hi", "And?", case=None), said("Hi", case=None)).regressed
-
-
-def test_cases_that_only_one_run_has():
-    comparison = compare([one("a"), one("b")], [one("b"), one("c")])
-    assert statuses(comparison) == {"a": "gone", "b": "same", "c": "new"}
-    assert comparison.regressed
-    assert not compare([one("b")], [one("b"), one("c")]).regressed
 
 
 def test_what_changed_in_the_calls():
@@ -127,12 +151,6 @@ def test_what_changed_in_the_calls():
         assert line in text.splitlines(), text
 
 
-def test_arguments_that_look_like_placeholders_are_data():
-    odd = [one("a", calls=[call("f", x={"$any": True})])]
-    assert statuses(compare(odd, odd)) == {"a": "same"}
-    assert statuses(compare(odd, [one("a", calls=[call("f", x=1)])])) == {"a": "changed"}
-
-
 def test_unknown_arguments():
     known, unknown = one("a", calls=[call("f", x=1)]), one("a", calls=[call("f")])
     unknown["tool_calls"][0]["arguments"] = None
@@ -147,19 +165,6 @@ def test_with_repetitions_the_most_frequent_calls_are_compared():
     assert changed.after[0].arguments == {"x": 2}
     assert changed.shares == ((3, 3), (2, 3))
     assert "made by 3 of 3, now by 2 of 3" in comparison_text(compare(before, after))
-
-
-def test_conversations_without_a_case_are_told_apart_by_what_was_said_first():
-    before = [turn("1", "Hello", evaluations=[result("tool_error", 1.0)])]
-    after = [turn("2", "Hello ", evaluations=[result("tool_error", 0.0)])]
-    assert statuses(compare(before, after)) == {"“Hello”": "newly_failing"}
-
-
-def runs(scores, case: str = "a", threshold: float | None = 0.5):
-    return [
-        turn(f"{case}{n}", evaluations=[result("judge", score, threshold=threshold)], case=case, start=n)
-        for n, score in enumerate(scores)
-    ]
 
 
 def test_scores_of_repetitions_come_with_their_uncertainty():
@@ -189,20 +194,6 @@ def test_a_score_that_falls_a_little_everywhere_is_seen_over_all_cases():
     assert not compare(after, before).regressed
 
 
-def test_a_case_is_worse_by_itself_where_its_repetitions_alone_show_it():
-    flaky = runs([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
-    assert compare(flaky, runs([0.0, 0.0, 1.0, 1.0, 0.0, 0.0])).cases[0].status == "changed"
-    assert compare(runs([0.0] * 6), flaky).cases[0].status == "changed"
-    assert compare(flaky, runs([1.0] * 6)).cases[0].status == "fixed"
-    assert compare(runs([1.0, 0.0]), runs([0.0])).cases[0].status == "changed"
-    (case,) = compare(runs([1.0] * 9 + [0.0]), runs([0.0] * 9 + [1.0])).cases
-    assert (case.status, case.regressed) == ("worse", True)
-    (case,) = compare(runs([1.0] * 10), runs([0.0] * 10)).cases
-    assert (case.status, case.regressed) == ("newly_failing", False), "one observation of each run"
-    (case,) = compare(runs([1.0] * 10), runs([1.0] * 9 + [0.0])).cases
-    assert (case.status, case.regressed) == ("newly_failing", False)
-
-
 def test_a_metric_that_one_run_did_not_measure_in_a_case():
     skipped = one("b") | {"evaluations": [result("tool_error", None)]}
     comparison = compare([one("a"), one("b")], [one("a"), skipped])
@@ -228,23 +219,19 @@ def test_results_of_whole_conversations_count():
     assert comparison.cases[0].failures == ("goal",)
 
 
-def test_the_same_runs_always_compare_alike():
-    before, after = runs([0.1, 0.9, 0.4, 0.7]), runs([0.3, 0.2, 0.8, 0.6])
-    assert compare(before, after) == compare(before, after)
-
-
 def test_the_forms():
     comparison = compare([one("a"), one("b|`*")], [one("a", 0.0)], names=("monday", "<b>tuesday</b>"))
     data = json.loads(comparison_json(comparison))
     assert (data["before"], data["regressed"], data["counts"]) == ("monday", True, {"newly_failing": 1, "gone": 1})
     assert [case["case"] for case in data["cases"]] == ["a", "b|`*"]
-    text = comparison_text(comparison)
-    assert text.startswith("monday → <b>tuesday</b>: worse (1 missing, 1 newly failing)\n")
-    assert "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n  now failing: tool_error\n" in text
-    assert "missing: b|`* (1 of 1 passed, now missing)" in text
-    markdown = comparison_markdown(comparison)
-    assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: worse")
-    assert "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)" in markdown
+    for form, part in (
+        (comparison_text, "monday → <b>tuesday</b>: worse (1 missing, 1 newly failing)\n"),
+        (comparison_text, "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n  now failing: tool_error\n"),
+        (comparison_text, "missing: b|`* (1 of 1 passed, now missing)"),
+        (comparison_markdown, "## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: worse"),
+        (comparison_markdown, "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)"),
+    ):
+        assert part in form(comparison), part
 
 
 def test_many_changes_are_not_all_told():
@@ -262,3 +249,103 @@ def test_cases_with_equal_ids_of_several_agents_in_one_run_are_compared_each_wit
     assert {case.case: case.status for case in both.cases} == {"orders: a": "same", "refunds: a": "fixed"}
     other = compare(run(("orders", 1.0)), run(("refunds", 0.0)))
     assert [case.case for case in other.cases] == ["a"], "one run is of another agent, with the same cases"
+
+
+JUDGE = {"model": "small", "prompt": "helpfulness@1", "votes": 1}
+
+
+def run(score: float | None, *others, judge=JUDGE, **fields):
+    """Twenty cases, each with a judged metric and perhaps others."""
+    said = result("helpfulness", score, **{"threshold": 3.0, "scale": [1.0, 5.0], "details": {"judge": judge}} | fields)
+    return [turn(str(n), evaluations=[said, *others], case=f"case-{n}", start=n) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"judge": JUDGE | {"model": "large"}}, "judge model small in monday, large in tuesday"),
+        (
+            {"judge": JUDGE | {"prompt": "helpfulness@2"}},
+            "judge prompt helpfulness@1 in monday, helpfulness@2 in tuesday",
+        ),
+        ({"judge": JUDGE | {"votes": 3}}, "judge votes 1 in monday, 3 in tuesday"),
+        ({"version": "2"}, "evaluator version 1 in monday, 2 in tuesday"),
+        ({"threshold": 4.0}, "threshold 3 in monday, 4 in tuesday"),
+        ({"threshold": None}, "threshold 3 in monday, none in tuesday"),
+        ({"scale": [0.0, 5.0]}, "scale 1 to 5 in monday, 0 to 5 in tuesday"),
+    ],
+)
+def test_a_metric_that_was_measured_otherwise_is_named_and_not_judged(changed, reason):
+    other = result("tool_error", 1.0)
+    comparison = compare(run(5.0, other), run(1.0, other, **changed), names=("monday", "tuesday"))
+    assert comparison.not_judged == {"helpfulness": reason}
+    assert not comparison.regressed
+    assert comparison.comparable
+    assert {case.status for case in comparison.cases} == {"same"}
+    assert comparison.pass_rate.delta == 0
+    assert f"not compared: helpfulness: {reason}" in comparison_text(comparison)
+    assert "not compared: helpfulness" in comparison_markdown(comparison)
+    assert comparison.to_dict()["not_judged"] == [{"metric": "helpfulness", "reason": reason}]
+
+
+FAILED = result("tool_error", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "not_judged", "regressed", "failures"),
+    [
+        # other metrics are judged all the same
+        (
+            run(5.0, result("tool_error", 1.0)), run(1.0, FAILED, threshold=4.0),
+            {"helpfulness": "threshold 3 in before, 4 in after"}, True, {("tool_error",)},
+        ),
+        (run(5.0), run(5.0, FAILED), {"tool_error": "only after measured it"}, False, {()}),
+    ],
+)  # fmt: skip
+def test_a_metric_that_is_not_comparable_fails_no_case(before, after, not_judged, regressed, failures):
+    comparison = compare(before, after)
+    assert (comparison.not_judged, comparison.regressed) == (not_judged, regressed)
+    assert {case.failures for case in comparison.cases} == failures
+
+
+def test_where_nothing_was_measured_alike_nothing_is_said_to_be_well():
+    comparison = compare(run(5.0), run(1.0, version="2"))
+    assert not comparison.comparable
+    assert "cannot be compared" in comparison_text(comparison)
+    assert comparison_markdown(comparison).startswith("## ❌")
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (run(None, status="errored", details={}), "evaluator_error"),
+        (run(5.0, result("tool_error", None, label="calls_unseen")), "calls_unseen"),
+        ([item | {"findings": [finding("agent_unreachable", "error")]} for item in run(5.0)], "unreachable"),
+    ],
+)
+def test_attempts_that_show_nothing_about_the_agent_are_no_failures(after, reason):
+    """A judge that is down, calls that are not visible, an agent that could not be reached: neither well nor bad."""
+    comparison = compare(run(5.0, result("tool_error", 1.0)), after)
+    assert not comparison.regressed
+    assert not comparison.comparable
+    assert comparison.fails_on(["undecided"])
+    assert comparison.exclusions == ({}, {reason: 20})
+    assert {(case.status, case.passed[1], case.excluded) for case in comparison.cases} == {("unscored", (0, 0), (0, 1))}
+    assert "20 attempts excluded in after" in comparison_text(comparison)
+
+
+def test_excluded_attempts_leave_the_others_as_they_are():
+    good = run(5.0)
+    some = [*run(None, status="errored", details={})[:10], *good[10:]]
+    comparison = compare(good, some)
+    assert comparison.comparable
+    assert comparison.sensitivity.cases == 10
+    assert comparison.pass_rate.after == 1.0
+    assert Counter(case.status for case in comparison.cases) == {"unscored": 10, "same": 10}
+
+
+def test_runs_without_metrics_are_compared_by_turns_that_failed():
+    before = [turn(str(n), case=f"case-{n}") for n in range(10)]
+    after = [item | {"state": "TASK_STATE_FAILED"} for item in before]
+    assert compare(before, after).comparable
+    assert compare(before, after).regressed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from a2a_tool_capture import Severity
@@ -10,7 +11,13 @@ from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.gates import RunGates
+from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import failures, follow, outcomes, quarantined, run_verdict
+from tool_call_evaluators.outcomes.recording import record_suite
+from tool_call_evaluators.report import build_report
+from tool_call_evaluators.report.focus import focus_suites
+from tool_call_evaluators.simulation.record import UserRecord
+from tool_call_evaluators.simulation.user import USER_EMPTY, USER_NO_END, user_fault
 from tool_call_evaluators.suite import SuiteError
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
@@ -37,54 +44,78 @@ def plan(turns, suite=SUITE, **more):
     ]
 
 
-def test_what_never_came_is_there_as_missing():
-    assert plan([]) == [
-        ("status #1", [(0, None)]),
-        ("status #2", [(0, None)]),
-        ("refund", [(0, None), (1, None)]),
-    ]
-    assert not follow([], SUITE)[0].executed
+WHERE, BACK, YES = "Where is it?", "I want my money back.", "Yes, please."
+MISSING = [("status #1", [(0, None)]), ("status #2", [(0, None)])]
+OTHERS = [turn("a", conversation="free"), turn("b", case="other"), turn("c", conversation="")]
+OTHER_PLAN = [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
+IDS = ["ada-monday", "0a0a5d5e-4444-4c1d-9f2a-000000000001", "ctx-0A0A5D5E4444", "x" * 41, ""]
+SIMULATED = parse_suite(
+    """
+suite: orders
+evaluators: [tool_error]
+cases:
+  - {id: refund, turns: [{user: Hello}], simulate: {goal: Money back., conversations: 2}}
+"""
+)
+SCRIPTED = [turn("a", "Hello", case="refund", conversation="c", start=1)]
+SECOND = ("refund #2", [(0, None), (1, None)])
 
 
-def test_turns_are_put_where_they_belong_whatever_their_order():
-    turns = [
-        turn("r2", "Yes, please.", case="refund", conversation="c", start=9),
-        turn("r1", "I want my money back.", case="refund", conversation="c", start=5),
-        turn("s", "Where is it?", case="status", start=1),
-    ]
-    assert plan(turns) == [
-        ("status #1", [(0, "s")]),
-        ("status #2", [(0, None)]),
-        ("refund", [(0, "r1"), (1, "r2")]),
-    ]
+@pytest.mark.parametrize(
+    ("suite", "turns", "found"),
+    [
+        (SUITE, [], [*MISSING, ("refund", [(0, None), (1, None)])]),
+        (
+            SUITE,
+            [
+                turn("r2", YES, case="refund", conversation="c", start=9),
+                turn("r1", BACK, case="refund", conversation="c", start=5),
+                turn("s", WHERE, case="status", start=1),
+            ],
+            [("status #1", [(0, "s")]), MISSING[1], ("refund", [(0, "r1"), (1, "r2")])],
+        ),
+        (SUITE, [turn("r2", YES, case="refund")], [*MISSING, ("refund", [(0, None), (1, "r2")])]),
+        (
+            SUITE,
+            [turn(f"s{number}", WHERE, case="status", start=number) for number in range(3)],
+            [*((f"status #{number + 1}", [(0, f"s{number}")]) for number in range(3)),
+             ("refund", [(0, None), (1, None)])],
+        ),
+        (
+            SUITE,
+            [
+                turn(f"t{number}", text, case="refund", conversation="", start=number)
+                for number, text in enumerate([BACK, YES, BACK])
+            ],
+            [*MISSING, ("refund #1", [(0, "t0"), (1, "t1")]), ("refund #2", [(0, "t2"), (1, None)])],
+        ),
+        (SUITE, OTHERS, [*MISSING, ("refund", [(0, None), (1, None)]), *OTHER_PLAN]),
+        (None, OTHERS, OTHER_PLAN),
+        (
+            None,
+            [turn(f"{number:032x}", conversation=name) for number, name in enumerate(IDS)],
+            [(name, [(0, f"{number:032x}")])
+             for number, name in enumerate(["ada-monday", *(f"conversation {n}" for n in (2, 3, 4, 5))])],
+        ),
+        (SIMULATED, [], [("refund #1", [(0, None), (1, None)]), SECOND]),
+        (SIMULATED, SCRIPTED, [("refund #1", [(0, "a"), (1, None)]), SECOND]),
+        (
+            SIMULATED,
+            [*SCRIPTED, turn("b", "Hello", case="refund", conversation="c", start=2)],
+            [("refund #1", [(0, "a"), (1, "b")]), SECOND],
+        ),
+    ],
+)  # fmt: skip
+def test_turns_are_put_where_the_plan_has_them(suite, turns, found):
+    """Whatever never came is there as missing; what the plan does not have comes last."""
+    assert plan(turns, suite) == found
 
 
-def test_a_conversation_may_lack_its_beginning_or_go_on_longer():
-    turns = [turn("r2", "Yes, please.", case="refund", conversation="c")]
-    assert plan(turns)[-1] == ("refund", [(0, None), (1, "r2")])
+def test_a_conversation_may_go_on_longer():
     longer = [turn(f"t{number}", f"{number}", case="refund", conversation="c", start=number) for number in range(3)]
     (*_, refund) = follow(longer, SUITE)
     assert [(item.index, item.expect is None) for item in refund.turns] == [(0, False), (1, False), (2, True)]
     assert [refund.where(item) for item in refund.turns] == ["refund, turn 1", "refund, turn 2", "refund, turn 3"]
-
-
-def test_more_conversations_than_repetitions_all_count():
-    turns = [turn(f"s{number}", "Where is it?", case="status", start=number) for number in range(3)]
-    assert [label for label, _ in plan(turns)] == ["status #1", "status #2", "status #3", "refund"]
-
-
-def test_turns_without_a_conversation_id_follow_one_another():
-    turns = [
-        turn(f"t{number}", text, case="refund", conversation="", start=number)
-        for number, text in enumerate(["I want my money back.", "Yes, please.", "I want my money back."])
-    ]
-    assert plan(turns)[2:] == [("refund #1", [(0, "t0"), (1, "t1")]), ("refund #2", [(0, "t2"), (1, None)])]
-
-
-def test_cases_of_another_suite_and_turns_without_a_case_come_last():
-    turns = [turn("a", conversation="free"), turn("b", case="other"), turn("c", conversation="")]
-    assert plan(turns)[3:] == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
-    assert plan(turns, None) == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
 
 
 @pytest.mark.parametrize(
@@ -166,19 +197,6 @@ def test_the_verdict_on_a_whole_run():
     assert [reason.code for reason in run_verdict(SUITE, follow(silent, SUITE)).reasons] == ["nothing_captured"]
 
 
-def test_an_agent_that_calls_tools_where_none_is_expected_is_not_silent():
-    good = [result("tool_error", 1.0)]
-    turns = [
-        turn("1", "Where is it?", evaluations=good, case="status", start=1),
-        turn("2", "Where is it?", evaluations=good, case="status", start=2),
-        turn("3", "I want my money back.", [call("refund")], good, case="refund", conversation="c", start=3),
-        turn("4", "Yes, please.", evaluations=good, case="refund", conversation="c", start=4),
-    ]
-    assert run_verdict(SUITE, follow(turns, SUITE)).passed
-    quiet = [{**item, "tool_calls": []} for item in turns]
-    assert [reason.code for reason in run_verdict(SUITE, follow(quiet, SUITE)).reasons] == ["nothing_captured"]
-
-
 def test_results_of_whole_conversations_are_judged_too():
     suite = parse_suite("suite: x\nevaluators: [{tool_trajectory: {scope: conversation}}]\ncases: []")
     turns = [turn("a", conversation="c")]
@@ -205,25 +223,6 @@ def test_a_resumed_run_repeats_what_did_not_end(how):
     ]
     refund = follow(turns[:1] if "turn" in how else turns, SUITE)[-1]
     assert refund.cut_off is ("status" in how or "turn" in how)
-
-
-SIMULATED = parse_suite(
-    """
-suite: orders
-evaluators: [tool_error]
-cases:
-  - {id: refund, turns: [{user: Hello}], simulate: {goal: Money back., conversations: 2}}
-"""
-)
-
-
-def test_a_simulated_conversation_has_at_least_one_turn_of_its_user():
-    scripted = [turn("a", "Hello", case="refund", conversation="c", start=1)]
-    simulated = [*scripted, turn("b", "Hello", case="refund", conversation="c", start=2)]
-    assert plan([], SIMULATED) == [("refund #1", [(0, None), (1, None)]), ("refund #2", [(0, None), (1, None)])]
-    assert plan(scripted, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, None)])
-    assert plan(simulated, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, "b")])
-    assert "missing_turn" in {reason.code for reason in run_verdict(SIMULATED, follow(scripted, SIMULATED)).reasons}
 
 
 REPEATED = """
@@ -347,8 +346,74 @@ def test_a_quarantine_names_a_case_and_a_day():
     assert parse_suite(suite_text(suite)) == suite
 
 
-def test_ids_that_are_not_for_people_are_no_names():
-    ids = ["ada-monday", "0a0a5d5e-4444-4c1d-9f2a-000000000001", "ctx-0A0A5D5E4444", "x" * 41, ""]
-    turns = [turn(f"{number:032x}", conversation=name) for number, name in enumerate(ids)]
-    names = [name for name, _ in plan(turns, None)]
-    assert names == ["ada-monday", "conversation 2", "conversation 3", "conversation 4", "conversation 5"]
+WITH_A_USER = parse_suite("suite: x\nevaluators: [tool_error]\ncases: [{id: refund, simulate: {goal: Money back}}]")
+
+
+def conversation(*texts: str, number: int = 1, fault: str | None = None, score: float = 1.0) -> list[dict[str, Any]]:
+    """The turns of a simulated conversation, whose user ended it."""
+    found = user_fault(fault, "at fault") if fault else None
+    record = UserRecord(number, "fault" if fault else "goal_reached", (*texts, "###STOP###"), "h", "p", fault=found)
+    turns = [
+        turn(
+            f"{number}-{index}",
+            text,
+            case="refund",
+            conversation=f"c{number}",
+            start=10 * number + index,
+            evaluations=[result("tool_error", score)],
+            simulated_user={"conversation": number},
+        )
+        for index, text in enumerate(texts)
+    ]
+    turns[-1]["simulated_user"] = record.to_dict()
+    return turns
+
+
+def test_a_shorter_conversation_is_no_worse() -> None:
+    longer, shorter = conversation("Hello", "Money back"), conversation("Hello")
+    (case,) = compare(longer, shorter).cases
+    assert (case.status, case.failures, case.passed) == ("same", (), ((1, 1), (1, 1)))
+
+
+def test_an_invalid_conversation_is_compared_with_none() -> None:
+    good, invalid = conversation("Hello"), conversation("Hello", number=2, fault=USER_EMPTY, score=0.0)
+    (case,) = compare(good, [*good, *invalid]).cases
+    assert (case.status, case.passed, case.excluded) == ("same", ((1, 1), (1, 1)), (0, 1))
+    comparison = compare(good, invalid)
+    assert [case.status for case in comparison.cases] == ["unscored"]
+    assert comparison.exclusions == ({}, {"simulated_user": 1})
+    (case,) = compare(good, conversation("Hello", fault=USER_NO_END, score=0.0)).cases
+    assert case.status == "newly_failing"
+
+
+def test_an_invalid_conversation_is_not_recorded() -> None:
+    text = record_suite([*conversation("Hello"), *conversation("Hi", number=2, fault=USER_EMPTY)])
+    assert "# Left out, conversations invalidated by the simulated user: 1.\n" in text
+    (case,) = parse_suite(text).cases
+    assert [item.user for item in case.turns] == ["Hello"]
+
+
+def test_only_what_the_agent_failed_is_run_again() -> None:
+    for fault, score, expected in ((USER_EMPTY, 1.0, 0), (None, 0.0, 2)):
+        turns = conversation("Hello", fault=fault, score=score)
+        verdict = run_verdict(WITH_A_USER, follow(turns, WITH_A_USER))
+        assert not verdict.passed
+        focused = focus_suites(build_report("r", turns, verdict.to_dict(), suite=WITH_A_USER))
+        assert len(focused) == expected
+        assert all(parse_suite(text).cases[0].simulate == WITH_A_USER.cases[0].simulate for text in focused.values())
+
+
+def test_a_run_that_was_cut_off_lacks_a_turn() -> None:
+    whole = conversation("Hello", "Money back")
+    cut = whole[:1]
+    (found,) = follow(cut, WITH_A_USER)
+    assert (found.complete, [item.turn is None for item in found.turns]) == (False, [False, True])
+    assert follow(whole, WITH_A_USER)[0].complete
+
+
+def test_turns_of_other_users_need_no_record() -> None:
+    """Such as those that a proxy captured, or that were imported."""
+    turns = [{key: value for key, value in item.items() if key != "simulated_user"} for item in conversation("Hello")]
+    (found,) = follow(turns, WITH_A_USER)
+    assert (found.complete, len(found.turns)) == (True, 1)
+    assert run_verdict(WITH_A_USER, [found]).passed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -124,10 +125,11 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     ]
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
-    assert "# Left out, failed conversations: 2.\n" in text
-    assert "# Left out, conversations with a message without text, which a suite cannot send: 1.\n" in text
-    assert "# Left out, conversations with unknown tool calls: 1.\n" in text
-    assert parse_suite(record_suite([])).cases == ()
+    assert re.findall("# Left out, (.*)", text) == [
+        "conversations with a message without text, which a suite cannot send: 1.",
+        "conversations with unknown tool calls: 1.",
+        "failed conversations: 2.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import reports
 from support.turn_samples import call, finding, many_turns, result, turn
-from tool_call_evaluators import EvalResult, load_suite, parse_suite
+from tool_call_evaluators import EvalResult, parse_suite
+from tool_call_evaluators.outcomes.comparison import compare
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.report.figures import tool_figures
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.report.page import page_data
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/features/demo/suite.yaml"
 HOSTILE = "</system-out>]]>\x00\x1b[31m\ud800 <script>alert(1)</script> | `x` ![x](http://evil.example/x.png) @all\n# h"
 
 ONE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
 
 
+GOOD, BAD = result("tool_error", 1.0), result("tool_error", 0.0)
+
+
 def report(turns, suite=ONE, **more) -> Report:
-    conversations = follow(turns, suite, more.get("conversation_results"))
-    return build_report("nightly", turns, run_verdict(suite, conversations).to_dict(), suite=suite, **more)
-
-
-@pytest.fixture(scope="module")
-def demo() -> Report:
-    lines = (FIXTURES / "demo-turns.jsonl").read_text("utf-8").splitlines()
-    return report([json.loads(line) for line in lines], load_suite(DEMO))
+    return reports.report(turns, suite, **more)
 
 
 CHILDREN = {
@@ -84,13 +80,18 @@ def checked(text: str) -> ET.Element:
     return suite
 
 
-def test_junit_tells_what_did_not_run_from_what_was_not_good_enough():
-    missing = checked(junit_xml(report([])))
-    assert missing.find("testcase[@name='status']/error").get("type") == "missing_turn"
-    broken = turn("a", case="status", state="TASK_STATE_FAILED", evaluations=[result("tool_error", 1.0)])
-    assert checked(junit_xml(report([broken]))).find("testcase/error").get("type") == "failed_turn"
-    bad = turn("a", case="status", evaluations=[result("tool_error", 0.0)])
-    assert checked(junit_xml(report([bad]))).find("testcase/failure").get("type") == "failed"
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        ([], {"error": "missing_turn"}),
+        ([turn("a", case="status", state="TASK_STATE_FAILED", evaluations=[GOOD])], {"error": "failed_turn"}),
+        ([turn("a", case="status", evaluations=[BAD])], {"failure": "failed"}),
+        ([turn("a", case="status", evaluations=[result("tool_error", None)])], {"skipped": None}),
+    ],
+)
+def test_junit_tells_what_did_not_run_from_what_was_not_good_enough(turns, found):
+    (case, *_) = checked(junit_xml(report(turns))).findall("testcase[@name='status']")
+    assert {child.tag: child.get("type") for child in case if child.tag in ("error", "failure", "skipped")} == found
 
 
 def test_reasons_about_the_run_are_testcases_of_their_own():
@@ -103,14 +104,6 @@ def test_reasons_about_the_run_are_testcases_of_their_own():
     gates = [case.get("name") for case in xml.findall("testcase[@classname='one.gates']")]
     assert gates == ["too_many_findings", "tool_error"]
     assert "the gate is not met" in xml.find("testcase[@name='status']/failure").get("message")
-
-
-def test_repetitions_are_one_testcase():
-    turns = [turn(f"t{n}", case="status", start=n, evaluations=[result("tool_error", float(n > 0))]) for n in range(3)]
-    suite = checked(junit_xml(report(turns)))
-    assert suite.get("tests") == "1"
-    assert suite.find("testcase/failure").text == "status #1: tool_error failed: tool_error said so"
-    assert suite.findtext("testcase/system-out").count("conversation status #") == 3
 
 
 def test_attempts_that_failed_are_reruns_or_flaky():
@@ -157,27 +150,20 @@ def test_every_form_shows_what_is_in_quarantine():
         "suite: one\nevaluators: [tool_error]\nquarantine: {status: {reason: index down, until: 2099-01-01}}\n"
         "cases: [{id: status, turns: [{user: Where?}]}, {id: other, turns: [{user: What?}]}]"
     )
-    turns = [turn("a", case="status", evaluations=[result("tool_error", 0.0)])]
-    turns.append(turn("b", case="other", calls=[call("look_up")], evaluations=[result("tool_error", 1.0)]))
+    turns = [turn("a", case="status", evaluations=[BAD])]
+    turns.append(turn("b", case="other", calls=[call("look_up")], evaluations=[GOOD]))
     made = report(turns, suite)
     sentence = (
         "status is in quarantine until 2099-01-01, and does not count: index down (0 of 1 scored attempts passed)"
     )
     assert made.passed
-    assert json.loads(json_report(made))["quarantined"] == {"status": sentence}
-    (quarantine,) = checked(junit_xml(made)).findall("properties/property[@name='quarantine']")
-    assert quarantine.get("value") == sentence
     xml = checked(junit_xml(made))
     assert (xml.get("failures"), xml.get("skipped")) == ("0", "1")
+    assert xml.find("properties/property[@name='quarantine']").get("value") == sentence
     assert xml.find("testcase[@name='status']/skipped").get("message") == sentence
-    assert "tolerated by the suite" in xml.findtext("testcase[@name='status']/system-out")
-    assert "In quarantine" in markdown_summary(made)
+    assert json.loads(json_report(made))["quarantined"] == {"status": sentence}
     assert sentence in html_report(made)
-
-
-def test_a_turn_that_nothing_measured_is_skipped():
-    unmeasured = turn("a", conversation="free", evaluations=[result("tool_error", None)])
-    assert checked(junit_xml(report([unmeasured]))).find("testcase[@name='free']/skipped") is not None
+    assert "In quarantine" in markdown_summary(made)
 
 
 def test_nothing_breaks_the_forms():
@@ -224,12 +210,6 @@ def test_what_would_turn_the_text_around_is_escaped(form):
         assert "\\\\u202e" in made
     if form is json_report:
         assert DIRECTIONS in json.dumps(json.loads(made), ensure_ascii=False)
-
-
-@pytest.mark.parametrize("form", [junit_xml, markdown_summary, json_report])
-def test_a_run_with_nothing_in_it(form):
-    empty = parse_suite("suite: none")
-    assert form(report([], empty))
 
 
 def test_markdown_is_short_whatever_the_run():
@@ -279,15 +259,6 @@ def test_junit_shows_a_problem_exactly_where_the_run_or_a_conversation_did_not_p
         assert made.counts["failed"], "also where a gate tolerates it"
 
 
-def test_a_label_without_a_score_is_shown_in_place_of_the_score():
-    labelled = EvalResult("tone", label="rude", reason="It shouts.").to_dict()
-    shown = report([turn("a", conversation="free", evaluations=[labelled])])
-    assert "scored: tone rude: It shouts." in checked(junit_xml(shown)).findtext("testcase[@name='free']/system-out")
-    assert shown.counts["passed"] == 1
-    assert '"label": "rude"' in json_report(shown)
-    assert "It shouts." in html_report(shown)
-
-
 @pytest.mark.parametrize(
     ("gate", "words", "sign"),
     [
@@ -304,24 +275,22 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     made = report([good, bad], suite)
     assert made.counts == {"passed": 1, "failed": 1, "invalid": 0, "unscored": 0}, "tolerated, but no success"
     assert made.noted_count == 1
-    junit = checked(junit_xml(made))
-    assert f"a #1: {words}" in junit.find("testcase/failure").get("message")
-    output = junit.findtext("testcase/system-out")
-    assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
-    text = markdown_summary(made)
-    assert "· 1 failed \\(1 of them below threshold\\) · 1 passed ·" in text
-    assert f"| 1 | a \\#1: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
-    assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
-    data = json.loads(json_report(made))
-    first, second = data["conversations"]
-    assert (first["notes"], second["notes"]) == ([words], [])
-    assert (data["counts"]["failed"], first["status"], second["status"]) == (1, "failed", "passed")
-    assert first["turns"][0]["results"][0]["note"] == words
-    assert data["gates"][0]["actual"] == 0.5
-    page = html_report(made)
-    assert f'"notes":["{words}"]' in page
-    assert f'"note":"{words}"' in page
-    assert re.search(rf"{sign}</span>.*?≥ 0\.[59]0</th><td[^>]*>0\.50</td>", page)
+    for form, parts in {
+        junit_xml: [f"a #1: {words}", rf"failed: tool_error 0.00 \({words}\): tool_error said so"],
+        markdown_summary: [
+            r"1 failed .*1 of them below threshold.* 1 passed ·",
+            rf"\| 1 \| a .*tool.*error; {words}.* \|",
+            rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|",
+        ],
+        json_report: [rf'"notes": \[\s*"{words}"', r'"notes": \[\]', f'"note": "{words}"', r'"actual": 0\.5\b'],
+        html_report: [
+            rf'"notes":\["{words}"\]',
+            f'"note":"{words}"',
+            rf"{sign}</span>.*?≥ 0\.[59]0</th><td[^>]*>0\.50</td>",
+        ],
+    }.items():
+        for part in parts:
+            assert re.search(part, form(made)), part
 
 
 def test_a_tolerated_error_is_named_as_such():
@@ -368,43 +337,57 @@ cases:
 
 
 def test_calls_that_are_not_visible_are_not_shown_as_missing():
-    shown = report([turn("1", "Refund me", case="refund")], UNSEEN)
-    (conversation,) = json.loads(json_report(shown))["conversations"]
-    assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [
-        [{"kind": "removed", "left": 0}]
-    ] * 2
-    assert [(tool["name"], tool["mismatches"]) for tool in tool_figures(shown)] == [("refund", 1)]
     not_visible = finding("no_capture", message="the card declares no extension")
-    shown = report([turn("1", "Refund me", case="refund", findings=[not_visible])], UNSEEN)
-    (conversation,) = json.loads(json_report(shown))["conversations"]
-    assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [None, None]
-    assert tool_figures(shown) == []
+    for findings, changes, figures in (
+        ([], [{"kind": "removed", "left": 0}], [("refund", 1)]),
+        ([not_visible], None, []),
+    ):
+        shown = report([turn("1", "Refund me", case="refund", findings=findings)], UNSEEN)
+        (conversation,) = json.loads(json_report(shown))["conversations"]
+        assert [conversation["call_changes"], conversation["turns"][0]["call_changes"]] == [changes] * 2
+        assert [(tool["name"], tool["mismatches"]) for tool in tool_figures(shown)] == figures
     (page,) = json.loads(page_data(shown))["conversations"]
     assert "changes" not in page
-    assert page["turns"][0]["unseen"]
-    assert page["turns"][0]["changes"] == [["unknown", 0, None]]
+    assert (page["turns"][0]["unseen"], page["turns"][0]["changes"]) == (True, [["unknown", 0, None]])
     assert [call["name"] for call in page["turns"][0]["expected_calls"]] == ["refund"]
 
 
-@pytest.mark.statement(56)
-def test_means_of_grades_from_1_to_5_have_names():
-    grades = [EvalResult("helpfulness", score, passed=score >= 3, scale=(1, 5)).to_dict() for score in (2, 5)]
-    turns = [turn(f"t{index}", conversation="free", start=index, evaluations=[one]) for index, one in enumerate(grades)]
-    shown = report(turns)
-    assert "| helpfulness | 3.50 Good |" in markdown_summary(shown)
-    assert "3.50 Good" in html_report(shown)
-    assert '"band":"Needs Improvement"' in html_report(shown)
-
-
-def test_labels_without_scores_are_counted():
-    labels = ["rude", "kind", "rude", "<b>", "d", "e", "f"]
+@pytest.mark.parametrize(
+    ("results", "shown"),
+    [
+        pytest.param(
+            [EvalResult("helpfulness", score, passed=score >= 3, scale=(1, 5)) for score in (2, 5)],
+            {
+                markdown_summary: ["| helpfulness | 3.50 Good |"],
+                html_report: ["3.50 Good", '"band":"Needs Improvement"'],
+            },
+            marks=pytest.mark.statement(56),
+        ),
+        (
+            [EvalResult("tone", label=label) for label in ("rude", "kind", "rude", "<b>", "d", "e", "f")],
+            {
+                html_report: ["rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, …"],
+                markdown_summary: ["| tone | rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, … |"],
+            },
+        ),
+        (
+            [EvalResult("tone", label="rude", reason="It shouts.")],
+            {
+                junit_xml: ["scored: tone rude: It shouts."],
+                json_report: ['"label": "rude"'],
+                html_report: ["It shouts."],
+            },
+        ),
+    ],
+)
+def test_grades_and_labels_have_names(results, shown):
     turns = [
-        turn(f"t{index}", conversation="free", start=index, evaluations=[EvalResult("tone", label=label).to_dict()])
-        for index, label in enumerate(labels)
+        turn(f"t{index}", conversation="free", start=index, evaluations=[one.to_dict()])
+        for index, one in enumerate(results)
     ]
-    shown = report(turns, parse_suite("suite: s\nevaluators: []"))
-    assert "rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, …" in html_report(shown)
-    assert "| tone | rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, … |" in markdown_summary(shown)
+    made = report(turns)
+    for form, texts in shown.items():
+        assert all(text in form(made) for text in texts), form
 
 
 def test_what_calibrations_say_of_a_judge_stands_with_its_scores():
@@ -426,3 +409,42 @@ def test_what_calibrations_say_of_a_judge_stands_with_its_scores():
         assert (made.judges["grade"]["corrected"] is None) == (second is stale)
         for form in (html_report, json_report, markdown_summary, junit_xml):
             assert text in form(made).replace("\\", ""), form
+
+
+SUITE = parse_suite(
+    "suite: s\nevaluators: [tool_trajectory]\n"
+    "cases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}, {id: c, turns: [{user: z}]}]"
+)
+TEXTS = {"a": "x", "b": "y", "c": "z"}
+
+
+def run_of(scores: dict[str, float], metric: str = "tool_trajectory") -> list[dict]:
+    return [
+        turn(f"{case}{value}", TEXTS[case], case=case, evaluations=[result(metric, value)], conversation=f"c-{case}")
+        for case, value in scores.items()
+    ]
+
+
+def compared(before: dict[str, float], after: dict[str, float], *, metric: str = "tool_trajectory") -> Report:
+    turns = run_of(after)
+    conversations = follow(turns, SUITE)
+    made = build_report("tuesday", turns, run_verdict(SUITE, conversations).to_dict(), suite=SUITE)
+    comparison = compare(run_of(before, metric), turns, names=("<monday>", "tuesday"))
+    return replace(made, baseline=comparison)
+
+
+def test_a_tile_says_what_is_decided_and_leads_to_the_page() -> None:
+    page = html_report(compared({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0, "c": 1.0}))
+    assert "compared with &lt;monday&gt;" in page
+    assert "<b>not enough runs to decide</b>" in page
+    assert "1 newly failing, 1 fixed, 1 new" in page
+    assert '<a href="comparison.html">' in page
+
+
+def test_the_other_forms_name_the_baseline() -> None:
+    made = compared({"a": 1.0}, {"a": 0.0})
+    assert "Compared with &lt;monday&gt;: not enough runs to decide \\(1 newly failing" in markdown_summary(made)
+    gone = compared({"a": 1.0, "b": 1.0}, {"a": 1.0})
+    assert "Compared with &lt;monday&gt;: worse \\(1 missing, 1 unchanged\\)" in markdown_summary(gone)
+    assert json.loads(json_report(made))["baseline"]["counts"] == {"newly_failing": 1}
+    assert json.loads(json_report(replace(made, baseline=None)))["baseline"] is None

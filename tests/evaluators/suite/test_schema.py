@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import jsonschema
 import pytest
 from tool_call_evaluators import SuiteError, evaluator_class, evaluator_names, parse_suite
 from tool_call_evaluators.gates import Gate, RunGates
-from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import AgentDefaults, Case, CaseTurn, Expectation, Simulation, Suite
 from tool_call_evaluators.suite.schema import suite_schema
-from tool_call_evaluators.suite.writing import suite_dict, suite_text
 from tool_call_evaluators.suite.yaml_document import read_document
 
-ROOT = Path(__file__).parents[3]
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCHEMA = suite_schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 
 
 def errors(text: str) -> list[str]:
     return [error.message for error in VALIDATOR.iter_errors(read_document(text).value)]
-
-
-def test_the_schema_is_one():
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
 def test_every_built_in_evaluator_and_option_is_in_it():
@@ -36,52 +25,6 @@ def test_every_built_in_evaluator_and_option_is_in_it():
     ]
     assert list(by_name) == built_in
     assert all(schema["description"] for schema in by_name.values())
-
-
-def undescribed(schema, where=""):
-    """The keys of objects that an editor would offer without an explanation."""
-    if isinstance(schema, dict):
-        for name, form in schema.get("properties", {}).items():
-            explained = form.get("description") or "$ref" in form  # to a definition with a description
-            if not explained and form.get("type") != "null":
-                yield f"{where}.{name}"
-        for name, form in schema.items():
-            yield from undescribed(form, f"{where}.{name}".removesuffix(".properties"))
-    elif isinstance(schema, list):
-        for form in schema:
-            yield from undescribed(form, where)
-
-
-def test_every_key_is_described():
-    found = set(undescribed({key: form for key, form in SCHEMA.items() if key not in ("then", "if")}))
-    known = (".ExpectedCall.", ".tool_calls.items.", ".findings.")  # fields of calls, and severities
-    assert sorted(key for key in found if not any(part in key for part in known)) == []
-
-
-def documented() -> list[str]:
-    pages = [ROOT / "README.md", *(ROOT / "evaluators").glob("*.md"), *(ROOT / "evaluators/docs").glob("*.md")]
-    found = []
-    for page in pages:
-        found += re.findall(r"^```yaml\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [text if "suite:" in text else f"suite: x\n{text}" for text in found]
-
-
-@pytest.mark.parametrize(
-    "text", [*documented(), (ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml").read_text("utf-8")]
-)
-def test_suites_that_can_be_read_are_valid(text, tmp_path):
-    (tmp_path / "my_evaluators.py").write_text("")
-    assert parse_suite(text, str(tmp_path / "suite.yaml"))
-    assert errors(text) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["arksim-scenarios.json", "adk.evalset.json", "uipath/eval-sets/weather.json", "dokimos.json"]
-)
-def test_imported_suites_are_valid(name):
-    suite = import_suite(FIXTURES / name).suite
-    assert errors(suite_text(suite)) == []
-    assert [error.message for error in VALIDATOR.iter_errors(suite_dict(suite))] == []
 
 
 CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
 
 import pytest
+import yaml
 from a2a_tool_capture import Severity
 from tool_call_evaluators import EvalCase, SuiteError, ToolDefinition, evaluate_sync, load_suite, parse_suite
 from tool_call_evaluators.gates import Gate, RunGates
@@ -27,6 +31,9 @@ gates:
   tool_error: 0.9
   precision: {pass_rate: 0.5, conversation_mean: 0.25}
   agent_behavior_failure: {forbid: [false information]}
+  findings: {error: 0, warning: 5}
+  captured: 1
+  pass_rate: 0.95
 tolerate: [unmeasured]
 cases:
   - id: status
@@ -72,6 +79,7 @@ def test_everything_a_suite_can_say():
             "agent_behavior_failure": Gate(forbid=("false information",)),
         },
     )
+    assert suite.run_gates == RunGates(findings={Severity.ERROR: 0, Severity.WARNING: 5}, captured=1, pass_rate=0.95)
     status, without_tools = suite.cases
     tool = ToolDefinition("lookup_order", "Finds an order.", {"type": "object"})
     assert (status.tools, suite.tools, without_tools.tools) == ((tool,), (tool,), ())
@@ -353,15 +361,18 @@ def test_what_is_wrong_in_a_tool_file_is_said_of_that_file(tmp_path, content, me
         load_suite(path)
 
 
-def test_what_is_no_file_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe.yaml")
-    for name, problem in [
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
         ("gone.yaml", "No such file or directory$"),
         ("pipe.yaml", "it is not a regular file"),
         ("", "Is a directory"),
-    ]:
-        with pytest.raises(SuiteError, match=f"cannot be read: {problem}"):
-            load_suite(tmp_path / name)
+    ],
+)
+def test_what_is_no_file_is_refused(tmp_path, name, problem):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(SuiteError, match=f"cannot be read: {problem}"):
+        load_suite(tmp_path / name)
 
 
 OF_THE_CONVERSATION = """
@@ -406,24 +417,6 @@ def test_what_is_expected_of_a_whole_conversation():
     results = [evaluate_sync(one, [journey])[0] for one in (whole, case.conversation_case(turns[:1]))]
     assert [(result.evaluator, result.passed) for result in results] == [("journey", True), ("journey", False)]
     assert [evaluator.metric for evaluator in suite.build_evaluators("turn")] == ["tool_error"]
-
-
-def test_a_case_may_have_evaluators_of_its_own():
-    suite = parse_suite(
-        "suite: x\nevaluators: [tool_error]\ncases:\n"
-        "  - {id: a, evaluators: [{tool_trajectory: {mode: within}}], turns: [{user: hi}]}\n"
-        "  - {id: b, turns: [{user: hi}]}\n"
-    )
-    built = [[evaluator.metric for evaluator in suite.build_evaluators(case=case)] for case in suite.cases]
-    assert (built, suite.metrics) == ([["tool_trajectory"], ["tool_error"]], ("tool_error", "tool_trajectory"))
-
-
-def test_gates_on_the_run():
-    suite = parse_suite(
-        "suite: x\ngates: {tool_error: 0.9, findings: {error: 0, warning: 5}, captured: 1, pass_rate: 0.95}"
-    )
-    assert suite.gates == {"tool_error": Gate(mean=0.9)}
-    assert suite.run_gates == RunGates(findings={Severity.ERROR: 0, Severity.WARNING: 5}, captured=1, pass_rate=0.95)
 
 
 @pytest.mark.parametrize(
@@ -539,12 +532,6 @@ def test_options_in_another_case_are_read_and_written_under_their_own_names():
     assert parse_suite(suite_text(suite)) == suite
 
 
-def test_another_case_does_not_open_what_only_a_file_may_set():
-    case = {"id": "a", "turns": [{"user": "hi"}], "evaluators": [{"External": {"Command": ["x"]}}]}
-    with pytest.raises(SuiteError, match="may only be set in a suite file"):
-        parse_case(case)
-
-
 @pytest.mark.parametrize(
     ("given", "states", "written"),
     [
@@ -564,3 +551,72 @@ def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
     assert suite_dict(suite)["cases"][0]["turns"][0]["expect"]["state"] == written
     assert parse_suite(suite_text(suite)) == suite
     assert unused_expectations(suite) == unscored_cases(suite) == [], "no evaluator is needed"
+
+
+SUITE = yaml.safe_load("""
+suite: orders
+evaluators:
+  - tool_error
+  - tool_trajectory: {mode: in_order, threshold: 1.0, matcher: {mode: subset, per_tool: {search: ignore}}}
+  - tool_call_count: {tool_calls_count: {lookup_order: ['>', 1]}}
+  - tool_call_output: {tool_outputs: [{name: lookup_order, output: sent}]}
+  - tool_call_order: {tool_calls_order: [lookup_order]}
+gates: {tool_error: {mean: 0.5, forbid: [lie]}, findings: {error: 0}, captured: 0.5, pass_rate: 1}
+tolerate: [errored]
+judge: {model: some-model, prices: {input: 1, output: 2}, extra_body: {seed: 7}, votes: 3}
+tools: [{name: lookup_order, description: Finds., parameters: {type: object, properties: {id: {type: string}}}}]
+cases:
+  - id: status
+    repeat: 2
+    tasks: [find it]
+    constraints: [be brief]
+    knowledge: Orders are sent.
+    evaluators: [{tool_call_count: {tool_calls_count: {lookup_order: ['=', 1]}}}]
+    turns:
+      - user: Where is it?
+        expect:
+          response: Sent.
+          tool_calls:
+            - name: lookup_order
+              arguments: {a: {$type: [string]}, b: {$regex: x}, c: {$approx: 1, tolerance: 2}, d: {$any: true}}
+""")
+ODD = [
+    *(None, True, 0, -1, 1.5, float("inf"), float("nan"), 10**400, "", "x", [], [[]], [{}], [None], {}, {"a": 1}),
+    *({"$type": [{}]}, {"$type": [[]]}, {"$type": {}}, {"$type": []}, {"$regex": {}}, {"$regex": "("}, {"$any": []}),
+    *({"$approx": "x"}, {"$approx": 10**400}, {"$approx": 1, "tolerance": []}, {"$approx": 1, "tolerance": 10**400}),
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def with_value(path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    changed = deepcopy(SUITE)
+    around = changed
+    for key in path[:-1]:
+        around = around[key]
+    around[path[-1]] = value
+    return changed
+
+
+def read(value: Any) -> None:
+    try:
+        suite = parse_suite(yaml.dump(value, Dumper=yaml.CSafeDumper))
+    except SuiteError:
+        return
+    for case in suite.cases:
+        suite.build_evaluators("turn", case)
+        suite.build_evaluators("conversation", case)
+
+
+def test_an_odd_value_anywhere() -> None:
+    """Each of them at every third place."""
+    for number, path in enumerate(places(SUITE)):
+        for value in ODD[number % 3 :: 3]:
+            read(with_value(path, value))

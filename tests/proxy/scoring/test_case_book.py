@@ -107,19 +107,6 @@ def test_registered_cases_go_before_those_of_the_suite(book: CaseBook) -> None:
     assert book.case("stock") == suite().case("stock")
 
 
-def test_a_registered_case_can_be_replaced(book: CaseBook) -> None:
-    book.put(RegisteredCase(case("mine", "one"), "c-1"))
-    book.put(RegisteredCase(case("mine", "two"), "c-2"))
-    assert book.match(None, "c-1", "one") is None
-    assert book.match(None, "c-2", "one") == "mine"
-
-
-def test_only_registered_cases_can_be_removed(book: CaseBook) -> None:
-    assert not book.remove("status")
-    assert not book.remove("nobody")
-    assert book.case("status") is not None
-
-
 def test_without_a_suite() -> None:
     book = CaseBook(None)
     assert book.match(None, "c", "Where is ORD-1?") is None

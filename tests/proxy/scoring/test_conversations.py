@@ -181,12 +181,10 @@ async def test_evaluators_of_conversations_see_the_turns_with_their_results(path
     async with scoring(path, suite) as it:
         await it.take(turn(1, "Refund it", "find"), turn(2, "Really", "pay"))
         (seen,) = witness.seen
-        turns = seen.turns or ()
-        assert [it.user_text for it in turns] == ["Refund it", "Really"]
-        assert [[result.evaluator for result in it.results] for it in turns] == [["tool_error"], ["tool_error"]]
-        assert [call.name for call in seen.tool_calls] == ["find", "pay"]
+        turns = [(it.user_text, [result.evaluator for result in it.results]) for it in seen.turns or ()]
+        assert turns == [("Refund it", ["tool_error"]), ("Really", ["tool_error"])]
+        assert ([call.name for call in seen.tool_calls], seen.response_text) == (["find", "pay"], "re: Really")
         assert [tool.name for tool in seen.tools or ()] == ["find"]
-        assert seen.response_text == "re: Really"
 
 
 async def test_a_conversation_that_cannot_be_read_is_errored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,11 +62,8 @@ async def test_the_budget_of_an_agent_touches_no_other(
         assert len(api.requests) == 7, "what was answered is cached"
     labels = {name: [turn["evaluations"][1]["label"] for turn in found] for name, found in turns.items()}
     assert labels == {"orders": [None, None, "over_budget", "over_budget"], "refunds": [None] * 3}
-    skipped = turns["orders"][3]["evaluations"][1]
-    assert (skipped["status"], skipped["reason"]) == ("skipped", "the judge budget of 2/d is spent")
-    said = [record.message for record in caplog.records if "judge budget" in record.message]
-    assert len(said) == 1
-    assert said[0].startswith("agent orders: the judge budget of 2/d is spent")
+    (said,) = (record.message for record in caplog.records if "judge budget" in record.message)
+    assert said.startswith("agent orders: the judge budget of 2/d is spent")
     for line in (
         'agent_judge_skips_total{agent="orders"} 2.0',
         'agent_judge_skips_total{agent="refunds"} 0.0',
@@ -75,13 +72,10 @@ async def test_the_budget_of_an_agent_touches_no_other(
         "judge_skips_total 2.0",
     ):
         assert f"a2a_eval_proxy_{line}" in metrics
-    verdict = runs["orders"]["verdict"]
-    assert (verdict["passed"], verdict["tolerated_count"]) == (True, 1)
-    assert runs["refunds"]["verdict"]["tolerated_count"] == 0
+    verdicts = [(runs[name]["verdict"]["passed"], runs[name]["verdict"]["tolerated_count"]) for name in turns]
+    assert verdicts == [(True, 1), (True, 0)]
     assert "helpfulness: 2 of 4 results skipped, as the judge budget was spent" in page
-    assert again.verdict.passed
-    assert not again.verdict.tolerated
-    assert again.report.counts["passed"] == 4
+    assert (again.verdict.passed, again.verdict.tolerated, again.report.counts["passed"]) == (True, (), 4)
 
 
 @pytest.mark.parametrize("given", ["500", "500/s", "-1/h", "1.5/h", 500])
