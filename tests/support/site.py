@@ -17,6 +17,7 @@ import click
 from a2a_eval_proxy.cli.command import Command
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES
+from a2a_eval_proxy.features.pages.rendering import MEANINGS
 from a2a_eval_proxy.settings.options import OptionGroup, options_of
 
 from .public_api import PUBLIC_MODULES
@@ -30,7 +31,7 @@ WRITTEN = (
     "{component}/docs/pictures/*",
     "{component}/pictures/*",
     "{component}/examples/*",
-    "proxy/a2a_eval_proxy/features/pages/findings.md",
+    "proxy/a2a_eval_proxy/features/pages/findings.toml",
 )
 COMPONENTS = ("deploy", "evaluators", "extension", "proxy")
 
@@ -48,6 +49,8 @@ def written() -> set[Path]:
 def generated() -> Iterator[tuple[str, str]]:
     """Path and text of the pages that no file of the repository contains."""
     yield "reference/commands.md", commands()
+    rows = "".join(f"| `{code}` | {meaning} |\n" for code, meaning in MEANINGS.items())
+    yield "reference/findings.md", f"# Findings\n\n| code on a turn | meaning |\n| --- | --- |\n{rows}"
     modules: defaultdict[str, list[str]] = defaultdict(list)
     for module in PUBLIC_MODULES:
         modules[module.partition(".")[0]].append(public_names(module))

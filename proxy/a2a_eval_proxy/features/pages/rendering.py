@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -147,11 +147,5 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-def _meanings(page: str) -> dict[str, str]:
-    """The rows of the table by code. Several codes share a row; links become their text."""
-    text = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", page.replace("`", ""))
-    rows = re.findall(r"^\| ([a-z_, ]+) \| (.+) \|$", text, re.MULTILINE)
-    return {code: meaning for codes, meaning in rows if codes != "code" for code in codes.split(", ")}
-
-
-MEANINGS = _meanings(files(__package__).joinpath("findings.md").read_text("utf-8"))
+MEANINGS: Mapping[str, str] = tomllib.loads(files(__package__).joinpath("findings.toml").read_text("utf-8"))
+"""What each code of a finding means."""
