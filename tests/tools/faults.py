@@ -94,9 +94,12 @@ def main() -> int:
         tree = Tree(Path(folder))
         for fault in chosen:
             began = time.monotonic()
-            if not (is_found := fault.is_found(tree, options.seed)):
+            try:
+                verdict = "found" if fault.is_found(tree, options.seed) else "NOT FOUND"
+            except FaultError as error:
+                verdict = f"{error}\nNOT TRIED"
+            if verdict != "found":
                 hidden.append(fault.name)
-            verdict = "found" if is_found else "NOT FOUND"
             print(f"{verdict} in {time.monotonic() - began:.0f} s: {fault.name} ({fault.sentence})", flush=True)
     print(f"{len(chosen) - len(hidden)} of {len(chosen)} found{''.join(f', not {name}' for name in hidden)}")
     return 1 if hidden else 0
