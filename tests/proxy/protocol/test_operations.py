@@ -10,11 +10,15 @@ from a2a_eval_proxy.protocol.operations import (
     Binding,
     Operation,
     decode_json,
+    encoded,
+    is_generation_mismatch,
+    parsed_request,
     rest_request,
     rpc_method,
     rpc_request,
     user_message,
 )
+from a2a_tool_capture import URI
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_objects, json_values
@@ -53,6 +57,7 @@ def test_recorded_json_rpc_requests(subtests: pytest.Subtests) -> None:
             beginning = rpc_method(body)
             known = request.operation is not Operation.PUSH_CONFIG
             assert (beginning and beginning.operation) == (request.operation if known else None)
+            assert beginning is None or beginning.legacy == request.legacy
 
 
 def test_recorded_rest_requests(subtests: pytest.Subtests) -> None:
@@ -209,6 +214,66 @@ def test_no_message(params: Any) -> None:
     assert user_message(params) is None
 
 
+ASKING = {"messageId": "m", "extensions": [URI]}
+SEND, CREATE = "SendMessage", "CreateTaskPushNotificationConfig"
+OVER_REST = rest_request("POST", "/message:send", b"")
+READ: list[tuple[Any, dict[str, Any]]] = [
+    (rpc(SEND, {"message": ASKING}), {"asks": True, "legacy": False, "message": ASKING}),
+    (rpc("message/send", {"message": {"messageId": "m"}}), {"asks": False, "legacy": True, "returns_at_once": False}),
+    (rpc(SEND, {"message": {**ASKING, "taskId": "t"}}), {"named_task": "t"}),
+    (rpc(SEND, {"message": {**ASKING, "taskId": 1}}), {"named_task": ""}),
+    (rpc(SEND, {"message": {"extensions": URI}}), {"asks": False}),
+    (
+        rpc(SEND, {"configuration": {"returnImmediately": True, "ifGenerationMatch": "7"}}),
+        {"returns_at_once": True, "if_generation": 7},
+    ),
+    (rpc(SEND, {"configuration": {"blocking": False}}), {"returns_at_once": True, "if_generation": 0, "message": None}),
+    (rpc("GetTask", {"id": "t", "currentGeneration": "5"}), {"task_id": "t", "is_long_poll": True}),
+    (rpc("GetTask", {"id": "t"}), {"task_id": "t", "is_long_poll": False, "includes_artifacts": False}),
+    (rpc("CancelTask", {"id": "t", "currentGeneration": "5"}), {"is_long_poll": False}),
+    (rpc("CancelTask", {"id": 7}), {"task_id": ""}),
+    (rpc("ListTasks", {"includeArtifacts": True}), {"includes_artifacts": True}),
+    (rpc("ListTasks", {"includeArtifacts": "yes"}), {"includes_artifacts": False}),
+    (rpc(CREATE, {"taskId": "t"}), {"operation": Operation.PUSH_CONFIG, "has_webhook": True, "task_id": "t"}),
+    (rpc(CREATE, {"parent": "tasks/t/x"}), {"task_id": "t"}),
+    (rpc(CREATE, {"taskId": 7}), {"task_id": ""}),
+    ([rpc(SEND, {"message": ASKING})], {"operation": Operation.BATCH, "asks": True}),
+    ([rpc(SEND, {"message": {}}), 1], {"operation": Operation.BATCH, "asks": False}),
+]
+
+
+@pytest.mark.parametrize(("body", "known"), READ)
+def test_what_a_request_holds(body: Any, known: dict[str, Any]) -> None:
+    found = parsed_request(None, json.dumps(body).encode())
+    assert found.request is not None
+    asks = {"asks": found.asks}
+    assert {name: asks.get(name, getattr(found.request, name, None)) for name in known} == known
+
+
+def test_a_body_over_rest_is_read_and_what_cannot_be_is_the_agents() -> None:
+    assert OVER_REST is not None
+    found = parsed_request(OVER_REST, json.dumps({"message": ASKING}).encode())
+    assert (found.asks, found.request) == (True, OVER_REST)
+    assert OVER_REST.message == ASKING
+    assert parsed_request(rest_request("GET", "/tasks/t", b"currentGeneration=5"), b"").request is not None
+    assert [parsed_request(None, body).request for body in (b"", b"{", b"[]")] == [None] * 3
+    assert [parsed_request(None, body).is_too_large for body in (None, b"[" + b"0," * 10**7 + b"0]")] == [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        ({"code": -32010}, True),
+        ({"code": 412, "details": [1, {"reason": "TASK_GENERATION_MISMATCH"}]}, True),
+        ({"data": [{"reason": "TASK_GENERATION_MISMATCH"}]}, True),
+        ({"code": -32001, "data": {"reason": "TASK_GENERATION_MISMATCH"}}, False),
+        ("-32010", False),
+    ],
+)
+def test_errors_for_another_generation_of_a_task(error: Any, is_one: bool) -> None:
+    assert is_generation_mismatch(error) is is_one
+
+
 @given(json_objects | json_values)
 def test_any_json_can_be_asked_about(body: Any) -> None:
     request = rpc_request(body)
@@ -234,6 +299,8 @@ def test_any_json_can_be_asked_about(body: Any) -> None:
 )
 def test_decoding(body: bytes, value: Any) -> None:
     assert repr(decode_json(body)) == repr(value)
+    assert encoded(value, b"otherwise") in (b"otherwise", json.dumps(value, separators=(",", ":")).encode())
+    assert encoded({"a": 1}, b"otherwise") == b'{"a":1}'
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"{}{}", b"[" * 100_000 + b"]" * 100_000, b"1" * 5000])
