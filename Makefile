@@ -52,7 +52,7 @@ references: $(STAMP) ## write evaluators/docs/references.md from the markers of 
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.references.table
 
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
-	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.validation $(ARGS)
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.validation
 
 bench: $(STAMP) ## traffic, stages, traces, evaluators, runs, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench $(ARGS)

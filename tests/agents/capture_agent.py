@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event, EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -35,7 +35,8 @@ from a2a.types import (
     Task,
     TaskArtifactUpdateEvent,
 )
-from starlette.applications import Starlette
+from agents.player import Executor
+from agents.recording_agent import application
 
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 METADATA_KEY = f"{URI}/tool_calls"
@@ -65,31 +66,16 @@ def cumulative(number: int) -> Emission:
     return Emission([FIRST, SECOND][: number + 1])
 
 
-class Subscribers:
-    """How many subscriptions a task has."""
-
-    def __init__(self) -> None:
-        self._two: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._count: defaultdict[str, int] = defaultdict(int)
-
-    def joined(self, task_id: str) -> None:
-        self._count[task_id] += 1
-        if self._count[task_id] == 2:
-            self._two[task_id].set()
-
-    async def two(self, task_id: str) -> None:
-        await self._two[task_id].wait()
+Subscribers = defaultdict[str, asyncio.Semaphore]
+"""Released by each subscription, by the id of the task."""
 
 
-class CaptureExecutor(AgentExecutor):
+class CaptureExecutor(Executor):
     def __init__(self, emission: Callable[[int], Emission], subscribers: Subscribers) -> None:
         self._emission = emission
         self._subscribers = subscribers
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message is not None
-        assert context.task_id is not None
-        assert context.context_id is not None
         word = (context.get_user_input().split() or [""])[0]
         if word == "reply":
             await event_queue.enqueue_event(new_text_message("no task", context_id=context.context_id))
@@ -101,7 +87,8 @@ class CaptureExecutor(AgentExecutor):
         await self.begun(context.task_id)
         await updater.start_work()
         if word == "slow" and asked and OPERATION.get() == "stream":
-            await self._subscribers.two(context.task_id)
+            for _ in range(2):
+                await self._subscribers[context.task_id].acquire()
         suffix = f"-{context.message.message_id}" if word == "resume" else ""
         for number, text in enumerate(("one ", "two")):
             artifact = Artifact(artifact_id=f"answer{suffix}", parts=[new_text_part(text)])
@@ -124,9 +111,6 @@ class CaptureExecutor(AgentExecutor):
 
     async def begun(self, task_id: str) -> None:
         """Called when the task exists, before it works."""
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
 class GatedHandler(DefaultRequestHandler):
@@ -152,7 +136,7 @@ class GatedHandler(DefaultRequestHandler):
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event, None]:
         async for event in super().on_subscribe_to_task(params, context):
-            self._subscribers.joined(params.id)
+            self._subscribers[params.id].release()
             yield _shown(event, context)
 
 
@@ -204,7 +188,7 @@ def request_handler(
     **options: Any,
 ) -> GatedHandler:
     """What answers the requests of all bindings of an agent with this card."""
-    subscribers = Subscribers()
+    subscribers = Subscribers(partial(asyncio.Semaphore, 0))
     executor = executor_type(emission, subscribers)
     store = InMemoryTaskStore()
     return handler_type(subscribers, agent_executor=executor, task_store=store, agent_card=card, **options)
@@ -214,10 +198,4 @@ def build_app(url: str, *, streaming: bool = True, emission: Callable[[int], Emi
     """The ASGI application of an agent reached at `url`."""
     card = agent_card(url, streaming=streaming)
     handler = request_handler(card, emission)
-    return Starlette(
-        routes=[
-            *create_agent_card_routes(card),
-            *create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=True),
-            *create_rest_routes(handler, path_prefix="/rest", enable_v0_3_compat=True),
-        ]
-    )
+    return application(card, handler)

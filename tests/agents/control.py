@@ -7,13 +7,13 @@ Control paths, spoken by tests directly to the agent (never through the proxy):
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs
 
 from agents.scenarios import CUT_MARK
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -58,7 +58,7 @@ class Control:
             if scope["type"] != "http":
                 await app(scope, receive, send)
             elif scope["path"].startswith("/_control/"):
-                await self._serve(scope, send)
+                await JSONResponse(await self._answer(Request(scope)))(scope, receive, send)
             else:
                 await self._pass(app, scope, receive, send)
 
@@ -89,15 +89,9 @@ class Control:
 
         await app(scope, recording_receive, cutting_send)
 
-    async def _serve(self, scope: MutableMapping[str, Any], send: Send) -> None:
-        query = parse_qs(scope["query_string"].decode())
-        answer: Any = {}
-        if scope["path"] == "/_control/requests":
-            text = query.get("containing", [""])[0]
-            answer = [request for request in self.requests if text in request["body"]]
-        elif scope["path"] == "/_control/open":
-            await self.open(query["gate"][0], *query.get("subscribed", []))
-        body = json.dumps(answer).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    async def _answer(self, request: Request) -> Any:
+        query = request.query_params
+        if request.url.path == "/_control/open":
+            await self.open(query["gate"], *query.getlist("subscribed"))
+            return {}
+        return [one for one in self.requests if query.get("containing", "") in one["body"]]

@@ -14,7 +14,7 @@ from functools import partial
 
 import httpx
 from a2a.helpers import new_task_from_user_message, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
@@ -22,6 +22,7 @@ from a2a_eval_proxy.features.demo.story import send
 from a2a_eval_proxy.features.demo.tools import Shop, Tool, ToolError
 from a2a_eval_proxy.net.sdk_server import sdk_server
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
+from agents.player import Executor
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import SpanKind
@@ -96,7 +97,7 @@ class Desk:
         return f"{self.entrance}/agents/{name}"
 
 
-class _DeskAgent(AgentExecutor):
+class _DeskAgent(Executor):
     def __init__(self, rules: Rules, tools: Tools, address: Callable[[str], str]) -> None:
         self._rules = rules
         self._tools = tools
@@ -116,9 +117,6 @@ class _DeskAgent(AgentExecutor):
                 text = f"I am sorry, {refusal}."
         await updater.add_artifact([new_text_part(text)], name="answer")
         await updater.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
     async def _ask(self, agent: str, text: str) -> str:
         with _TRACER.start_as_current_span("ask", kind=SpanKind.CLIENT):

@@ -6,33 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a.helpers import new_task_from_user_message, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface
 from a2a_tool_capture import CapturingRequestHandler, ToolCall, ToolCallRecorder
+from agents.player import Executor
 from starlette.applications import Starlette
 
 
-class _Executor(AgentExecutor):
+class _Executor(Executor):
     def __init__(self, recorder: ToolCallRecorder, calls: Mapping[str, Sequence[ToolCall]]) -> None:
         self._recorder = recorder
         self._calls = calls
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message is not None
-        assert context.task_id is not None
-        assert context.context_id is not None
         await event_queue.enqueue_event(new_task_from_user_message(context.message))
         for call in self._calls.get(context.get_user_input(), ()):
             self._recorder.record(call.name, call.arguments, result="done")
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         await updater.add_artifact([new_text_part("done")])
         await updater.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError
 
 
 def expected_agent(url: str, calls: Mapping[str, Sequence[ToolCall]]) -> Any:

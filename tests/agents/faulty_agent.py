@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any
 
 from agents.capture_agent import FIRST, METADATA_KEY, OPERATION, SECOND, URI, Emission, build_app, cumulative
+from starlette.requests import Request
+from starlette.responses import Response
 
 Json = dict[str, Any]
 Asked = list[str]
@@ -67,40 +69,26 @@ class _Tamperer:
         self._fault = fault
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+        body = await Request(scope, receive).body()
         operation = _operation(scope["path"], body)
         if operation == "send" and self._fault.at_once:
             body = _hurried(body)
         asked = _asked_in_message(body) if self._fault.in_message else _asked(scope["headers"])
         OPERATION.set(operation)
         if operation and self._fault.refuses(asked):
-            await _refuse(send)
+            await Response("unsupported extension", 400)(scope, receive, send)
             return
         believed = ",".join(self._fault.believes(operation, asked)).encode()
-        kept = [
-            (name, value)
-            for name, value in scope["headers"]
-            if not name.endswith(b"a2a-extensions") and name != b"content-length"
-        ]
         headers = [
-            *kept,
+            *(item for item in scope["headers"] if not item[0].endswith((b"a2a-extensions", b"content-length"))),
             (b"content-length", b"%d" % len(body)),
             (b"a2a-extensions", believed),
             (b"x-a2a-extensions", believed),
         ]
-        given = False
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def replay() -> Any:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return next(messages, None) or await receive()
 
         await self._app({**scope, "headers": headers}, replay, _Response(send, self._fault, operation, asked))
 
@@ -184,13 +172,7 @@ def _asked_in_message(body: bytes) -> Asked:
     content = json.loads(body or b"{}")
     params = content.get("params", content)
     message = params.get("message") or params.get("request", {})  # a2a-sdk's name of it in 0.3's HTTP+JSON
-    extensions: Asked = message.get("extensions", [])
-    return extensions
-
-
-async def _refuse(send: Any) -> None:
-    await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": b"unsupported extension"})
+    return message.get("extensions", [])
 
 
 def _artifacts(value: Any) -> Iterator[Json]:
@@ -269,25 +251,8 @@ def _extension(**changes: Any) -> Callable[[Json], None]:
     return card
 
 
-def _set(path: list[str], value: Any) -> Callable[[Json], None]:
-    def card(card: Json) -> None:
-        for key in path[:-1]:
-            card = card[key]
-        card[path[-1]] = value
-
-    return card
-
-
-def _split(number: int) -> Emission:
-    return Emission([[FIRST], [SECOND]][number])
-
-
-def _late(number: int) -> Emission:
-    return Emission([FIRST, SECOND], lists_uri=number > 0)
-
-
-def _anew(number: int) -> Emission:
-    return Emission([FIRST, SECOND][: number + 1], numbers_anew=True)
+def _declared_as(value: Any) -> Fault:
+    return Fault({"card-declares"}, card=lambda card: card["capabilities"].update(extensions=value))
 
 
 def _calls(change: Callable[[Json], Any], *breaks: str, warns: tuple[str, ...] = ()) -> Fault:
@@ -302,8 +267,8 @@ FAULTS: dict[str, Fault] = {
     "not declared": Fault({"card-declares"}, card=lambda card: card["capabilities"].pop("extensions")),
     "declared with a slash": Fault({"card-declares"}, card=_extension(uri=f"{URI}/")),
     "declared in another version": Fault({"card-declares"}, card=_extension(uri=URI.replace("/v1", "/v2"))),
-    "declared as an object": Fault({"card-declares"}, card=_set(["capabilities", "extensions"], {URI: {}})),
-    "declared as a text": Fault({"card-declares"}, card=_set(["capabilities", "extensions"], [URI])),
+    "declared as an object": _declared_as({URI: {}}),
+    "declared as a text": _declared_as([URI]),
     "required": Fault({"card-optional"}, card=_extension(required=True)),
     "declared twice": Fault(
         warns={"card-declared-once"},
@@ -367,7 +332,9 @@ FAULTS: dict[str, Fault] = {
         artifact=_calls_become(lambda artifact, calls: artifact["metadata"].update(tool_calls=calls)),
     ),
     "URI not listed": Fault({"artifact-lists-uri"}, artifact=lambda artifact: artifact.pop("extensions", None)),
-    "URI listed too late": Fault({"artifact-lists-uri"}, emission=_late),
+    "URI listed too late": Fault(
+        {"artifact-lists-uri"}, emission=lambda number: Emission([FIRST, SECOND], lists_uri=number > 0)
+    ),
     "calls in an object": Fault(
         {"entry-schema"},
         artifact=_calls_become(lambda artifact, calls: artifact["metadata"].update({METADATA_KEY: {"calls": calls}})),
@@ -382,8 +349,14 @@ FAULTS: dict[str, Fault] = {
     "structured results": _calls(lambda entry: entry.update(result={"sku": "KET-01"}), warns=("entry-texts",)),
     "errors that are true": _calls(lambda entry: entry.update(error=True), warns=("entry-texts",)),
     "the same id": _calls(lambda entry: entry.update(id="call"), "ids-unique"),
-    "ids that begin again with each message": Fault({"ids-unique"}, emission=_anew, message="resume me"),
-    "lists split over chunks": Fault({"snapshot-complete"}, emission=_split),
+    "ids that begin again with each message": Fault(
+        {"ids-unique"},
+        emission=lambda number: Emission([FIRST, SECOND][: number + 1], numbers_anew=True),
+        message="resume me",
+    ),
+    "lists split over chunks": Fault(
+        {"snapshot-complete"}, emission=lambda number: Emission([[FIRST], [SECOND]][number])
+    ),
 }
 
 

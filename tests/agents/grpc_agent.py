@@ -6,7 +6,7 @@ It runs in the event loop of the test: `async with grpc_agent() as agent: agent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
 from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
-from a2a.server.request_handlers import GrpcHandler
+from a2a.server.request_handlers import GrpcHandler, RequestHandler
 from a2a.types import a2a_pb2_grpc
 from a2a_eval_proxy.net.http_server import HttpServer
 from agents.control import Control
@@ -127,6 +127,26 @@ class _Recorder(grpc.aio.ServerInterceptor):
         return await continuation(handler_call_details)
 
 
+def bound(server: grpc.aio.Server, credentials: grpc.ServerCredentials | None) -> str:
+    """HOST:PORT on which it will listen."""
+    if credentials is None:
+        return f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    return f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
+
+
+def add_a2a(
+    server: grpc.aio.Server,
+    handler: RequestHandler,
+    versions: Collection[str],
+    handler_type: Callable[[Any], GrpcHandler] = GrpcHandler,
+) -> None:
+    """Have it serve these versions of A2A."""
+    if "1.0" in versions:
+        a2a_pb2_grpc.add_A2AServiceServicer_to_server(handler_type(handler), server)
+    if "0.3" in versions:
+        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
+
+
 @asynccontextmanager
 async def grpc_agent(
     options: AgentOptions | None = None,
@@ -136,12 +156,7 @@ async def grpc_agent(
     """The agent on free ports; its card names both. `credentials`: of its gRPC port. `versions`: of A2A over gRPC."""
     recorder, control, service = _Recorder(), Control(), TestService()
     server = grpc.aio.server(interceptors=[recorder], options=UNLIMITED)
-    port = (
-        server.add_insecure_port("127.0.0.1:0")
-        if credentials is None
-        else server.add_secure_port("127.0.0.1:0", credentials)
-    )
-    options = replace(options or AgentOptions(), grpc=f"127.0.0.1:{port}")
+    options = replace(options or AgentOptions(), grpc=bound(server, credentials))
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await app(scope, receive, send)
@@ -149,10 +164,7 @@ async def grpc_agent(
     web = HttpServer(answer, "127.0.0.1:0", shutdown_timeout_s=1)
     handler = request_handler(web.url, options, control)
     app = build_app(web.url, options, control, handler)
-    if "1.0" in versions:
-        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)
-    if "0.3" in versions:
-        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
+    add_a2a(server, handler, versions)
     server.add_generic_rpc_handlers((service.handlers(),))
     await server.start()
     await web.start()

@@ -8,11 +8,10 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from a2a.compat.v0_3 import a2a_v0_3_pb2_grpc
-from a2a.compat.v0_3.grpc_handler import CompatGrpcHandler
 from a2a.server.request_handlers import GrpcHandler
-from a2a.types import AgentInterface, a2a_pb2_grpc
+from a2a.types import AgentInterface
 from agents.capture_agent import agent_card, request_handler
+from agents.grpc_agent import add_a2a, bound
 
 
 @asynccontextmanager
@@ -23,22 +22,14 @@ async def grpc_only_agent(
 ) -> AsyncIterator[str]:
     """HOST:PORT of an agent with gRPC only, in this event loop. `versions` are those that it serves."""
     server = grpc.aio.server()
-    port = (
-        server.add_insecure_port("127.0.0.1:0")
-        if credentials is None
-        else server.add_secure_port("127.0.0.1:0", credentials)
-    )
-    address = f"127.0.0.1:{port}"
+    address = bound(server, credentials)
     card = agent_card("http://127.0.0.1:1")
     del card.supported_interfaces[:]
     for version in versions:
         card.supported_interfaces.append(AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version))
     card.capabilities.extended_agent_card = True
     handler = request_handler(card, extended_agent_card=card)
-    if "1.0" in versions:
-        a2a_pb2_grpc.add_A2AServiceServicer_to_server(handler_type(handler), server)
-    if "0.3" in versions:
-        a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), server)
+    add_a2a(server, handler, versions, handler_type)
     await server.start()
     try:
         yield address

@@ -49,6 +49,13 @@ class AgentOptions:
     bindings: tuple[str, ...] = ("JSONRPC", "HTTP+JSON", "GRPC")
 
 
+class Executor(AgentExecutor):
+    """Cancels tasks without a word."""
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+
 class ScenarioExecutor(AgentExecutor):
     """Plays the steps of the scenario named in the message, in the words of one SDK."""
 

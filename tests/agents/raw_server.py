@@ -54,7 +54,6 @@ class RawServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None
         self._tasks.add(task)  # with reading paused, nobody else holds it
         task.add_done_callback(self._tasks.discard)
         try:

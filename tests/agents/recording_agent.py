@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
@@ -25,6 +25,7 @@ from a2a.server.tasks import (
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, TaskPushNotificationConfig
 from a2a_tool_capture import CapturingExecutor, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
 from a2a_tool_capture.agent.executor import declare_tool_calls
+from agents.player import Executor
 from starlette.applications import Starlette
 from support.patience import PATIENCE_S
 
@@ -34,7 +35,7 @@ UNKEPT = httpx.Limits(max_keepalive_connections=0)
 VERBS = ("plain", "chunks", "late", "only", "fail", "ask", "raise", "empty", "closing", "silent", "echo")
 
 
-class Agent(AgentExecutor):
+class Agent(Executor):
     """Makes calls before, between and after its artifacts; knows nothing of the extension."""
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
@@ -44,7 +45,6 @@ class Agent(AgentExecutor):
         self._recorder.record("search", {"q": what}, result=what.upper())
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message is not None
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         verb = context.get_user_input().split()[0]
 
@@ -63,7 +63,6 @@ class Agent(AgentExecutor):
                 self._search("cup")
                 await say("two", append=True, last_chunk=True)
             case "echo":
-                assert context.configuration is not None
                 await say(f"I notify {context.configuration.task_push_notification_config.url}, as you asked")
             case "late":
                 await say("done")
@@ -88,9 +87,6 @@ class Agent(AgentExecutor):
             case "silent":
                 return
         await updater.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
 class VerifyingConfigStore(InMemoryPushNotificationConfigStore):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
@@ -19,6 +19,7 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import Artifact, Part, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from a2a.types import Task as A2ATask
 from agents.control import Control
+from agents.player import Executor
 from agents.scenario_agent import RPC_PATH, AgentOptions, agent_card
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import ServerThread
@@ -33,7 +34,7 @@ IDS: dict[str, Callable[[str, int], str]] = {
 }
 
 
-class _Executor(AgentExecutor):
+class _Executor(Executor):
     def __init__(self, ids: str, control: Control, fails: bool) -> None:
         self._id = IDS[ids]
         self._fails = fails
@@ -64,9 +65,6 @@ class _Executor(AgentExecutor):
         )
         ends = {"ask": updater.requires_input} | ({"fail": updater.failed} if self._fails else {})
         await ends.get(words[0], updater.complete)()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
 def stepwise_agent(ids: str = "own", *, fails: bool = True) -> ServerThread:

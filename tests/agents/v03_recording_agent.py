@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.apps import A2AStarletteApplication
 from a2a.server.events import EventQueue
 from a2a.server.tasks import (
@@ -26,6 +26,7 @@ from a2a.types import (
 )
 from a2a.utils import new_task
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
+from agents.player import Executor
 from agents.serving import agent_arguments, serve_forever
 from support.patience import PATIENCE_S
 
@@ -37,7 +38,7 @@ def search(q: str) -> str:
     return q.upper()
 
 
-class Agent(AgentExecutor):
+class Agent(Executor):
     """Does what the first word of the text says; knows nothing of the extension."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -51,7 +52,6 @@ class Agent(AgentExecutor):
             await event_queue.enqueue_event(Task(id=task_id, context_id=context_id, status=status, artifacts=[answer]))
             return
         if context.current_task is None:
-            assert context.message is not None
             await event_queue.enqueue_event(new_task(context.message))
             await updater.start_work()
         search("kettle")
@@ -67,9 +67,6 @@ class Agent(AgentExecutor):
             await updater.add_artifact([_text("two")], artifact_id="answer", append=True)
             search("plate")
         await updater.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError
 
 
 def _text(words: str) -> Part:

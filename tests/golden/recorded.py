@@ -21,8 +21,7 @@ VARIANTS = ("jsonrpc-v1.0", "jsonrpc-v0.3", "rest-v1.0", "rest-v0.3")
 @cache
 def expected_turn(scenario: str) -> dict[str, Any]:
     """The golden turn of a scenario."""
-    turn: dict[str, Any] = json.loads((TURNS / f"{scenario}.json").read_text("utf-8"))
-    return turn
+    return json.loads((TURNS / f"{scenario}.json").read_text("utf-8"))
 
 
 def recordings(operation: str) -> list[tuple[str, str]]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.serving import ServerThread
+from starlette.requests import Request
+from starlette.responses import Response
 from tool_call_evaluators.judge import ChatJudge, JudgeSettings
 
 KEY = "sk-fake-0123456789abcdef"
@@ -95,11 +97,7 @@ class FakeApi:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
+        body = await Request(scope, receive).body()
         self.attempts += 1
         reply = self._complaint(scope, body)
         if reply is None:
@@ -116,9 +114,7 @@ class FakeApi:
             return
         length = len(reply.body) + (100 if reply.cut else 0)
         headers = {"content-type": "application/json", "content-length": str(length), **reply.headers}
-        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": reply.status, "headers": lines})
-        await send({"type": "http.response.body", "body": reply.body})
+        await Response(reply.body, reply.status, headers)(scope, receive, send)
 
     def _complaint(self, scope: Any, body: bytes) -> Reply | None:
         headers = dict(scope["headers"])

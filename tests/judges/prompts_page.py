@@ -66,8 +66,7 @@ def hashes() -> dict[str, str]:
 
 def recorded() -> dict[str, str]:
     """`hashes` as they were recorded."""
-    found: dict[str, str] = json.loads(VERSIONS.read_text(encoding="utf-8")) if VERSIONS.exists() else {}
-    return found
+    return json.loads(VERSIONS.read_text(encoding="utf-8")) if VERSIONS.exists() else {}
 
 
 if __name__ == "__main__":

@@ -27,30 +27,23 @@ FLAGS = (
 )
 
 
-def require_chromium() -> tuple[str, str]:
-    """The paths of Chromium and its driver. Skips the test where they are not installed; fails it in CI."""
-    require_marker("browser")
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    try:
-        import selenium  # noqa: F401
-    except ImportError:
-        driver = None
-    if browser and driver:
-        return browser, driver
-    message = "needs Chromium, chromedriver and selenium (apt: chromium chromium-driver; pip: selenium)"
-    if os.environ.get("CI"):
-        pytest.fail(message)
-    pytest.skip(message)
-
-
 @contextmanager
 def chromium(folder: Path) -> Iterator[Any]:
-    """A WebDriver whose profile is in `folder`; its log keeps what pages complain about."""
+    """A WebDriver whose profile is in `folder`; its log keeps what pages complain about.
+
+    Skips the test where Chromium or its driver is not installed; fails it in CI.
+    """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
-    browser, driver = require_chromium()
+    require_marker("browser")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not browser or not driver:
+        message = "needs Chromium and chromedriver (apt: chromium chromium-driver)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):

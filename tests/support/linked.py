@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 EXTENSION = Path(__file__).parents[2] / "extension"
 
@@ -40,10 +40,6 @@ def beside_the_extension(folder: Path, python: Path, requirements: Iterable[Requ
     """The variables with which an interpreter that runs with `-S` sees the extension of this checkout, and of the
     packages in the environment of `python` those that `requirements` bring."""
     (site,) = python.parents[1].glob("lib/python*/site-packages")
-    present = {_normal(one.name): one for one in distributions(path=[str(site)])}
-    link(folder, requirements, lambda name: present[_normal(name)])
+    present = {canonicalize_name(one.name): one for one in distributions(path=[str(site)])}
+    link(folder, requirements, lambda name: present[canonicalize_name(name)])
     return {"PYTHONPATH": f"{folder}:{EXTENSION}"}
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

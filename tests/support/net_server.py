@@ -6,15 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from a2a_eval_proxy.net.client_limits import ClientLimits
 from a2a_eval_proxy.net.http_server import HttpServer
 
 
 @asynccontextmanager
-async def serving(app: Any, *, limits: ClientLimits | None = None, **options: Any) -> AsyncIterator[HttpServer]:
+async def serving(app: Any, address: str = "127.0.0.1:0", **options: Any) -> AsyncIterator[HttpServer]:
     """`app` on a port of its own. `options`: of `HttpServer`."""
-    options = {"shutdown_timeout_s": 1, **options}
-    server = HttpServer(app, "127.0.0.1:0", limits=limits, **options)
+    server = HttpServer(app, address, **options)
     await server.start()
     try:
         yield server

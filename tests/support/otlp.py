@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from support import net_server
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
@@ -42,16 +42,13 @@ class CollectingSink:
 
     @property
     def spans(self) -> list[Span]:
-        return [span for request in self.trace_requests for span in spans_of(request)]
-
-
-def spans_of(request: Any) -> list[Span]:
-    return [
-        span
-        for resource_spans in request.resource_spans
-        for scope_spans in resource_spans.scope_spans
-        for span in scope_spans.spans
-    ]
+        return [
+            span
+            for request in self.trace_requests
+            for resource_spans in request.resource_spans
+            for scope_spans in resource_spans.scope_spans
+            for span in scope_spans.spans
+        ]
 
 
 def export_request(names: list[str]) -> ExportTraceServiceRequest:
@@ -82,9 +79,5 @@ async def receiver(
 
 @asynccontextmanager
 async def serving(app: Any, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
-    server = HttpServer(app, address, shutdown_timeout_s=1.0)
-    await server.start()
-    try:
+    async with net_server.serving(app, address) as server:
         yield server.url
-    finally:
-        await server.stop()

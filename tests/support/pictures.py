@@ -21,25 +21,14 @@ _LEFT_OUT = "for (const id of ['errors', 'scores', 'tools', 'matrix']) document.
 _END = "return document.querySelector('.turn .results').getBoundingClientRect().top + scrollY - 44"
 
 
-def picture_of(report: Path, session: Any, path: Path) -> None:
-    """Write a picture of a report in HTML: its summary, and the calls of the first turn that failed."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    with tab(session, width=1040) as opened:
-        opened.get(report.as_uri())
-        WebDriverWait(opened, PATIENCE_S).until(lambda page: page.find_elements("class name", "turn"))
-        opened.execute_script(_LEFT_OUT)
-        screenshot(opened, path, opened.execute_script(_END))
-
-
-def picture_of_pages(address: str, session: Any, path: Path) -> None:
-    """Write a picture of the first screen of the pages at this address."""
+def picture_of(address: str, session: Any, path: Path, ready: str, height: str) -> None:
+    """Write a picture of a page, once it has what the selector `ready` names; `height` is a script that returns it."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     with tab(session, width=1040) as opened:
         opened.get(address)
-        WebDriverWait(opened, PATIENCE_S).until(lambda page: page.find_elements("css selector", "html[data-ready]"))
-        screenshot(opened, path, 620)
+        WebDriverWait(opened, PATIENCE_S).until(lambda page: page.find_elements("css selector", ready))
+        screenshot(opened, path, opened.execute_script(height))
 
 
 def main() -> None:
@@ -49,14 +38,15 @@ def main() -> None:
         asyncio.run(tell(False, console=Console(file=io.StringIO())))
         (report,) = Path(folder).glob("*/report/report.html")
         with chromium(Path(folder)) as session:
-            picture_of(report, session, PICTURE)
+            picture_of(report.as_uri(), session, PICTURE, ".turn", f"{_LEFT_OUT}; {_END}")
             asyncio.run(_pages(report, session))
 
 
 async def _pages(report: Path, session: Any) -> None:
     """The pages over the store of the demo."""
     async with store_pages(str(report.parents[1] / "turns.db"), 0) as served:
-        await asyncio.to_thread(picture_of_pages, served.link, session, PAGES_PICTURE)
+        ready = "html[data-ready]"
+        await asyncio.to_thread(picture_of, served.link, session, PAGES_PICTURE, ready, "return 620")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def why_not() -> str | None:
     """Why no server can be started here; None where one can."""
     if programs() is None:
         return "no PostgreSQL server here: install the Debian package postgresql"
-    if os.geteuid() == 0 and (not _has_user("postgres") or shutil.which("setpriv") is None):
+    users = {user.pw_name for user in pwd.getpwall()}
+    if os.geteuid() == 0 and ("postgres" not in users or shutil.which("setpriv") is None):
         return "PostgreSQL does not run as root, and there is no user postgres (or no setpriv) to run it as"
     return None
 
@@ -71,17 +72,7 @@ class PostgresServer:
             user = pwd.getpwnam("postgres")
             for path in (folder, password):
                 os.chown(path, user.pw_uid, user.pw_gid)
-        options = (
-            "-U",
-            "tester",
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={password}",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        )
+        options = f"-U tester -A scram-sha-256 --pwfile={password} -E UTF8 --locale=C --no-sync".split()
         command = [str(self._bin / "initdb"), "-D", str(self._data), *options]
         subprocess.run(self._as_user(command), capture_output=True, check=True)
         password.unlink()
@@ -165,11 +156,3 @@ def running_postgres() -> Iterator[PostgresServer]:
                 server.stop()
     finally:
         shutil.rmtree(folder)
-
-
-def _has_user(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True

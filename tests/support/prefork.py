@@ -23,6 +23,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
@@ -257,15 +258,9 @@ class _Forker:
         self._process.wait()
 
 
-_forkers: list[_Forker] = []
-_one_forker = threading.Lock()
-
-
+@cache
 def _forker() -> _Forker:
-    with _one_forker:
-        if not _forkers:
-            _forkers.append(_Forker())
-        return _forkers[0]
+    return _Forker()
 
 
 if __name__ == "__main__":

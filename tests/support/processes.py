@@ -65,19 +65,13 @@ class ChildProcess:
 
     def ask(self, line: str) -> str:
         """Writes one line and reads the answer line. Raises RuntimeError, with stderr, if the process is gone."""
-        self.say(line)
-        return self.read_line()
-
-    def say(self, line: str) -> None:
-        """Writes one line."""
         stdin = self.process.stdin
-        assert stdin is not None
         stdin.write(line + "\n")
         stdin.flush()
+        return self.read_line()
 
     def read_line(self) -> str:
         stdout = self.process.stdout
-        assert stdout is not None
         line = stdout.readline()
         if not line:
             raise RuntimeError(f"{self._command} ended: {self.stderr()[-4000:]}")

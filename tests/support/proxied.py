@@ -63,8 +63,7 @@ class Proxied:
         assert response.json() == {"done": True, "pending": 0, "open": 0}
 
     async def turns(self, **query: Any) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
-        return items
+        return (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
 
     async def texts(self, **query: Any) -> list[str]:
         return [turn["user_text"] for turn in await self.turns(**query)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -23,7 +22,7 @@ FLUSH_TIMEOUT_S = 60
 Turn = dict[str, Any]
 
 
-class Proxy:
+class Proxy(ChildProcess):
     """`a2a-eval-proxy serve` in front of `upstream`, or of several as in `--agents`, on free ports.
 
     `url` is where clients go, `admin_url` the admin port, `otlp_url` where exporters go: None without `telemetry`,
@@ -42,7 +41,7 @@ class Proxy:
     ) -> None:
         """`config`: `upstream` is a file of settings."""
         self.store = store
-        self._child = ChildProcess(
+        super().__init__(
             [
                 *command,
                 "serve",
@@ -57,46 +56,28 @@ class Proxy:
         )
 
     def __enter__(self) -> Self:
-        self._child.__enter__()
+        super().__enter__()
         try:
-            ready = self._child.wait_for(READY)
+            ready = self.wait_for(READY)
         except BaseException:
-            self._child.stop()
+            self.stop()
             raise
         self.url = ready["proxy"]
         self.otlp_url, self.admin_url, self.grpc_address = ready["traces"], ready["admin"], ready["grpc"]
         self._admin = httpx.Client(base_url=ready["admin"], timeout=90, trust_env=False)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ended: Any) -> None:
         self._admin.close()
-        self._child.stop()
+        super().__exit__(*ended)
 
     @property
     def process_id(self) -> int:
-        return self._child.process.pid
-
-    def kill(self) -> None:
-        """Ends the process as a crash would."""
-        self._child.kill()
-
-    def terminate(self) -> None:
-        """Asks the process to end, and does not wait for it."""
-        self._child.terminate()
-
-    def wait(self, timeout_s: float) -> int:
-        """The exit code, once the process has ended. Raises TimeoutExpired."""
-        return self._child.wait(timeout_s)
+        return self.process.pid
 
     def readiness(self) -> int:
         """What /readyz answers now."""
         return self._admin.get("/readyz").status_code
-
-    def stderr(self) -> str:
-        """What it has logged so far."""
-        return self._child.stderr()
 
     def flush(self) -> None:
         """Waits until every turn captured so far is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,11 @@ def store_turns(path: Path, turns: Iterable[dict[str, Any]], run: str | None = N
 
     They are done, whatever their status says.
     """
-    store = open_store(str(path))
-    try:
-        batch: list[dict[str, Any]] = []
-        for turn in turns:
-            batch.append(turn if run is None else turn | {"run": run, "turn_id": f"{run}-{turn['turn_id']}"})
-            if len(batch) == _BATCH:
-                _add(store, batch)
-                batch = []
-        _add(store, batch)
-    finally:
-        store.close()
-
-
-def _add(store: Any, turns: list[dict[str, Any]]) -> None:
-    committed = threading.Event()
-    evaluations = {turn["turn_id"]: turn["evaluations"] for turn in turns if turn["status"] != "open"}
-    assert store.add([Turn.from_dict(turn) for turn in turns], committed.set, evaluations)
-    assert committed.wait(PATIENCE_S)
+    named = [turn if run is None else turn | {"run": run, "turn_id": f"{run}-{turn['turn_id']}"} for turn in turns]
+    with closing(open_store(str(path))) as store:
+        for begin in range(0, len(named), _BATCH):
+            batch = named[begin : begin + _BATCH]
+            committed = threading.Event()
+            evaluations = {turn["turn_id"]: turn["evaluations"] for turn in batch if turn["status"] != "open"}
+            assert store.add([Turn.from_dict(turn) for turn in batch], committed.set, evaluations)
+            assert committed.wait(PATIENCE_S)

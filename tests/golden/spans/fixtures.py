@@ -41,8 +41,7 @@ class Fixture:
     @property
     def expected(self) -> dict[str, Any]:
         path = self.path.parent / "expected" / f"{self.name}.json"
-        expected: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return expected
+        return json.loads(path.read_text(encoding="utf-8"))
 
 
 @cache

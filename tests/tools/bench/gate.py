@@ -102,8 +102,7 @@ class Setting:
     def _metric(self, chance: np.random.Generator, metric: int) -> Scores:
         shape = self.cases, self.repetitions
         drawn = (chance.random(shape) < self.rate).astype(float) if metric % 2 else chance.beta(8, 2, shape).round(2)
-        scores: Scores = drawn.tolist()
-        return scores
+        return drawn.tolist()
 
 
 def facts(cases: Cases) -> dict[str, Any]:

@@ -36,7 +36,6 @@ def compile_c(name: str, folder: Path) -> Path:
 def running_agent(program: Path, cpus: set[int]) -> Iterator[int]:
     """Start the compiled agent on `cpus`, give its port, stop it afterwards."""
     with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=pin_to(cpus)) as process:
-        assert process.stdout
         try:
             yield json.loads(process.stdout.readline())["port"]
         finally:
@@ -89,8 +88,6 @@ class LoadGenerator:
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=pin_to(self.cpus)
         ) as process:
-            assert process.stdout
-            assert process.stderr
             for line in process.stdout:
                 message = json.loads(line)
                 if "open" in message:

@@ -146,8 +146,7 @@ def score(
     )
     if done.returncode:
         raise BehaviourError(f"{scorer.name} does not score: {done.stderr[-2000:]}")
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def check_scores(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:

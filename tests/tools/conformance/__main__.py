@@ -68,14 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reports = options.reports or Path(stack.enter_context(TemporaryDirectory()))
         reports.mkdir(parents=True, exist_ok=True)
         for transport in options.transports or kit.runs:
-            runs: dict[bool, list[Outcomes]] = {False: [], True: []}
+            runs: dict[str, list[Outcomes]] = {"direct": [], "proxied": []}
             for number in range(options.rounds):
-                for proxied in (False, True):
-                    name = f"{kit.agent}-{transport}-{'proxied' if proxied else 'direct'}-{number}"
-                    run = _Run(kit, transport, options.checkout.absolute(), reports.absolute() / name)
-                    runs[proxied].append(run.through(options.proxy) if proxied else run.directly())
-                    unlike += run.bypassing
-            unlike += _compared(runs[False], runs[True])
+                for how, found in runs.items():
+                    report = reports.absolute() / f"{kit.agent}-{transport}-{how}-{number}"
+                    outcomes, bypassing = _run(
+                        kit, transport, options.checkout.absolute(), report, options.proxy if how == "proxied" else None
+                    )
+                    found.append(outcomes)
+                    unlike += bypassing
+            unlike += _compared(runs["direct"], runs["proxied"])
     return 1 if unlike else 0
 
 
@@ -89,55 +91,40 @@ def _compared(direct: Sequence[Outcomes], proxied: Sequence[Outcomes]) -> int:
     return sum(difference.new for difference in found)
 
 
-@dataclass
-class _Run:
-    """One run of the kit against a fresh agent. `bypassing`: how many of its requests should have been proxied."""
-
-    kit: _Kit
-    transport: str
-    checkout: Path
-    report: Path
-    bypassing: int = 0
-
-    def directly(self) -> Outcomes:
-        with TemporaryDirectory() as folder, self._agent(Path(folder)) as agent:
-            return self._outcomes(_url(agent), Path(folder))
-
-    def through(self, command: Path) -> Outcomes:
-        options = ("--grpc", "127.0.0.1:0", "--upstream-header", f"{MARK}: 1")
-        with TemporaryDirectory() as folder, self._agent(Path(folder)) as agent:
-            with Proxy(_url(agent), Path(folder) / "turns.db", *options, command=[command]) as proxy:
-                outcomes = self._outcomes(proxy.url, Path(folder))
-                proxy.flush()
-                print(f"  turns: {dict(Counter(turn['binding'] for turn in proxy.turns()))}", flush=True)
-            self.bypassing = sum(count for one, count in _arrived(Path(folder)).items() if one.endswith(" direct"))
-        return outcomes
-
-    def _agent(self, folder: Path) -> ChildProcess:
-        python = python_with(PINS / "a2a-0.3.txt") if self.kit is _V03 else sys.executable
-        return ChildProcess([python, "-m", f"tools.conformance.{self.kit.agent}", folder / "arrivals"])
-
-    def _outcomes(self, url: str, folder: Path) -> Outcomes:
-        python, report = self.checkout / ".venv/bin/python", self.report.with_suffix(".xml")
-        command = [python, "-m", "pytest", *self.kit.runs[self.transport], "-q", f"{self.kit.url}={url}"]
-        environment = os.environ | {"PYTHONHASHSEED": "0"}  # the kit prints sets
-        environment.pop("PYTHONPATH", None)
-        with self.report.with_suffix(".txt").open("w", encoding="utf-8") as log:
-            subprocess.run(
-                [*command, f"--junitxml={report}"],
-                cwd=self.checkout,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                check=False,  # tests of the kit fail with agents that are not what it expects
-            )
-        outcomes = read(report)
-        print(f"{self.report.name}: {counts(outcomes)}; requests: {dict(_arrived(folder))}", flush=True)
-        return outcomes
+def _run(kit: _Kit, transport: str, checkout: Path, report: Path, proxy: Path | None) -> tuple[Outcomes, int]:
+    """One run of the kit against a fresh agent, with the proxy or without one. And how many requests bypassed it."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        python = python_with(PINS / "a2a-0.3.txt") if kit is _V03 else sys.executable
+        with ChildProcess([python, "-m", f"tools.conformance.{kit.agent}", folder / "arrivals"]) as agent:
+            upstream = agent.wait_for(r"listening on (\S+)")[1]
+            if proxy is None:
+                return _outcomes(kit, transport, checkout, report, upstream, folder), 0
+            options = ("--grpc", "127.0.0.1:0", "--upstream-header", f"{MARK}: 1")
+            with Proxy(upstream, folder / "turns.db", *options, command=[proxy]) as running:
+                outcomes = _outcomes(kit, transport, checkout, report, running.url, folder)
+                running.flush()
+                print(f"  turns: {dict(Counter(turn['binding'] for turn in running.turns()))}", flush=True)
+            return outcomes, sum(count for one, count in _arrived(folder).items() if one.endswith(" direct"))
 
 
-def _url(agent: ChildProcess) -> str:
-    return agent.wait_for(r"listening on (\S+)")[1]
+def _outcomes(kit: _Kit, transport: str, checkout: Path, report: Path, url: str, folder: Path) -> Outcomes:
+    results = report.with_suffix(".xml")
+    command = [checkout / ".venv/bin/python", "-m", "pytest", *kit.runs[transport], "-q", f"{kit.url}={url}"]
+    environment = os.environ | {"PYTHONHASHSEED": "0"}  # the kit prints sets
+    environment.pop("PYTHONPATH", None)
+    with report.with_suffix(".txt").open("w", encoding="utf-8") as log:
+        subprocess.run(
+            [*command, f"--junitxml={results}"],
+            cwd=checkout,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            check=False,  # tests of the kit fail with agents that are not what it expects
+        )
+    outcomes = read(results)
+    print(f"{report.name}: {counts(outcomes)}; requests: {dict(_arrived(folder))}", flush=True)
+    return outcomes
 
 
 def _arrived(folder: Path) -> Counter[str]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
@@ -27,6 +27,7 @@ from a2a.types import (
     TransportProtocol,
 )
 from a2a.utils import new_task
+from agents.player import Executor
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import serve_forever
 from agents.v03_serving import v03_app
@@ -36,11 +37,10 @@ LONG_S = 4.5
 """The kit asks for twice its own timeout of 2 s where it subscribes to a running task."""
 
 
-class _Executor(AgentExecutor):
+class _Executor(Executor):
     """Calls one tool and completes its task; one that the kit is going to cancel waits for input instead."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message
         task = context.current_task or new_task(context.message)
         if not context.current_task:
             await event_queue.enqueue_event(task)
@@ -65,9 +65,6 @@ class _Executor(AgentExecutor):
             TaskArtifactUpdateEvent(task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True)
         )
         await updater.complete(updater.new_agent_message([_text("Done.")]))
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
 def _text(text: str) -> Part:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
@@ -32,6 +32,7 @@ from a2a.types import (
     TaskStatus,
     a2a_pb2_grpc,
 )
+from agents.player import Executor
 from agents.recording_agent import push_sender
 from agents.scenarios import METADATA_KEY, URI
 from agents.serving import serve_forever
@@ -56,13 +57,10 @@ _ARTIFACTS = {
 """The parts of the artifact, one event each. The first beginning that fits counts."""
 
 
-class _Executor(AgentExecutor):
+class _Executor(Executor):
     """Plays the scenarios of the kit; each artifact comes of one tool call."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message
-        assert context.task_id
-        assert context.context_id
         message_id = context.message.message_id
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         if message_id.startswith("tck-message-response"):
@@ -84,9 +82,6 @@ class _Executor(AgentExecutor):
         for number, part in enumerate(parts):
             await event_queue.enqueue_event(_artifact_event(context, part, number, len(parts)))
         await updater.complete(updater.new_agent_message([Part(text="Hello from TCK")]))
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
 def _artifact_event(context: RequestContext, part: Part, number: int, count: int) -> TaskArtifactUpdateEvent:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from tool_call_evaluators.grouping import grouped
 
 from .agreement import BFCL, BFCL_AS_WRITTEN, TAU, TAU_ALL, TAU_WRITES, Agreement, agreement, mean_pass_hat, wilson
-from .sources import DATA, Judged, bfcl, tau
+from .sources import Judged, bfcl, tau
 
 PAGE = Path(__file__).parents[3] / "evaluators/docs/validation.md"
 _LONGEST = 160
@@ -64,7 +63,7 @@ _ALL_ROWS = """\
 
 ## All rows of both sources
 
-The same command reads the sources' own files, and prints the page:
+That command of revision 99727994 of this repository also reads the sources' own files:
 
 ```sh
 git clone https://github.com/HuanzhiMao/BFCL-Result
@@ -171,23 +170,6 @@ def _cut(text: str) -> str:
     return f"`{short.replace('|', '¦').replace('`', '')}`"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bfcl", type=Path, help="rows, or a directory of BFCL-Result with result and score")
-    parser.add_argument("--bfcl-gold", type=Path, help="for such a directory: the leaderboard's data")
-    parser.add_argument("--tau", type=Path, help="rows, or trajectories of tau-bench (JSON)")
-    given = parser.parse_args()
-    leaderboard, trials = given.bfcl or DATA / "bfcl.jsonl.gz", given.tau or DATA / "tau-airline.jsonl.gz"
-    try:
-        written = page(list(bfcl(leaderboard, given.bfcl_gold)), list(tau(trials)))
-    except (OSError, ValueError, KeyError) as error:
-        parser.error(f"{error!r}: expected the files that evaluators/docs/validation.md names")
-    if given.bfcl or given.tau:
-        print(written)
-    else:
-        PAGE.write_text(written, "utf-8")
-        print(f"wrote {PAGE}")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(list(bfcl()), list(tau())), "utf-8")
+    print(f"wrote {PAGE}")
