@@ -8,11 +8,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from a2a_eval_proxy.store import open_store
+from a2a_eval_proxy.runs.stored_turns import open_existing_store
+from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_eval_proxy.turn import Turn
 from support.patience import PATIENCE_S
 
 _BATCH = 500
+
+
+async def stored_turns(location: str, **query: Any) -> list[dict[str, Any]]:
+    """The turns of a store, in their JSON form, that a `TurnQuery` with these fields selects."""
+    async with open_existing_store(location) as store:
+        return [turn async for turn in every_turn(store, TurnQuery(**query))]
 
 
 def store_turns(path: Path, turns: Iterable[dict[str, Any]], run: str | None = None) -> None:

@@ -29,7 +29,7 @@ VERSION = "version:"
 """What precedes the version of an agent in the name of a baseline."""
 MOST_BASELINE_RUNS = 20
 """The newest runs of a version are its baseline: more of them hardly make a test better."""
-_MOST_BASELINE_TURNS = 50_000  # they are in memory together
+MOST_BASELINE_TURNS = 50_000  # they are in memory together
 _SHORT = 500  # characters of an answer that are kept as the reason of a failed task
 
 
@@ -78,7 +78,7 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
     """The runs that a baseline names, the newest first: one run, or with `version:NAME` those of an agent version, with
     the baseline that they are.
 
-    These are the newest, up to `MOST_BASELINE_RUNS` and `_MOST_BASELINE_TURNS`; without `run`, which is compared with
+    These are the newest, up to `MOST_BASELINE_RUNS` and `MOST_BASELINE_TURNS`; without `run`, which is compared with
     them, and without runs of an agent with another name. Raises UnknownRunError.
     """
     version = name.removeprefix(VERSION)
@@ -107,7 +107,7 @@ async def runs_before(store: Store, name: str, run: str | None) -> tuple[list[st
     turns = 0
     for other in found[:MOST_BASELINE_RUNS]:
         turns += (await store.runs(other))[0].turns
-        if chosen and turns > _MOST_BASELINE_TURNS:
+        if chosen and turns > MOST_BASELINE_TURNS:
             break
         chosen.append(other)
     return chosen, Baseline(version, tuple(chosen), len(found) - len(chosen))

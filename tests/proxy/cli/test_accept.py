@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.cli import main
+from support.commands import ended
 from tool_call_evaluators.suite import load_suite
 
 AGENT = """\
@@ -38,59 +38,42 @@ RUN = "run suite.yaml --agent python:agent.py:Orders --run"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     Path("agent.py").write_text(AGENT)
     Path("suite.yaml").write_text(SUITE)
-    return tmp_path
 
 
-def ended(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command.split()])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
-def test_a_new_behaviour_is_accepted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended(f"{RUN} before", monkeypatch) == 0
+def test_a_new_behaviour_is_accepted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} changed", monkeypatch) == 1
+    assert ended(f"{RUN} changed") == 1
     capsys.readouterr()
-    assert ended("accept suite.yaml --run changed --dry-run", monkeypatch) == 0
+    assert ended("accept suite.yaml --run changed --dry-run") == 0
     assert '+            - {name: look_up, arguments: {id: {$regex: "ORD-[0-9]+"}, n: 2}}' in capsys.readouterr().out
     assert Path("suite.yaml").read_text() == SUITE
-    assert ended("accept suite.yaml --run changed --yes", monkeypatch) == 0
+    assert ended("accept suite.yaml --run changed --yes") == 0
     assert Path("suite.yaml").read_text() == ACCEPTED
-    assert ended(f"{RUN} after", monkeypatch) == 0
-
-
-def test_why_there_is_nothing_to_accept_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(f"{RUN} before", monkeypatch) == 0
+    assert ended(f"{RUN} after") == 0
     Path("other.yaml").write_text(SUITE.replace("id: status", "id: x").replace("id: refund", "id: y"))
-    for suite, why in (("suite.yaml", "no expectation failed"), ("other.yaml", "the run has no turns of them")):
-        assert ended(f"accept {suite} --run before --yes", monkeypatch) == 0
+    for given, why in (
+        ("suite.yaml --run after", "no expectation failed"),
+        ("suite.yaml --run changed", "refund, turn 1: tool_calls: already expects what the agent did"),
+        ("other.yaml --run changed", "the run has no turns of them"),
+    ):
+        assert ended(f"accept {given} --yes") == 0
         assert why in capsys.readouterr().err
-    monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} changed", monkeypatch) == 1
-    assert ended("accept suite.yaml --yes", monkeypatch) == 0
-    assert ended("accept suite.yaml --yes", monkeypatch) == 0
-    out, err = capsys.readouterr()
-    assert "refund, turn 1: tool_calls: already expects what the agent did" in err
-    assert out.endswith("suite.yaml stays as it is\n")
+    assert Path("suite.yaml").read_text() == ACCEPTED
 
 
 @pytest.mark.parametrize(("answers", "wanted"), [("n\ny\n", "second"), ("a\n", "all"), ("q\n", "none")])
 def test_each_change_is_asked_for(answers: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBER", "2")
-    assert ended(f"{RUN} changed", monkeypatch) == 1
+    assert ended(f"{RUN} changed") == 1
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     given = iter(answers.split())
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: next(given))
-    assert ended("accept suite.yaml", monkeypatch) == 0
+    assert ended("accept suite.yaml") == 0
     texts = {"second": SUITE.replace("ORD-1, n: 1", "ORD-1, n: 2"), "all": ACCEPTED, "none": SUITE}
     assert Path("suite.yaml").read_text() == texts[wanted]
 
@@ -99,10 +82,8 @@ def test_record_adds_calls_only_where_an_evaluator_reads_them(monkeypatch: pytes
     """Else the recorded suite would fail: an expectation that no evaluator reads is an error."""
     own = "  - {id: said, evaluators: [exact_match], turns: [{user: Hi, expect: {response: It is sent.}}]}\n"
     Path("suite.yaml").write_text(f"{SUITE}  - {{id: bare, turns: [{{user: Hello}}]}}\n{own}")
-    assert ended(f"{RUN} first", monkeypatch) == 0
-    assert ended("record --run first --suite suite.yaml --out new.yaml", monkeypatch) == 0
-    recorded = Path("new.yaml")
-    said, bare = (case for case in load_suite(recorded).cases[:1:-1])
-    assert said.turns[0].expect.tool_calls is None
-    assert bare.turns[0].expect.tool_calls
-    assert ended(f"run {recorded} --agent python:agent.py:Orders", monkeypatch) == 0
+    assert ended(f"{RUN} first") == 0
+    assert ended("record --run first --suite suite.yaml --out new.yaml") == 0
+    bare, said = load_suite(Path("new.yaml")).cases[2:]
+    assert (bool(bare.turns[0].expect.tool_calls), said.turns[0].expect.tool_calls) == (True, None)
+    assert ended("run new.yaml --agent python:agent.py:Orders") == 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.cli.command import Command, command
+from a2a_eval_proxy.cli.command import command
 from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings import parsing as types
-from a2a_eval_proxy.settings.options import Options, option, options_of
+from a2a_eval_proxy.settings.options import Options, option
 from click.testing import CliRunner
 
 
@@ -72,20 +72,28 @@ def test_flags_win_then_the_environment_then_the_file(file: str, monkeypatch: py
     )
 
 
-def test_an_option_that_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("--report-to", "x").address == "127.0.0.1:1"
-    assert run("--report-to", "x", "--no-address").address is None
-    assert run("--report-to", "x", "--address", "off").address is None
-    monkeypatch.setenv("A2A_EVAL_PROXY_ADDRESS", "127.0.0.1:2")
-    assert run("--report-to", "x").address == "127.0.0.1:2"
-    assert run("--report-to", "x", "--no-address").address is None
+@pytest.mark.parametrize(
+    ("flags", "variable", "address"),
+    [
+        ([], "", "127.0.0.1:1"),
+        (["--no-address"], "", None),
+        (["--address", "off"], "", None),
+        ([], "127.0.0.1:2", "127.0.0.1:2"),
+        (["--no-address"], "127.0.0.1:2", None),
+    ],
+)
+def test_an_option_that_can_be_off(
+    flags: list[str], variable: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv("A2A_EVAL_PROXY_ADDRESS", variable)
+    assert run("--report-to", "x", *flags).address == address
 
 
-def test_one_header_in_a_file_needs_no_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize("header", ["'A: b'", "{A: b}"])
+def test_one_header_in_a_file_needs_no_list(header: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("report_to: x\nheader: 'A: b'\n")
-    assert run("--config", str(path)).header == (("A", "b"),)
-    path.write_text("report_to: x\nheader: {A: b}\n")
+    path.write_text(f"report_to: x\nheader: {header}\n")
     assert run("--config", str(path)).header == (("A", "b"),)
 
 
@@ -110,9 +118,9 @@ def test_mistakes_name_the_flag_the_variable_or_the_line(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert problem("--config", file, "--count", "many") == "--count: expected a positive whole number, got 'many'"
-    monkeypatch.setenv("A2A_EVAL_PROXY_COUNT", "many")
-    assert problem("--config", file) == "A2A_EVAL_PROXY_COUNT: expected a positive whole number, got 'many'"
-    monkeypatch.delenv("A2A_EVAL_PROXY_COUNT")
+    monkeypatch.setenv("A2A_EVAL_PROXY_REPORT_TO", "")  # a value: a report in the current directory would be a surprise
+    assert problem() == "A2A_EVAL_PROXY_REPORT_TO: expected a non-empty string, got ''"
+    monkeypatch.delenv("A2A_EVAL_PROXY_REPORT_TO")
     path = tmp_path / "wrong.yaml"
     for text, expected in [
         ("report_too: x\n", ":1: unknown setting 'report_too' (did you mean report_to?); known are address, count"),
@@ -129,31 +137,14 @@ def test_mistakes_name_the_flag_the_variable_or_the_line(
     ]:
         path.write_text(text)
         message = problem("--config", str(path))
-        assert message.startswith(str(path) + expected)
-        assert "s3cret" not in message
+        assert (message.startswith(str(path) + expected), "s3cret" in message) == (True, False), message
     assert "cannot read" in problem("--config", str(tmp_path / "none.yaml"))
-
-
-def test_an_empty_variable_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report in the current directory, because a variable of a script was empty, would be a surprise."""
-    monkeypatch.setenv("A2A_EVAL_PROXY_REPORT_TO", "")
-    assert problem() == "A2A_EVAL_PROXY_REPORT_TO: expected a non-empty string, got ''"
 
 
 @pytest.mark.parametrize(("name", "required"), [("serve", "upstream"), ("evaluate", "suite"), ("worker", "store")])
 def test_what_is_missing_can_be_given_in_three_ways(name: str, required: str) -> None:
     with pytest.raises(ConfigError, match=f"--{required} [A-Z]+, set A2A_EVAL_PROXY_{required.upper()}, or .* config"):
         cli.main([name], standalone_mode=False)
-
-
-def test_every_command_is_made_of_options() -> None:
-    for name, one in cli.commands.items():
-        assert isinstance(one, Command), name
-        flags = {flag for parameter in one.params for flag in parameter.opts}
-        assert "--config" in flags
-        for option_name, declared in options_of(one.options).items():
-            expected = option_name if declared.positional else "--" + option_name.replace("_", "-")
-            assert expected in flags, (name, option_name)
 
 
 class SecretOptions(Options):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
-from support.prefork import run
+from support.commands import run
 from support.stored_runs import store_turns
 from support.turn_samples import turn
 
 
-@pytest.mark.parametrize(("flags", "asked"), [([], [1, 1, 1]), (["--no-judge-cache"], [1, 2, 3])])
+@pytest.mark.parametrize(("flags", "asked"), [([], [1, 1]), (["--no-judge-cache"], [1, 2])])
 def test_stored_turns_are_judged_again_where_that_is_wanted(tmp_path: Path, flags: list[str], asked: list[int]) -> None:
     store_turns(tmp_path / "turns.db", [turn("1", case="a")], "monday")
     api = FakeApi()

@@ -1,33 +1,31 @@
 """Mistakes of users: each gives one sentence and the right exit code, before the agent gets a message.
 
 The sentence is the same in every encoding of the output, but for what the encoding lacks, and at every width: each
-mistake is made in each encoding and at each width, in other pairs than the one before it.
+mistake is made in another encoding and at another width than the one before it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import logging
-import shlex
+import re
 import socket
 import sqlite3
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import pytest
 import trustme
-from a2a_eval_proxy.cli import main
 from agents.scenario_agent import scenario_agent
 from agents.serving import ServerThread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from support.commands import ended, messages
 from support.proxy import Proxy
 
 NOBODY = "http://127.0.0.1:1"
@@ -445,9 +443,7 @@ def folder(agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     Path(folder, "loop.yaml").symlink_to("loop.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("sys.argv", ["a2a-eval-proxy", "run", "suite.yaml", "--agent", agent, "--run", "done"])
-        with pytest.raises(SystemExit):
-            main()
+        assert ended(f"run suite.yaml --agent {agent} --run done") in (0, 1)
     whole = Path(folder, "a2a-eval-proxy.db").read_bytes()
     Path(folder, "damaged.db").write_bytes(whole[:100] + b"\xff" * 4_000 + whole[4_100:])
     Path(folder, "newer.db").write_bytes(whole)
@@ -463,39 +459,33 @@ _CARD = {
 }  # fmt: skip
 
 
+_ANSWERS = {
+    ".well-known": PlainTextResponse("nothing", 404),
+    "required": JSONResponse({"jsonrpc": "2.0", "id": 1, "error": {"code": -32008, "message": "an extension"}}),
+    "login": RedirectResponse("https://login.example/"),
+    "html": HTMLResponse("<html>Welcome</html>"),
+    "list": JSONResponse([]),
+    "gateway": JSONResponse({"agents": [{"name": "orders"}]}),
+}
+
+
 def _strange_agents(url: str) -> Starlette:
     """The first part of the path says what the agent does: with its card, or after `answers-` with messages."""
 
     async def answer(request: Request) -> Response:
-        name = request.path_params["name"]
+        name, path = request.path_params["name"], request.path_params["path"]
         interface = {"url": f"{url}/{name}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        if name.startswith("answers-"):
-            if request.method == "GET":
-                others = [{"uri": "urn:other", "required": True}] if name == "answers-required" else []
-                capabilities = {"extensions": others}
-                return JSONResponse(_CARD | {"supportedInterfaces": [interface], "capabilities": capabilities})
-            name = name.removeprefix("answers-")
-        if name == ".well-known":
-            return PlainTextResponse("nothing", 404)
-        if name == "soap":
-            return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"protocolBinding": "SOAP"}]})
-        if name == "elsewhere":
-            return JSONResponse(_CARD | {"supportedInterfaces": [interface | {"url": f"{NOBODY}/"}]})
-        if name == "gateway":
-            listed = request.path_params["path"] == "agents"
-            return JSONResponse({"agents": [{"name": "orders"}]}, 200 if listed else 404)
-        if name == "required":
-            error = {"code": -32008, "message": "an extension is missing"}
-            return JSONResponse({"jsonrpc": "2.0", "id": 1, "error": error})
+        required = [{"uri": "urn:other", "required": True}] if name == "answers-required" else []
+        more = {"soap": {"protocolBinding": "SOAP"}, "elsewhere": {"url": f"{NOBODY}/"}}.get(name, {})
+        if more or (name.startswith("answers-") and request.method == "GET"):
+            interfaces = {"supportedInterfaces": [interface | more], "capabilities": {"extensions": required}}
+            return JSONResponse(_CARD | interfaces)
+        name = name.removeprefix("answers-")
         if name == "hangs":
             await asyncio.Event().wait()
-        if name.isdigit():
-            return PlainTextResponse("who?", int(name))
-        if name == "login":
-            return RedirectResponse("https://login.example/")
-        if name == "loop":
-            return RedirectResponse(str(request.url))
-        return HTMLResponse("<html>Welcome</html>") if name == "html" else JSONResponse([] if name == "list" else {})
+        if name.isdigit() or (name == "gateway" and path != "agents"):
+            return PlainTextResponse("who?", int(name) if name.isdigit() else 404)
+        return RedirectResponse(str(request.url)) if name == "loop" else _ANSWERS.get(name, JSONResponse({}))
 
     return Starlette(routes=[Route("/{name}/{path:path}", answer, methods=["GET", "POST"])])
 
@@ -512,87 +502,53 @@ def strange() -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for name in ("OPENAI_API_KEY", "A2A_EVAL_PROXY_JUDGE_API_KEY", "A2A_EVAL_PROXY_JUDGE_MODEL", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
-    yield
-    root = logging.getLogger()
-    root.setLevel(logging.WARNING)
-    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
-        root.removeHandler(handler)  # a command added it; its stream ends with the test
-
-
-def ended(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
-def messages(agent: str) -> int:
-    requests = httpx.get(f"{agent}/_control/requests", trust_env=False).json()
-    return sum(request["method"] == "POST" for request in requests)
 
 
 ENCODINGS, WIDTHS = ("utf-8", "cp1252", "ascii"), ("60", "80", "200")
 
 
-@pytest.fixture
-def typed(agent: str, secure: str, strange: str, proxy: Proxy) -> Iterator[Callable[[Mistake], list[str]]]:
-    """The words of a mistake's command."""
+@pytest.fixture(scope="module")
+def values(agent: str, secure: str, strange: str, proxy: Proxy) -> Iterator[dict[str, str]]:
+    """What stands for the names in commands."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        values = {
+        yield {
             "{agent}": agent, "{secure}": secure, "{strange}": strange, "{admin}": proxy.admin_url,
             "{proxy}": proxy.url,
             "{address}": agent.removeprefix("http://"), "{taken}": f"127.0.0.1:{taken.getsockname()[1]}",
         }  # fmt: skip
 
-        def words(mistake: Mistake) -> list[str]:
-            command = mistake.command
-            for name, value in values.items():
-                command = command.replace(name, value)
-            return shlex.split(command)
 
-        yield words
-
-
-def judge(mistake: Mistake, code: int, out: str, err: str) -> None:
-    """Whether a command said what it should: one sentence, on one line."""
-    assert (code, mistake.sentence in out + err) == (mistake.code, True), out + err
-    assert "Traceback" not in out + err
-    assert "s3cret" not in out + err
-    if "not valid" not in out:
-        (line,) = (line for line in err.splitlines() if not line.startswith("receiving traces; "))
-        assert line.startswith("a2a-eval-proxy: ")
-        assert mistake.sentence in line
-
-
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("name", MISTAKES)
 def test_one_sentence_before_the_first_message(
-    name: str, agent: str, typed: Callable[[Mistake], list[str]], monkeypatch: pytest.MonkeyPatch
+    name: str, agent: str, values: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mistake = MISTAKES[name]
-    before = messages(agent)
-    for variable, value in mistake.environment.items():
+    mistake, number, before = MISTAKES[name], list(MISTAKES).index(name), messages(agent)
+    encoding, width = ENCODINGS[number % 3], WIDTHS[number // 3 % 3]
+    for variable, value in {"COLUMNS": width, **mistake.environment}.items():
         monkeypatch.setenv(variable, value)
-    first = list(MISTAKES).index(name)
-    for number, encoding in enumerate(ENCODINGS, first):
-        width = WIDTHS[number % len(WIDTHS)]
-        monkeypatch.setenv("COLUMNS", width)
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
-        monkeypatch.setattr("sys.stdout", out)
-        monkeypatch.setattr("sys.stderr", err)
-        code = ended(typed(mistake), monkeypatch)
-        out.flush()
-        err.flush()
-        judge(mistake, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))  # type: ignore[attr-defined]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    command = re.sub(r"{\w+}", lambda found: values.get(found[0], found[0]), mistake.command)
+    code = ended(command)
+    said = []
+    for stream in (out, err):
+        stream.seek(0)
+        said.append(stream.read())
+    told = "".join(said)
+    assert (code, mistake.sentence in told, "Traceback" in told, "s3cret" in told) == (mistake.code, True, False, False)
+    if "not valid" not in told:
+        (line,) = (line for line in said[1].splitlines() if not line.startswith("receiving traces; "))
+        assert line.startswith("a2a-eval-proxy: ")
+        assert mistake.sentence in line
     assert messages(agent) == before
 
 
-@pytest.mark.usefixtures("here")
 def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that Kubernetes sets for a Service of our name are not unknown."""
     monkeypatch.setenv("A2A_EVAL_PROXY_AGNET", "http://x")
@@ -600,50 +556,41 @@ def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch, capsys: py
     for known in ("JUDGE_MODEL", "CONFIG", "SERVICE_HOST", "PORT", "PORT_8080_TCP_ADDR", "ADMIN_SERVICE_PORT_HTTP"):
         monkeypatch.setenv(f"A2A_EVAL_PROXY_{known}", "suite.yaml")
     monkeypatch.delenv("A2A_EVAL_PROXY_CONFIG")
-    assert ended(["runs"], monkeypatch) == 0
+    assert ended("runs") == 0
     assert capsys.readouterr().err.splitlines() == [
         "warning: nothing reads the variable A2A_EVAL_PROXY_AGNET (did you mean A2A_EVAL_PROXY_AGENT?)",
         "warning: nothing reads the variable A2A_EVAL_PROXY_JUDGE_MODL (did you mean A2A_EVAL_PROXY_JUDGE_MODEL?)",
     ]
 
 
-@pytest.mark.usefixtures("here")
-def test_a_misspelt_placeholder_and_unread_expectations_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_misspelt_placeholder_and_unread_expectations_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     case = f"{{id: a, turns: [{{user: hi, expect: {{tool_calls: {CALLS}}}}}]}}"
     Path("note.yaml").write_text(f"suite: s\nevaluators: [tool_error]\ncases: [{case}]\n")
-    assert ended(["validate", "note.yaml"], monkeypatch) == 2
-    lines = capsys.readouterr().out.splitlines()
-    assert "did you mean $regex?" in "".join(line for line in lines if line.startswith("warning: "))
-    error = "error: tool_calls is expected in case a, but no evaluator reads it ("
-    assert any(line.startswith(error) for line in lines)
+    assert ended("validate note.yaml") == 2
+    out = capsys.readouterr().out
+    assert re.search(r"^warning: .*did you mean \$regex\?", out, re.MULTILINE)
+    assert "\nerror: tool_calls is expected in case a, but no evaluator reads it (" in out
 
 
-@pytest.mark.usefixtures("here")
-def test_a_missing_expectation_is_named_as_in_the_suite(
-    agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the run, by `validate` and `run`, and after it."""
+def test_a_missing_expectation_is_named_as_in_the_suite(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the run, by `validate` and `run`, and after it. The cases that are left out may have it."""
     Path("bare.yaml").write_text(f"suite: s\nevaluators: [tool_trajectory]\n{CASES}")
     warning = "warning: tool_trajectory skips case ask: no turn has expect.tool_calls\n"
-    assert ended(["validate", "bare.yaml"], monkeypatch) == 0
-    assert warning in capsys.readouterr().out
-    assert ended(["run", "bare.yaml", "--agent", agent], monkeypatch) == 1
-    out, err = capsys.readouterr()
-    assert err.startswith(warning)
-    assert "every result was skipped (not given: expected_tool_calls (in a suite: expect.tool_calls))" in out
-    assert ended(["run", "bare.yaml", "--agent", "http://127.0.0.1:1", "--case", "ask"], monkeypatch) == 3
-    assert warning not in capsys.readouterr().err, "the cases that are left out may have it"
-    assert ended(["run", "bare.yaml", "--agent", "http://127.0.0.1:1"], monkeypatch) == 3
-    assert capsys.readouterr().err.startswith(warning), "before anything is sent"
+    skipped = "every result was skipped (not given: expected_tool_calls (in a suite: expect.tool_calls))"
+    for command, code, warned in (
+        ("validate bare.yaml", 0, True),
+        (f"run bare.yaml --agent {agent}", 1, True),
+        (f"run bare.yaml --agent {NOBODY}", 3, True),
+        (f"run bare.yaml --agent {NOBODY} --case ask", 3, False),
+    ):
+        assert ended(command) == code
+        out, err = capsys.readouterr()
+        assert (warning in out + err, skipped in out) == (warned, code == 1), command
 
 
-@pytest.mark.usefixtures("here")
-def test_the_job_of_init_is_at_the_top_of_the_repository(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_init_is_at_the_top_of_the_repository(agent: str) -> None:
     Path("repository", ".git").mkdir(parents=True)
-    arguments = ["init", "--agent", agent, "--dir", "repository/tests/agent", "--message", "chunks please"]
-    assert ended(arguments, monkeypatch) == 0
+    assert ended(f"init --agent {agent} --dir repository/tests/agent --message 'chunks please'") == 0
     assert Path("repository/tests/agent/suite.yaml").exists()
     job = Path("repository/.github/workflows/agent.yml").read_text()
     assert "working-directory: tests/agent" in job

@@ -1,39 +1,71 @@
-"""`send`: its exit code says whether the agent's task failed."""
+"""`send`: what goes with the message, what is printed of the turn, and its exit code."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, files_of, send_message
+from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, files_of, send_message, turn_json, turn_text
 from a2a_eval_proxy.runs.drive import AgentOptions
+from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.errors import AgentError
+from a2a_tool_capture.models import CapturedTurn
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
-from click.testing import CliRunner
+from support.commands import ended
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def captured(*calls: ToolCall, text: str = "", **more: Any) -> CapturedTurn:
+    fields = {
+        "user_text": "hello", "text": text, "tool_calls": calls, "findings": (), "state": "TASK_STATE_COMPLETED",
+        "task_id": "t-1", "context_id": "c-1", "declared": True, "binding": "JSONRPC", "protocol_version": "1.0",
+        "started_at": BEGAN, "first_event_at": BEGAN, "ended_at": BEGAN + timedelta(milliseconds=120),
+    }  # fmt: skip
+    return CapturedTurn(**{**fields, **more})
+
+
+FOUND = ToolCall(id="1", name="lookup", arguments={"id": "A-1"}, result="shipped")
+FAILED = ToolCall(id="2", name="mail", arguments={}, error="no such\x1b address")
+
+
+def test_calls_come_before_the_response() -> None:
+    text = turn_text(captured(FOUND, FAILED, text="It is shipped."))
+    lines = ['→ lookup(id="A-1")', "  shipped", "→ mail()", "  error: no such", "It is shipped.", "continue with"]
+    places = [text.index(line) for line in lines]
+    assert places == sorted(places)
+    assert "\x1b" not in text
+
+
+def test_the_json_has_the_names_of_a_turn() -> None:
+    turn = turn_json(captured(FOUND, text="Done."))
+    expected = {"response_text": "Done.", "conversation_id": "c-1", "duration_ms": 120, "calls_evidence": "tool_calls"}
+    assert {name: turn[name] for name in expected} == expected
+    assert turn["tool_calls"][0]["result"] == "shipped"
+
+
+def test_a_dialect_that_is_not_read_leaves_the_calls_unknown() -> None:
+    unread = captured(findings=(Finding("dialect_not_read", "", Severity.INFO),))
+    assert [turn_json(turn)["calls"] for turn in (captured(FOUND), captured(), unread)] == [
+        "seen",
+        "none_made",
+        "unknown",
+    ]
 
 
 @pytest.mark.parametrize(("text", "code", "ends_with"), [("artifact now", 0, "completed"), ("fail now", 1, "failed")])
 def test_the_exit_code_is_that_of_the_task(
-    text: str, code: int, ends_with: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, code: int, ends_with: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with scenario_agent() as agent:
-        monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", "send", text, "--agent", agent.url])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    assert (ended.value.code or 0) == code
+        assert ended("send", text, "--agent", agent.url) == code
     assert f"\n{ends_with}, " in capsys.readouterr().out
-
-
-def _card(url: str) -> Answer:
-    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
-    return _answer("application/json", json.dumps(card).encode())
 
 
 def _answer(content_type: str, body: bytes) -> Answer:
@@ -45,15 +77,17 @@ async def test_files_go_with_the_message(tmp_path: Path) -> None:
     bill = tmp_path / "bill.pdf"
     bill.write_bytes(b"%PDF \xff")
     with ReplayAgent() as agent:
-        agent.card = _card(agent.url)
+        interface = {"url": agent.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        card = {"name": "Shop", "capabilities": {"streaming": True}, "supportedInterfaces": [interface]}
+        agent.card = _answer("application/json", json.dumps(card).encode())
         agent.prepare(_answer("text/event-stream", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'))
         with suppress(AgentError):
-            files = files_of([str(bill)])
-            await send_message(AgentOptions(agent.url), "Read this.", files=files)
+            await send_message(AgentOptions(agent.url), "Read this.", files=files_of([str(bill)]))
         (sent,) = agent.received
-    text, file = json.loads(sent.body)["params"]["message"]["parts"]
-    assert text == {"text": "Read this."}
-    assert file == {"raw": "JVBERiD/", "filename": "bill.pdf", "mediaType": "application/pdf"}
+    assert json.loads(sent.body)["params"]["message"]["parts"] == [
+        {"text": "Read this."},
+        {"raw": "JVBERiD/", "filename": "bill.pdf", "mediaType": "application/pdf"},
+    ]
 
 
 def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
@@ -61,6 +95,5 @@ def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
     with large.open("wb") as opened:
         opened.truncate(MAX_FILE_BYTES + 1)
     for path, why in (("missing.txt", "No such file"), (str(tmp_path), "Is a directory"), (str(large), "10,000,000")):
-        result = CliRunner().invoke(cli, ["send", "hello", "--agent", "127.0.0.1:9", "--file", path])
-        assert isinstance(result.exception, ConfigError)
-        assert why in str(result.exception)
+        with pytest.raises(ConfigError, match=why):
+            files_of([path])

@@ -69,10 +69,6 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
     shown = capsys.readouterr()
     assert "\nfailed, 1 reason:\n  refunds: tool_trajectory: mean 0.50 is below 0.90\n    partial-refund: " in shown.out
     assert "note: suites/settings.yaml is skipped: it is not a suite" in shown.out
-    assert "orders   passed" in " ".join(shown.out.split("\n"))
-    assert "✕ tool_trajectory: mean ≥ 0.90 (refunds)" in shown.out
-    assert "suites/orders.yaml" not in shown.err
-
     data = json.loads((report / "report.json").read_text())
     assert data["suite"] == "orders, refunds"
     assert [(part["suite"], part["passed"]) for part in data["suites"]] == [("orders", True), ("refunds", False)]
@@ -80,14 +76,10 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
             for item in data["conversations"]} == {
         "status": ["tool_error", "tool_trajectory"], "partial-refund": ["tool_trajectory"]
     }  # fmt: skip
-    names = [suite.get("name") for suite in ET.parse(report / "junit.xml").getroot()]
-    assert names == ["orders", "refunds"]
-    assert "refunds" in (report / "summary.md").read_text()
+    assert [suite.get("name") for suite in ET.parse(report / "junit.xml").getroot()] == ["orders", "refunds"]
     focus = load_suite(report / "focus/all-failures-2-refunds.yaml")
     assert (focus.name, [case.id for case in focus.cases]) == ("refunds", ["partial-refund"])
     assert focus.gates
-    assert not list(report.glob("focus/*orders*"))
-
     only = EvaluateOptions(suite=("suites/orders.yaml", "suites/refunds.yml"), store="turns.db", case=("status",))
     assert await evaluate_and_show(only)
     assert "1 turn" in capsys.readouterr().out
@@ -96,40 +88,23 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
 async def test_evaluate_scores_each_turn_with_the_suite_of_its_case(
     folder: Path, agent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    everything = (
-        "suite: all\nevaluators: [tool_error]\ntolerate: [vacuous]\ncases: [{id: other, turns: [{user: Hi}]}]\n"
-    )
-    Path("all.yaml").write_text(everything)
+    cases = "cases: [{id: other, turns: [{user: Hi}]}]"
+    Path("all.yaml").write_text(f"suite: all\nevaluators: [tool_error]\ntolerate: [vacuous]\n{cases}\n")
     await run_and_show(RunOptions(suite=("all.yaml", "suites"), agent=agent, store="turns.db", quiet=True))
-    shown = capsys.readouterr().out
-    assert shown.startswith("failed, 1 reason:\n")
-    assert "\nrun all+orders+refunds-20" in shown
-    lenient = REFUNDS.replace("0.9", "0.1")
-    (folder / "refunds.yml").write_text(lenient)
-    capsys.readouterr()
+    assert "\nrun all+orders+refunds-20" in capsys.readouterr().out
+    (folder / "refunds.yml").write_text(REFUNDS.replace("0.9", "0.1"))
     assert await evaluate_and_show(EvaluateOptions(suite=("suites",), store="turns.db", output="json"))
     shown = capsys.readouterr()
     data = json.loads(shown.out)
-    assert data["passed"]
-    assert len(data["conversations"]) == 2
+    assert (data["passed"], len(data["conversations"])) == (True, 2)
     assert "not counted, as they belong to no case of the suites: 1 turn" in shown.err
 
 
 @pytest.mark.parametrize(
-    ("files", "problem"),
-    [
-        ({"a.yaml": ORDERS, "b.yaml": ORDERS.replace("suite: orders", "suite: copy")},
-         "the case 'status' is in suites/a.yaml and in suites/b.yaml"),
-        ({"a.yaml": ORDERS, "b.yaml": ORDERS}, "the suite 'orders' is in suites/a.yaml and in suites/b.yaml"),
-    ],
-)  # fmt: skip
-async def test_what_two_suites_share_is_an_error_that_names_both_files(
-    folder: Path, files: dict[str, str], problem: str
-) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    with pytest.raises(CombinationError, match=problem):
+    ("copy", "shared"), [(ORDERS.replace("suite: orders", "suite: copy"), "case 'status'"), (ORDERS, "suite 'orders'")]
+)
+async def test_what_two_suites_share_is_an_error_that_names_both_files(folder: Path, copy: str, shared: str) -> None:
+    (folder / "copy.yaml").write_text(copy)
+    with pytest.raises(CombinationError, match=f"the {shared} is in suites/copy.yaml and in suites/orders.yaml"):
         await run_and_show(RunOptions(suite=("suites",), agent="http://127.0.0.1:9", store="turns.db"))
     assert CliRunner().invoke(cli, ["validate", "suites"]).exception is not None

@@ -37,44 +37,37 @@ class Shown:
         return [line.partition("  ")[2] for line in self.lines]
 
 
-def lines_of(one: Turn, *results: dict[str, Any], scores: bool = True) -> list[str]:
-    """What is printed when the turn is stored, scored, and scored again."""
+FAILED, PASSED, SKIPPED = result("tool_trajectory", 0.5), result("tool_error", 1.0), result("judged", None)
+UNSEEN = Finding("no_capture", "the card does not declare it", Severity.WARNING, "capture")
+
+
+@pytest.mark.parametrize(
+    ("one", "results", "line"),
+    [
+        (turn("lookup", "refund"), [PASSED, SKIPPED], "order-status  lookup, refund (error)  passed  166 ms"),
+        (turn("lookup", case_id=None), None, "-  lookup  stored  166 ms"),
+        (turn("lookup", case_id=None, agent_name="orders"), None, "orders  -  lookup  stored  166 ms"),
+        (turn("a"), [FAILED, PASSED], "order-status  a  failed (tool_trajectory 0.50)  166 ms"),
+        (turn("a"), [FAILED, SKIPPED | {"status": "errored"}], "order-status  a  errored (judged)  166 ms"),
+        (turn("a"), [SKIPPED], "order-status  a  unscored  166 ms"),
+        (turn("a"), [], "order-status  a  unscored  166 ms"),
+        (
+            turn(state="TASK_STATE_FAILED"),
+            [result("turn_succeeded", 0.0) | {"label": "task_failed"}, PASSED],
+            "order-status  tool calls not visible  failed (task_failed)  166 ms",
+        ),
+        (turn(findings=[UNSEEN]), [], "order-status  tool calls not visible  unscored  166 ms"),
+    ],
+)
+def test_a_turn_is_one_line(one: Turn, results: list[dict[str, Any]] | None, line: str) -> None:
+    """When it is stored, scored, and scored again; it names what decides the verdict."""
     shown = Shown()
-    listener = TurnLines(shown, scores=scores)
+    listener = TurnLines(shown, scores=results is not None)
     listener.stored([one])
-    if scores:
+    if results is not None:
         listener.scored([(one, results, False)])
         listener.scored([(one, results, True)])
-    return shown.without_times()
-
-
-def test_a_turn_is_one_line() -> None:
-    assert lines_of(turn("lookup", "refund"), result("tool_error", 1.0), result("judged", None)) == [
-        "order-status  lookup, refund (error)  passed  166 ms"
-    ]
-    assert lines_of(turn("lookup", case_id=None), scores=False) == ["-  lookup  stored  166 ms"]
-    of_several = turn("lookup", case_id=None, agent_name="orders")
-    assert lines_of(of_several, scores=False) == ["orders  -  lookup  stored  166 ms"]
-
-
-def test_a_verdict_names_what_decides_it() -> None:
-    errored = result("judged", None) | {"status": "errored"}
-    failed = result("tool_trajectory", 0.5)
-    assert lines_of(turn("a"), failed, result("tool_error", 1.0)) == [
-        "order-status  a  failed (tool_trajectory 0.50)  166 ms"
-    ]
-    assert lines_of(turn("a"), failed, errored) == ["order-status  a  errored (judged)  166 ms"]
-    assert lines_of(turn("a"), result("judged", None)) == ["order-status  a  unscored  166 ms"]
-    assert lines_of(turn("a")) == ["order-status  a  unscored  166 ms"]
-    ended = result("turn_succeeded", 0.0) | {"label": "task_failed"}
-    assert lines_of(turn(state="TASK_STATE_FAILED"), ended, result("tool_error", 1.0)) == [
-        "order-status  tool calls not visible  failed (task_failed)  166 ms"
-    ]
-
-
-def test_calls_that_cannot_be_seen_do_not_look_like_none() -> None:
-    unseen = Finding("no_capture", "the card does not declare it", Severity.WARNING, "capture")
-    assert lines_of(turn(findings=[unseen])) == ["order-status  tool calls not visible  unscored  166 ms"]
+    assert shown.without_times() == [line]
 
 
 def test_calls_that_arrive_after_such_a_line_have_one_of_their_own() -> None:
@@ -110,27 +103,20 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-async def test_lines_are_cleaned_and_written_in_order(pipe: tuple[int, int]) -> None:
+async def test_lines_are_cleaned_and_those_that_are_left_out_not_made(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    lines = LineWriter(lambda line: line.replace("secret", "***"), writer)
-    for number in range(20):
-        lines.write(str, f"{number} secret")
-    lines.close()
-    assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(20)]
-
-
-async def test_a_line_that_is_left_out_is_not_made(pipe: tuple[int, int]) -> None:
     made: list[int] = []
 
     def line(number: int) -> str:
         made.append(number)
-        return str(number)
+        return f"{number} secret"
 
-    lines = LineWriter(str, pipe[1])
+    lines = LineWriter(lambda line: line.replace("secret", "***"), writer)
     for number in range(50):
         lines.write(line, number)
     lines.close()
     assert made == list(range(20))
+    assert os.read(reader, 10_000).decode().splitlines()[:20] == [f"{number} ***" for number in range(20)]
 
 
 async def test_lines_are_written_without_waiting_for_the_end(pipe: tuple[int, int]) -> None:

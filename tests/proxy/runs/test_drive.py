@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a.server.routes import create_agent_card_routes
-from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.demo.agent import agent_card, run_agent
+from a2a_eval_proxy.features.demo.agent import run_agent
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, merged_options, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunWatch
-from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
+from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_tool_capture.client import CaptureClient
-from a2a_tool_capture.errors import AgentError, AgentUnreachableError
+from a2a_tool_capture.errors import AgentError
 from agents.control import Control
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import build_app, scenario_agent
 from agents.serving import ServerThread
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from support.commands import ended
+from support.stored_runs import stored_turns
 from tool_call_evaluators.outcomes.conversations import follow
 from tool_call_evaluators.report import html_report, junit_xml
 from tool_call_evaluators.suite import AgentDefaults, Suite, parse_suite
@@ -62,23 +57,15 @@ async def agent() -> AsyncIterator[AgentOptions]:
         yield AgentOptions(url, {}, concurrency=2)
 
 
+@pytest.fixture(scope="module")
+def scenarios() -> Iterator[AgentOptions]:
+    with scenario_agent() as server:
+        yield AgentOptions(server.url)
+
+
 @pytest.fixture
 def location(tmp_path: Path) -> str:
     return str(tmp_path / "turns.db")
-
-
-async def stored(location: str, **query: Any) -> list[dict[str, Any]]:
-    store = open_store(location, must_exist=True)
-    try:
-        return [turn async for turn in every_turn(store, TurnQuery(**query))]
-    finally:
-        await asyncio.to_thread(store.close)
-
-
-async def discard(location: str, *turn_ids: str) -> None:
-    store = open_store(location, must_exist=True)
-    store.discard(turn_ids, lambda: None)
-    await asyncio.to_thread(store.close)
 
 
 # ── driving ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,46 +76,32 @@ async def test_every_conversation_is_had_as_often_as_the_suite_says(agent: Agent
     conclusion = await run_suite(suite(), agent, location, "nightly", watch=watch)
     assert conclusion.verdict.passed, conclusion.verdict.reasons
     assert [item.label for item in conclusion.report.conversations] == ["refund #1", "refund #2", "refund #3", "status"]
-    assert (watch.planned, watch.done) == (7, 7)
     assert {item.results[0].evaluator for item in conclusion.report.conversations} == {"whole"}
-    turns = await stored(location, run="nightly")
-    assert len(turns) == 7
-    assert Counter(turn["conversation_id"] for turn in turns).most_common()[-1][1] == 1
-    assert all(turn["status"] == "done" for turn in turns)
-
-
-async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str) -> None:
-    async with run_agent() as url:
-        first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
-    again = await run_suite(suite(), AgentOptions(url, {}), location, "nightly", resume=True)  # no server is there
-    assert again.verdict == first.verdict
+    turns = await stored_turns(location, run="nightly")
+    assert watch.planned == watch.done == len(turns) == 7
+    assert sorted(Counter(turn["conversation_id"] for turn in turns).values()) == [1, 2, 2, 2]
+    assert {turn["status"] for turn in turns} == {"done"}
 
 
 async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions, location: str) -> None:
     await run_suite(suite(), agent, location, "nightly")
-    before = await stored(location)
+    before = await stored_turns(location)
     refunds = [turn for turn in before if turn["case_id"] == "refund"]
     conversations = list(dict.fromkeys(turn["conversation_id"] for turn in refunds))
     cut = [turn["turn_id"] for turn in refunds if turn["conversation_id"] == conversations[0]][1]
     gone = [turn["turn_id"] for turn in refunds if turn["conversation_id"] == conversations[1]]
-    await discard(location, cut, *gone)  # one conversation was cut off, one never begun
-
+    async with open_existing_store(location) as store:
+        store.discard([cut, *gone], lambda: None)  # one conversation was cut off, one never begun
     watch = RunWatch()
     conclusion = await run_suite(suite(), agent, location, "nightly", resume=True, watch=watch)
 
     assert conclusion.verdict.passed, conclusion.verdict.reasons
     assert watch.planned == 4
-    after = await stored(location)
+    after = await stored_turns(location)
     assert len(after) == 7
     standing = {turn["turn_id"] for turn in before if turn["conversation_id"] != conversations[0]} - set(gone)
-    kept = standing & {turn["turn_id"] for turn in after}
-    assert kept == standing
+    assert standing <= {turn["turn_id"] for turn in after}
     assert conversations[0] not in {turn["conversation_id"] for turn in after}
-
-
-async def test_nobody_is_there(location: str) -> None:
-    with pytest.raises(AgentUnreachableError):
-        await run_suite(suite(), AgentOptions("http://127.0.0.1:1", {}), location, "nightly")
 
 
 # ── failing closed ──────────────────────────────────────────────────────────────────────────────────────────
@@ -165,41 +138,26 @@ def test_a_run_whose_agent_dies_is_incomplete_and_repeats_on_resume_what_was_not
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("suite.yaml").write_text(MORTAL)
+    run = "run suite.yaml --run now --report report --concurrency 1 --allow-no-capture --agent"
     with ServerThread(lambda url: mortal(url, lambda: server.end())) as server:
-        run = ["run", "suite.yaml", "--agent", server.url, "--run", "now", "--report", "report"]
-        assert exit_code([*run, "--concurrency", "1", "--allow-no-capture"], monkeypatch) == 3
+        assert ended(run, server.url) == 3
     shown = capsys.readouterr()
     assert "failed, " in shown.out
     assert Path("report", "report.json").exists()
-    before, dying, after = asyncio.run(stored("a2a-eval-proxy.db"))
+    before, dying, after = asyncio.run(stored_turns("a2a-eval-proxy.db"))
     assert [turn["case_id"] for turn in (before, dying, after)] == ["before", "dying", "after"]
     assert [finding["code"] for finding in after["findings"]] == ["agent_unreachable"]
-    resume = re.search(
-        r"a2a-eval-proxy: the run is incomplete: 2 conversations broke off: .* is the agent running\? "
-        r"\(to resume the run, repeat the command of `run` with --run now --resume\)$",
-        shown.err,
-    )
-    assert resume
-    evaluate = ["evaluate", "--suite", "suite.yaml", "--run", "now", "--allow-no-capture"]
-    assert exit_code(evaluate, monkeypatch) == 3
-    assert re.search("the run is incomplete: 2 conversations broke off: .* --run now --resume", capsys.readouterr().err)
+    evaluate = "evaluate --suite suite.yaml --run now --allow-no-capture"
+    assert ended(evaluate) == 3
+    for told in (shown.err, capsys.readouterr().err):
+        assert re.search("the run is incomplete: 2 conversations broke off: .* --run now --resume", told)
     with scenario_agent() as agent:
-        again = [agent.url if word == server.url else word for word in [*run, "--resume"]]
-        assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # `before` has failed
-    resumed = {turn["case_id"]: turn for turn in asyncio.run(stored("a2a-eval-proxy.db"))}
+        assert ended(run, agent.url, "--resume") == 1  # `before` has failed
+    resumed = {turn["case_id"]: turn for turn in asyncio.run(stored_turns("a2a-eval-proxy.db"))}
     assert resumed.keys() == {"before", "dying", "after"}
-    assert resumed["before"] == before
-    assert resumed["dying"]["state"] == "TASK_STATE_COMPLETED"
-    assert exit_code([*again, "--allow-no-capture"], monkeypatch) == 1  # asks no agent: there is none any more
-    assert exit_code(evaluate, monkeypatch) == 1
-
-
-def exit_code(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command])
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a command adds one, whose stream ends with the test
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
+    assert (resumed["before"], resumed["dying"]["state"]) == (before, "TASK_STATE_COMPLETED")
+    assert ended(run, agent.url, "--resume") == 1  # asks no agent: there is none any more
+    assert ended(evaluate) == 1
 
 
 async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on(
@@ -217,23 +175,6 @@ async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on
     missing = [reason.where for reason in conclusion.verdict.reasons if reason.code == "missing_turn"]
     assert missing == [f"refund #{number}, turn 2" for number in (1, 2, 3)]
     assert "its conversation broke off" in caplog.text
-
-
-def refusing_app(url: str) -> Starlette:
-    """An agent that answers every message with an error."""
-
-    async def refuse(request: Request) -> Response:
-        return JSONResponse({"error": {"code": -32603, "message": "out of order"}}, 500)
-
-    return Starlette(routes=[*create_agent_card_routes(agent_card(url)), Route("/", refuse, methods=["POST"])])
-
-
-async def test_an_agent_that_answers_with_nothing_but_errors_has_failed_its_cases(location: str) -> None:
-    with ServerThread(refusing_app) as server:
-        conclusion = await run_suite(suite(), AgentOptions(server.url), location, "nightly")
-    failed = [reason for reason in conclusion.verdict.reasons if reason.code == "failed_turn"]
-    assert [reason.where for reason in failed] == [*(f"refund #{number}, turn 1" for number in (1, 2, 3)), "status"]
-    assert all("answered HTTP 500: out of order" in reason.message for reason in failed)
 
 
 @pytest.mark.parametrize(
@@ -313,17 +254,23 @@ UNSTATED = "suite: ends\nevaluators: [contains]\ncases: [{{id: end, turns: [{{us
     ],
 )  # fmt: skip
 async def test_the_state_in_which_a_turn_must_end(
-    location: str, said: str, state: str, more: str, evaluators: str, code: str | None, reason: str
+    location: str,
+    scenarios: AgentOptions,
+    said: str,
+    state: str,
+    more: str,
+    evaluators: str,
+    code: str | None,
+    reason: str,
 ) -> None:
     stated = suite(STATED.format(said=said, state=state, more=more, evaluators=evaluators))
-    with scenario_agent() as server:
-        run = await run_suite(stated, AgentOptions(server.url), location, "nightly")
+    run = await run_suite(stated, scenarios, location, "nightly")
     again = await evaluate_store(stated, location, "nightly")
     for result in (run, again):
         reasons = [(item.code, item.message) for item in result.verdict.reasons]
         assert [found for found, _ in reasons] == ([code] if code else []), reasons
         assert all(reason in message for _, message in reasons)
-    (alone,) = follow(await stored(location))  # as pages show it that have no suite
+    (alone,) = follow(await stored_turns(location))  # as pages show it that have no suite
     assert [turn.failure is not None for turn in alone.turns] == [code == "failed_turn"]
     assert '"state at the end":["' in html_report(run.report).replace('": ["', '":["')
     of_case = ET.fromstring(junit_xml(run.report)).findall(".//testcase[@name='end']/error")
@@ -331,12 +278,13 @@ async def test_the_state_in_which_a_turn_must_end(
 
 
 @pytest.mark.parametrize("expect", ["{response_contains: Sign}", "{response_contains: Sign, state: [auth-required]}"])
-async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(location: str, expect: str) -> None:
-    with scenario_agent() as server:
-        asks = suite(UNSTATED.format(said="sign-in", expect=expect))
-        conclusion = await run_suite(asks, AgentOptions(server.url), location, "nightly")
+async def test_an_end_that_needs_credentials_has_a_remark_unless_it_is_expected(
+    location: str, scenarios: AgentOptions, expect: str
+) -> None:
+    asks = suite(UNSTATED.format(said="sign-in", expect=expect))
+    conclusion = await run_suite(asks, scenarios, location, "nightly")
     assert conclusion.verdict.passed
-    found = [finding for turn in await stored(location) for finding in turn["findings"]]
+    found = [finding for turn in await stored_turns(location) for finding in turn["findings"]]
     remarks = [one for one in found if one["code"] == "auth_required"]
     assert len(remarks) == ("state" not in expect)
     assert all("expect: {state: auth-required}" in one["message"] for one in remarks)
@@ -353,20 +301,10 @@ suite: other
 evaluators: [tool_error]
 cases: [{id: question, turns: [{user: Where is order ORD-1001?}]}]
 """
-    watch = RunWatch()
-    conclusion = await evaluate_store(suite(other), location, "nightly", watch=watch)
+    conclusion = await evaluate_store(suite(other), location, "nightly")
     assert conclusion.verdict.passed
-    assert watch.done == 7
-    labels = [item.label for item in conclusion.report.conversations]
-    assert labels[0] == "question"
+    assert conclusion.report.conversations[0].label == "question"
     assert [item.case_id for item in conclusion.report.conversations].count("refund") == 3
-
-
-async def test_a_case_without_a_stored_turn_fails(agent: AgentOptions, location: str) -> None:
-    await run_suite(suite(), agent, location, "nightly")
-    other = "suite: other\nevaluators: [tool_error]\ncases: [{id: unknown, turns: [{user: Never said}]}]"
-    conclusion = await evaluate_store(suite(other), location, None)
-    assert [(reason.code, reason.where) for reason in conclusion.verdict.reasons] == [("missing_turn", "unknown")]
 
 
 # ── options ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -395,4 +333,4 @@ async def test_a_run_whose_name_is_redacted(agent: AgentOptions, location: str) 
     conclusion = await run_suite(suite(), agent, location, "at 10.0.0.9", privacy=privacy)
     assert conclusion.verdict.passed, conclusion.verdict
     assert conclusion.report.run.startswith("at [ip:")
-    assert {turn["run"] for turn in await stored(location)} == {conclusion.report.run}
+    assert {turn["run"] for turn in await stored_turns(location)} == {conclusion.report.run}

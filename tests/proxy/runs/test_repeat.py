@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
-from a2a_eval_proxy.store import open_store
+from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from tool_call_evaluators.report.figures import attempts, attempts_text
 from tool_call_evaluators.suite import parse_suite
 
@@ -48,9 +47,8 @@ class Setting:
         )
 
     async def discard(self, *turn_ids: str) -> None:
-        store = open_store(self._store, must_exist=True)
-        store.discard(turn_ids, lambda: None)
-        await asyncio.to_thread(store.close)
+        async with open_existing_store(self._store) as store:
+            store.discard(turn_ids, lambda: None)
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,12 @@ from a2a_eval_proxy.privacy.redactor import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.run_result import RunResult, RunWatch
-from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
+from support.stored_runs import stored_turns
 from tool_call_evaluators.attempts import attempt_seed
-from tool_call_evaluators.report import json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report import json_report, junit_xml
 from tool_call_evaluators.suite import Suite, parse_suite
 
 STOP = "###STOP###"
@@ -65,8 +62,7 @@ def location(tmp_path: Path) -> str:
     return str(tmp_path / "turns.db")
 
 
-def suite(simulate: str = "{goal: A refund}", *, url: str = "", more: str = "", turns: str = "") -> Suite:
-    user = f'{{model: {MODEL}, base_url: "{url}/v1", seed: 7, prices: {{input: 1, output: 2}}}}' if url else "{}"
+def suite(simulate: str = "{goal: A refund}", *, user: str = "{}", more: str = "", turns: str = "") -> Suite:
     return parse_suite(
         f"""
 suite: refunds
@@ -87,17 +83,9 @@ async def drive(
 ) -> RunResult:
     """Runs the suite with `model` as the user."""
     named = {name: options.pop(name) for name in ("more", "turns") if name in options}
-    run = options.pop("run", "nightly")
     with ServerThread(model.api.app) as server:
-        return await run_suite(suite(simulate, url=server.url, **named), agent, location, run, **options)
-
-
-async def stored(location: str, run: str = "nightly") -> list[dict[str, Any]]:
-    store = open_store(location, must_exist=True)
-    try:
-        return [turn async for turn in every_turn(store, TurnQuery(run=run))]
-    finally:
-        await asyncio.to_thread(store.close)
+        user = f'{{model: {MODEL}, base_url: "{server.url}/v1", seed: 7, prices: {{input: 1, output: 2}}}}'
+        return await run_suite(suite(simulate, user=user, **named), agent, location, "nightly", **options)
 
 
 def codes(result: RunResult) -> list[str]:
@@ -110,13 +98,7 @@ def codes(result: RunResult) -> list[str]:
 async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: AgentOptions, location: str) -> None:
     model = UserModel("refund it please", "and thanks for that", STOP)
     watch = RunWatch()
-    result = await drive(
-        model,
-        agent,
-        location,
-        "{goal: A refund, conversations: 2, max_turns: 5}",
-        watch=watch,
-    )
+    result = await drive(model, agent, location, "{goal: A refund, conversations: 2, max_turns: 5}", watch=watch)
     assert result.verdict.passed, result.verdict.reasons
     assert [item.label for item in result.report.conversations] == ["refund #1", "refund #2"]
     assert (watch.planned, watch.done) == (10, 10)
@@ -139,8 +121,7 @@ async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
     result = await drive(model, agent, location)
     (conversation,) = result.report.conversations
     assert conversation.user is not None
-    assert (conversation.user.end, conversation.user.fault) == ("agent_failed", None)
-    assert model.asked == 1
+    assert (conversation.user.end, conversation.user.fault, model.asked) == ("agent_failed", None, 1)
     assert "failed_turn" in codes(result)
     assert result.report.status(conversation) == "failed"
 
@@ -165,8 +146,6 @@ async def test_scripted_turns_come_first(agent: AgentOptions, location: str) -> 
     ("lines", "code"),
     [
         (["refund it please", "How can I help you?"], "user_out_of_role"),
-        (["refund it please", "my order is K-2002"], "user_knows_too_much"),
-        (["refund this order please", "refund this order please"], "user_repeats"),
         (["refund it please", ""], "user_empty"),
     ],
 )
@@ -182,12 +161,9 @@ async def test_a_fault_spoils_the_conversation_and_is_not_the_agents(
     assert result.report.counts == {"passed": 0, "failed": 0, "invalid": 1, "unscored": 0}
     assert [item.status for item in conversation.results] == ["skipped"]
     told = json.loads(json_report(result.report))
-    assert told["simulated_users"]["faults"] == {code: 1}
-    assert told["unique_errors"] == []
-    case = ET.fromstring(junit_xml(result.report)).find(".//testcase[@name='refund']")
-    assert case is not None
-    assert [item.get("type") for item in case if item.tag in ("failure", "error")] == ["user_fault"]
-    assert "1 invalidated by the simulated user" in markdown_summary(result.report)
+    assert (told["simulated_users"]["faults"], told["unique_errors"]) == ({code: 1}, [])
+    (error,) = ET.fromstring(junit_xml(result.report)).findall(".//testcase[@name='refund']/error")
+    assert error.get("type") == "user_fault"
 
 
 async def test_no_end_within_the_turns_is_counted_and_the_agent_is_measured(agent: AgentOptions, location: str) -> None:
@@ -203,14 +179,14 @@ async def test_no_end_within_the_turns_is_counted_and_the_agent_is_measured(agen
     assert again.report.status(again.report.conversations[0]) == "passed"
 
 
-async def test_a_fault_before_the_first_message_is_kept_too(agent: AgentOptions, location: str) -> None:
-    simulate = "{goal: A refund, conversations: 2}"
-    result = await drive(UserModel(""), agent, location, simulate)
+async def test_a_fault_before_the_first_message_is_kept_and_redacted_too(agent: AgentOptions, location: str) -> None:
+    privacy = privacy_of(parse_rules("email"), None)
+    model = UserModel("How can I help you, ada@example.org?")
+    result = await drive(model, agent, location, "{goal: A refund, conversations: 2}", privacy=privacy)
     assert codes(result).count("user_fault") == 2
-    assert await stored(location) == []
-    assert "missing_turn" not in codes(result)
-    with pytest.raises(Exception, match="no run 'nightly'"):
-        await evaluate_store(suite(simulate), location, "nightly")
+    assert await stored_turns(location) == []
+    assert result.report.users[0].redacted
+    assert b"ada@" not in Path(location).read_bytes()
 
 
 async def test_a_model_that_is_gone_interrupts_the_conversation_and_resuming_repeats_it(
@@ -224,7 +200,7 @@ async def test_a_model_that_is_gone_interrupts_the_conversation_and_resuming_rep
 
     result = await drive(UserModel("refund it please", STOP), agent, location, resume=True)
     assert result.verdict.passed, result.verdict.reasons
-    assert len(await stored(location)) == 1
+    assert len(await stored_turns(location)) == 1
 
 
 async def test_a_model_that_never_answers_is_an_unreachable_part(agent: AgentOptions, location: str) -> None:
@@ -236,16 +212,12 @@ async def test_a_model_that_never_answers_is_an_unreachable_part(agent: AgentOpt
 async def test_a_finished_conversation_is_not_held_again_and_a_missing_one_is(
     agent: AgentOptions, location: str
 ) -> None:
-    two = "{goal: A refund, conversations: 2}"
-    three = two.replace("2", "3")
-    await drive(UserModel("refund it please", STOP), agent, location, two)
+    await drive(UserModel("refund it please", STOP), agent, location, "{goal: A refund, conversations: 2}")
     model = UserModel("refund it please", STOP)
-    result = await drive(model, agent, location, three, resume=True)
+    result = await drive(model, agent, location, "{goal: A refund, conversations: 3}", resume=True)
     assert result.verdict.passed
-    assert model.asked == 2
-    numbers = [user.conversation for user in result.report.users]
-    assert sorted(numbers) == [1, 2, 3]
-    assert {request["seed"] for request in model.api.requests} == {attempt_seed(7, "refund", 3)}
+    assert sorted(user.conversation for user in result.report.users) == [1, 2, 3]
+    assert [request["seed"] for request in model.api.requests] == [attempt_seed(7, "refund", 3)] * 2
 
 
 # ── repeated without a model ────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +232,6 @@ async def test_a_run_is_repeated_without_a_model(agent: AgentOptions, location: 
     said = [[turn["user_text"] for turn in item.executed] for item in again.report.conversations]
     assert said == [lines[:2], lines[:2]]
     assert [user.replayed for user in again.report.users] == ["nightly", "nightly"]
-    assert json.loads(json_report(again.report))["simulated_users"]["usage"]["requests"] == 0
     third = await run_suite(suite(simulate), agent, location, "third", replay_user="again")
     assert third.verdict == first.verdict
 
@@ -279,8 +250,6 @@ async def test_what_is_not_recorded_is_said_before_the_agent_is_asked(
     await drive(UserModel("refund it please", STOP), agent, location)
     with pytest.raises(ConfigError, match=f"--replay-user nightly: {message}"):
         await run_suite(suite(simulate), AgentOptions(AGENT_URL), location, "again", replay_user="nightly")
-    with pytest.raises(Exception, match="no run 'monthly'; the store has nightly"):
-        await run_suite(suite(), AgentOptions(AGENT_URL), location, "again", replay_user="monthly")
 
 
 async def test_a_reply_that_is_missing_later_is_an_error_that_names_the_turn(
@@ -292,7 +261,7 @@ async def test_a_reply_that_is_missing_later_is_an_error_that_names_the_turn(
         result = await run_suite(suite(), AgentOptions(better.url), location, "again", replay_user="nightly")
     assert codes(result)[0] == "user_fault"
     assert "has no reply of the user for turn 2 of case 'refund', conversation 1" in result.verdict.reasons[0].message
-    assert len(await stored(location, "again")) == 1
+    assert len(await stored_turns(location, run="again")) == 1
 
 
 # ── without a model, and with privacy ───────────────────────────────────────────────────────────────────────
@@ -301,22 +270,16 @@ async def test_a_reply_that_is_missing_later_is_an_error_that_names_the_turn(
 @pytest.mark.parametrize(
     ("user", "message"),
     [
-        ({}, "case 'refund' has a simulated user, but no model is configured for it: .*--replay-user RUN"),
-        (
-            {"model": "m"},
-            "but api.openai.com needs a key; set A2A_EVAL_PROXY_SIMULATED_USER_API_KEY or OPENAI_API_KEY, or ",
-        ),
+        ("{}", "case 'refund' has a simulated user, but no model is configured for it: .*--replay-user RUN"),
+        ("{model: m}", "but api.openai.com needs a key; set A2A_EVAL_PROXY_SIMULATED_USER_API_KEY or OPENAI_API_KEY"),
     ],
 )
 async def test_without_a_model_or_key_nothing_is_driven(
-    location: str, user: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+    location: str, user: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("A2A_EVAL_PROXY_SIMULATED_USER_API_KEY")
-    plain = suite(turns="turns: [{user: ask it}]")
-    wanted = replace(plain, simulated_user=plain.simulated_user.from_mapping(plain.simulated_user.to_mapping() | user))
-    with pytest.raises(ConfigError, match=message) as caught:  # nobody is at that address, and nobody is asked
-        await run_suite(wanted, AgentOptions(AGENT_URL), location, "nightly")
-    assert caught.value.exit_code == 2
+    with pytest.raises(ConfigError, match=message):  # nobody is at that address, and nobody is asked
+        await run_suite(suite(user=user), AgentOptions(AGENT_URL), location, "nightly")
 
 
 @pytest.mark.parametrize(
@@ -333,13 +296,6 @@ async def test_what_is_not_kept_is_not_repeated(agent: AgentOptions, location: s
     assert "user_repeats" in json_report(result.report)
     assert "ada@" not in json_report(result.report)
     assert "ada@" in model.api.requests[1]["messages"][2]["content"]
-    assert "ada@" not in json.dumps(await stored(location))
+    assert "ada@" not in json.dumps(await stored_turns(location))
     with pytest.raises(ConfigError, match="stored redacted or without content"):
         await run_suite(suite(), AgentOptions(AGENT_URL), location, "again", replay_user="nightly")
-
-
-async def test_a_fault_before_the_first_message_is_redacted(agent: AgentOptions, location: str) -> None:
-    privacy = privacy_of(parse_rules("email"), None)
-    result = await drive(UserModel("How can I help you, ada@example.org?"), agent, location, privacy=privacy)
-    assert result.report.users[0].redacted
-    assert re.search("ada@", Path(location).read_bytes().decode("latin-1")) is None

@@ -9,12 +9,14 @@ from a2a_eval_proxy.cli.options import EvaluateOptions
 from a2a_eval_proxy.cli.run_display import show_result
 from a2a_eval_proxy.runs.run_plan import RunPlan
 from a2a_eval_proxy.runs.run_result import judge_turns
-from a2a_eval_proxy.runs.tables import failures_first, gate_table, turn_table
+from a2a_eval_proxy.runs.tables import gate_table, runs_table, turn_table
+from a2a_eval_proxy.store.base import RunSummary
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report
+from tool_call_evaluators.report.text_forms import turn_text
 from tool_call_evaluators.suite import parse_suite
 
 
@@ -29,7 +31,12 @@ def printed(table, width=80):
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-GOOD = [result("tool_error", 1.0)]
+GOOD, BAD = [result("tool_error", 1.0)], [result("tool_error", 0.0)]
+
+
+def reported(suite_text, *turns):
+    suite = parse_suite(f"suite: s\nevaluators: [tool_error]\n{suite_text}")
+    return build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
 
 
 def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
@@ -44,12 +51,6 @@ def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
     ]
 
 
-def test_a_label_without_a_score_takes_its_place():
-    labelled = EvalResult("tone", label="[red]").to_dict()
-    (row,) = shown([turn("t", "Hi", [call("lookup")], [labelled], case="status")])
-    assert row.split() == ["status", "lookup()", "passed", "tone", "[red]"]
-
-
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
@@ -57,17 +58,14 @@ def test_a_label_without_a_score_takes_its_place():
         ({"findings": [finding("agent_error", severity="error")]}, "failed agent_error"),
         ({"evaluations": [result("tool_error", 0.0)]}, "failed tool_error 0.00"),
         ({"evaluations": []}, "unscored no score"),
+        ({"evaluations": [result("tool_error", None)]}, "none unscored"),
+        ({"evaluations": [EvalResult("tone", label="[red]").to_dict()]}, "none passed tone [red]"),
         ({"evaluations": [], "status": "pending"}, "excluded pending"),
     ],
 )
 def test_what_broke_off_or_was_not_scored_has_not_passed(broken, said):
     (row, *_) = shown([{**turn("t", "Hi", [], GOOD, case="status"), **broken}])
     assert said.split() == row.split()[-len(said.split()) :]
-
-
-def test_what_was_only_skipped_is_neither_passed_nor_failed():
-    (row,) = shown([turn("t", "Hi", [], [result("tool_error", None)], case="status")])
-    assert row.split() == ["status", "none", "unscored"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -79,14 +77,14 @@ def test_the_verdict_is_whole_however_many_results_failed(width):
     assert sum(row.count("0.50") for row in rows) == 20
 
 
-def test_it_is_said_where_calls_of_asked_agents_count():
+@pytest.mark.parametrize(
+    ("calls", "said"), [([], "none of its own passed"), ([call("lookup")], "lookup() passed and those of asked agents")]
+)
+def test_it_is_said_where_calls_of_asked_agents_count(calls, said):
     suite = parse_suite("{suite: s, depth: all, evaluators: [tool_error], cases: [{id: status, turns: [{user: Hi}]}]}")
-    turns = [turn("t", "Hi", case="status", evaluations=GOOD)]
-    report = judge_turns(suite, turns, {}, "run").report
-    assert printed(turn_table(report))[1:] == ["status  none of its own  passed"]
-    turns = [turn("t", "Hi", [call("lookup")], case="status", evaluations=GOOD)]
+    turns = [turn("t", "Hi", calls, case="status", evaluations=GOOD)]
     rows = printed(turn_table(judge_turns(suite, turns, {}, "run").report))[1:]
-    assert [" ".join(row.split()) for row in rows] == ["status lookup() passed", "and those of asked agents"]
+    assert " ".join(rows).split() == ["status", *said.split()]
 
 
 def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
@@ -107,22 +105,16 @@ def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
     ],
 )
 def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict):
-    suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
-    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    rows = printed(turn_table(report), 120)[1:]
-    assert " ".join(rows[0].split()) == f"no case none {verdict} tool_error 0.00"
-    assert " ".join(rows[1].split()) == "no case none passed"
+    report = reported(f"gates: {{tool_error: {least}}}", turn("a", evaluations=GOOD), turn("b", evaluations=BAD))
+    rows = [" ".join(row.split()) for row in printed(turn_table(report), 120)[1:]]
+    assert rows == [f"no case none {verdict} tool_error 0.00", "no case none passed"]
     assert [report.status(item) for item in report.conversations] == ["passed", "failed"]
 
 
 def test_gates_are_listed_with_their_actual_values():
-    suite = parse_suite(
-        "suite: s\nevaluators: [tool_error]\ngates: {tool_error: {mean: 0.5, pass_rate: 0.9}, pass_rate: 0.4}"
-    )
-    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    gates = run_verdict(suite, follow(turns, suite)).to_dict()["gates"]
-    assert printed(gate_table(gates)) == [
+    gates = "gates: {tool_error: {mean: 0.5, pass_rate: 0.9}, pass_rate: 0.4}"
+    report = reported(gates, turn("a", evaluations=GOOD), turn("b", evaluations=BAD))
+    assert printed(gate_table(report.verdict["gates"])) == [
         "gate                                 actual",
         "✓ pass rate of conversations ≥ 0.40    0.50",
         "✓ tool_error: mean ≥ 0.50              0.50",
@@ -131,23 +123,9 @@ def test_gates_are_listed_with_their_actual_values():
 
 
 def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
-    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
-    turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
-    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    only = turn("a", "A", evaluations=GOOD, case="two", conversation="c")
+    report = reported("cases: [{id: two, turns: [{user: A}, {user: B}]}]", only)
     assert "turn 2: not executed (no matching turn)" in printed(turn_table(report), 120)[1]
-
-
-def test_a_table_begins_with_what_failed():
-    suite = parse_suite("suite: s\nevaluators: [tool_error]")
-    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = build_report("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    assert [item.turn["turn_id"] for _, item in failures_first(report)] == ["b", "a"]
-
-
-def test_a_turn_with_many_calls_has_few_lines():
-    rows = shown([turn("t", "Hi", [call("lookup", order=number) for number in range(151)], GOOD, case="loop")])
-    assert [row.split()[-1] for row in rows[1:-1]] == [f"lookup(order={number})" for number in range(1, 8)]
-    assert rows[-1].split() == ["…", "and", "143", "more"]
 
 
 KINDS = [first + second for first in "abcdef" for second in "klmno"]
@@ -165,23 +143,65 @@ LONG = {f"argument_{number}": "word " * 20 for number in range(5)}
     ],
     ids=["plain", "long calls", "151 calls", "repetitions", "causes"],
 )
-def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure(
-    tmp_path, capsys, repetitions, calls, causes
-):
-    cases = [f"{{id: case-{number}, repeat: {repetitions}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)]
+def test_a_long_run_prints_sixty_lines_and_every_distinct_failure(tmp_path, capsys, repetitions, calls, causes):
+    cases = [f"{{id: case-{number}, repeat: {repetitions}, turns: [{{user: hi {number}}}]}}" for number in range(200)]
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{', '.join(cases)}]")
     wrong = [{**result("tool_error", 0.0), "reason": f"tool {kind} is broken"} for kind in KINDS[:causes]]
     turns = [
         turn(f"t{number}-{time}", f"hi {number}", calls, case=f"case-{number}", conversation=f"c{number}-{time}",
-             evaluations=GOOD if number < 500 else [wrong[number % causes]])
-        for number in range(1_000)
+             evaluations=GOOD if number < 100 else [wrong[number % causes]])
+        for number in range(200)
         for time in range(repetitions)
     ]  # fmt: skip
     options = EvaluateOptions(suite=("suite.yaml",), store=str(tmp_path / "turns.db"))
     assert not show_result(judge_turns(suite, turns, {}, "r"), RunPlan({"suite.yaml": suite}, None, None), options)
     lines = capsys.readouterr().out.splitlines()
     assert 30 < len(lines) <= 60
-    assert lines[1].startswith("case-500")
+    assert lines[1].startswith("case-100")
     for kind in KINDS[:causes]:
         assert sum(f"tool {kind} is broken" in line for line in lines) == 1
-    assert f"conversations: {500 * repetitions:,} failed, {500 * repetitions:,} passed" in lines
+    assert f"conversations: {100 * repetitions:,} failed, {100 * repetitions:,} passed" in lines
+
+
+MONDAY = RunSummary("monday", 3, 0, 4, 1, 0, 0, "2026-11-22T16:13:36.000001Z", "2026-11-22T16:14:00.000001Z")
+
+
+def test_a_run_is_a_row():
+    rows = [
+        row.split() for row in printed(runs_table([MONDAY, RunSummary("[b]\x1bno", 0, 0, 0, 0, 0, 0, None, None)]), 120)
+    ]
+    assert rows[1] == ["monday", "2026-11-22", "16:13", "3", "no", "suite:", "4", "passed,", "1", "failed"]
+    assert rows[2] == ["[b]\N{REPLACEMENT CHARACTER}no", "–", "0", "no", "suite:", "none"]
+
+
+def test_everything_of_a_turn_is_on_a_line():
+    calls = [call("lookup", order="A-1"), call("mail", result=None, error="no address\x07")]
+    shown = turn(
+        "t-1",
+        "Where is it?",
+        calls,
+        [result("tool_error", 0.5), result("grade", None, label="vague")],
+        case="status",
+        conversation="c-1",
+        findings=[finding("odd")],
+        annotations=[
+            {"assessment": "wrong", "evaluator": "grade", "who": "ann\x07", "note": "it is clear"},
+            {"assessment": "right", "evaluator": None, "who": "", "note": ""},
+        ],
+        response_text="x" * 5_000,
+        state="TASK_STATE_INPUT_REQUIRED",
+    )
+    lines = turn_text(shown).splitlines()
+    assert lines[0] == f"turn t-1, case status, run {shown['run']}, conversation c-1"
+    for begins, ends in (
+        ("", ", input required"),
+        ('→ lookup(order="A-1")   (a2a_protocol)', ""),
+        ("tool_error 0.50 failed: tool_error said so", ""),
+        ("grade skipped (vague): grade said so", ""),
+        ("annotated right: the turn", ""),
+        ("annotated wrong: grade by ann", ": it is clear"),
+        ("warning: odd: ", ""),
+    ):
+        assert any(line.startswith(begins) and line.endswith(ends) for line in lines), begins
+    assert "… (--output json shows all)" in "".join(lines)
+    assert "\x07" not in "".join(lines)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
-import pytest
 from a2a.helpers import new_task_from_user_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
@@ -19,7 +16,6 @@ from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from agents.scenario_agent import AgentOptions as CardOptions
 from agents.scenario_agent import agent_card
 from agents.serving import ServerThread
-from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -53,56 +49,31 @@ class _Traced(AgentExecutor):
     """Makes one tool call per message, which only a span shows, in the trace of the request."""
 
     def __init__(self) -> None:
-        self.receiver = ""
-        self.trace_ids: list[str] = []
-        self.together: asyncio.Barrier | None = None
-        """With it, so many messages are answered at once, and each tool has a trace of its own."""
-        self._sends = False
-        self._provider: TracerProvider | None = None
+        self.provider = TracerProvider(shutdown_on_exit=False)
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None
         assert context.call_context is not None
+        tracer = self.provider.get_tracer("orders")
         parent = TraceContextTextMapPropagator().extract(context.call_context.state["headers"])
-        text = context.get_user_input()
-        with self._tracer().start_as_current_span("invoke_agent", parent) as span:
-            self.trace_ids.append(f"{span.get_span_context().trace_id:032x}")
-            span.set_attribute("gen_ai.operation.name", "invoke_agent")
+        asked = {"gen_ai.operation.name": "invoke_agent"}
+        with tracer.start_as_current_span("invoke_agent", parent, attributes=asked):
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": "look_up",
-                "gen_ai.tool.call.arguments": f'{{"order": "{text}"}}',
+                "gen_ai.tool.call.arguments": f'{{"order": "{context.get_user_input()}"}}',
                 "gen_ai.tool.call.result": "shipped",
             }
-            if self.together is not None:
-                await self.together.wait()
-            alone = Context() if self.together is not None else None
-            self._tracer().start_span("execute_tool look_up", alone, attributes=attributes).end()
-            if self.together is not None:
-                await self.together.wait()
+            tracer.start_span("execute_tool look_up", attributes=attributes).end()
         await event_queue.enqueue_event(context.current_task or new_task_from_user_message(context.message))
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         await updater.add_artifact([new_text_part("It is shipped.")])
         await updater.complete()
 
-    def _tracer(self) -> Any:
-        if self._provider is None:
-            self._provider = TracerProvider(shutdown_on_exit=False)
-        if self.receiver and not self._sends:
-            self._sends = True
-            exporter = OTLPSpanExporter(f"{self.receiver}/v1/traces")
-            self._provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=LATE_MS))
-        return self._provider.get_tracer("orders")
-
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
 
-    def close(self) -> None:
-        if self._provider is not None:
-            self._provider.shutdown()
 
-
-@pytest.fixture
-def traced() -> Iterator[tuple[str, _Traced]]:
+async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(tmp_path: Path) -> None:
     executor = _Traced()
 
     def app(url: str) -> Starlette:
@@ -111,25 +82,19 @@ def traced() -> Iterator[tuple[str, _Traced]]:
         return Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/a2a/jsonrpc")])
 
     with ServerThread(app) as server:
-        yield server.url, executor
-        executor.close()
-
-
-async def test_spans_that_come_after_the_answer_are_the_calls_of_their_turns(
-    traced: tuple[str, _Traced], tmp_path: Any
-) -> None:
-    url, executor = traced
-    async with tracing_at("127.0.0.1:0", PATIENCE_S) as (tracing, executor.receiver):
-        options = AgentOptions(url, binding="JSONRPC", concurrency=2)
-        result = await run_suite(parse_suite(SUITE), options, str(tmp_path / "turns.db"), "traced", tracing=tracing)
+        async with tracing_at("127.0.0.1:0", PATIENCE_S) as (tracing, receiver):
+            exporter = BatchSpanProcessor(OTLPSpanExporter(f"{receiver}/v1/traces"), schedule_delay_millis=LATE_MS)
+            executor.provider.add_span_processor(exporter)
+            options = AgentOptions(server.url, binding="JSONRPC", concurrency=2)
+            result = await run_suite(parse_suite(SUITE), options, str(tmp_path / "turns.db"), "traced", tracing=tracing)
+        executor.provider.shutdown()
     assert result.verdict.passed, result.verdict.reasons
     made = {turn["user_text"]: [call["arguments"] for call in turn["tool_calls"]] for turn in result.report.turns}
     assert made == {text: [{"order": text}] for text in ("ORD-1", "ORD-2", "ORD-3")}
-    assert {turn["calls_evidence"] for turn in result.report.turns} == {"tool_calls"}
-    assert all(turn["trace_id"] for turn in result.report.turns)
     for turn in result.report.turns:
         agent, tool = turn["spans"]
         assert (agent["name"], tool["name"]) == ("invoke_agent", "execute_tool look_up")
         assert tool["parent_span_id"] == agent["span_id"]
+        assert (turn["calls_evidence"], bool(turn["trace_id"])) == ("tool_calls", True)
     page = html_report(result.report)
     assert len(re.findall('<tr class="span depth-1">.*?execute_tool look_up', page, re.DOTALL)) == 3

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -17,6 +16,7 @@ from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import grpc_agent
 from agents.scenario_agent import AgentOptions
 from support.prefork import run
+from support.stored_runs import stored_turns
 from tool_call_evaluators.suite import load_suite
 
 SUITE = """\
@@ -56,24 +56,21 @@ async def proxy(tmp_path: Path) -> AsyncIterator[RunningProxy]:
         yield await stack.enter_async_context(run_proxy(settings))
 
 
-async def command(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    done = await asyncio.to_thread(run, *arguments, cwd=folder, **environment)
+async def command(folder: Path, *arguments: str) -> tuple[int, str]:
+    done = await asyncio.to_thread(run, *arguments, cwd=folder)
     return done.returncode, done.stdout + done.stderr
 
 
-async def exported(folder: Path, name: str) -> list[dict[str, Any]]:
-    _, lines = await command(folder, "export", "--store", "runs.db", "--run", name)
-    return [json.loads(line) for line in lines.splitlines()]
-
-
 async def test_each_turn_is_for_its_agent_and_all_are_one_conversation(tmp_path: Path, proxy: RunningProxy) -> None:
+    """Such a run is resumed, scored again, accepted and recorded."""
     given = ("run", "suite.yaml", "--agent", proxy.url, "--store", "runs.db", "--run", "monday", "--seed", "7")
-    code, shown = await command(tmp_path, *given, "--report", "report")
+    assert (await command(tmp_path, *given, "--repeat", "1"))[0] == 0
+    code, shown = await command(tmp_path, *given, "--report", "report", "--resume")
     assert code == 0, shown
-    turns = await exported(tmp_path, "monday")
+    turns = await stored_turns(str(tmp_path / "runs.db"), run="monday")
     several = [turn for turn in turns if turn["case_id"] == "several"]
     conversations = {turn["conversation_id"] for turn in several}
-    assert len(conversations) == 2
+    assert (len(turns), len(conversations)) == (11, 2)
     for one in conversations:
         own = [turn for turn in several if turn["conversation_id"] == one]
         assert [turn["agent_name"] for turn in own] == ORDER
@@ -86,17 +83,10 @@ async def test_each_turn_is_for_its_agent_and_all_are_one_conversation(tmp_path:
     tests = ET.parse(tmp_path / "report" / "junit.xml").getroot()
     assert [(item.get("name"), item.get("tests"), item.get("failures")) for item in tests] == [("desk", "2", "0")]
     assert "\n  refunds: Hello, Bob!" in str(next(tests.iter("system-out")).text)
-    assert '"wire":"refunds · GRPC 1.0"' in (tmp_path / "report" / "report.html").read_text("utf-8")
     assert {item.get("value") for item in tests.iter("property") if item.get("name") == "agent"} == {
         f"{proxy.url}/agents/{name}" for name in ORDER
     }
 
-
-async def test_such_a_run_is_resumed_scored_again_accepted_and_recorded(tmp_path: Path, proxy: RunningProxy) -> None:
-    given = ("run", "suite.yaml", "--agent", proxy.url, "--store", "runs.db", "--run", "monday")
-    assert (await command(tmp_path, *given, "--repeat", "1"))[0] == 0
-    code, shown = await command(tmp_path, *given, "--resume")
-    assert (code, len(await exported(tmp_path, "monday"))) == (0, 11), shown
     code, shown = await command(tmp_path, "record", "--store", "runs.db", "--run", "monday", "--out", "recorded.yaml")
     assert code == 0, shown
     cases = {case.id: case for case in load_suite(tmp_path / "recorded.yaml").cases}
@@ -106,8 +96,7 @@ async def test_such_a_run_is_resumed_scored_again_accepted_and_recorded(tmp_path
     wrong = suite.replace("refunds, expect: {tool_calls: []", "refunds, expect: {tool_calls: [{name: no}]")
     (tmp_path / "suite.yaml").write_text(wrong, "utf-8")
     again = ("evaluate", "--suite", "suite.yaml", "--store", "runs.db", "--run", "monday")
-    code, shown = await command(tmp_path, *again)
-    assert code == 1, shown
-    code, shown = await command(tmp_path, "accept", "suite.yaml", "--store", "runs.db", "--run", "monday", "--yes")
-    assert code == 0, shown
-    assert (await command(tmp_path, *again))[0] == 0
+    accept = ("accept", "suite.yaml", "--store", "runs.db", "--run", "monday", "--yes")
+    for words, expected in ((again, 1), (accept, 0), (again, 0)):
+        code, shown = await command(tmp_path, *words)
+        assert code == expected, shown
