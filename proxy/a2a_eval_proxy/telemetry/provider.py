@@ -118,7 +118,7 @@ def _context_of(turn: Turn) -> Context:
     return set_span_in_context(NonRecordingSpan(span), Context())
 
 
-_CLOSE_S = 5.0
+CLOSE_S = 5.0
 
 
 class Telemetry:
@@ -142,12 +142,12 @@ class Telemetry:
         return RequestTelemetry(self._tracer, upstream)
 
     async def close(self) -> None:
-        """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""
+        """Export what is left, for `CLOSE_S` seconds at most; what is not out by then is lost."""
         try:
-            async with asyncio.timeout(_CLOSE_S):
+            async with asyncio.timeout(CLOSE_S):
                 await asyncio.gather(*(_done(shutdown) for shutdown in self._shutdowns))
         except TimeoutError:
-            logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
+            logger.warning("telemetry was not exported to its end within %g s; the rest is lost", CLOSE_S)
 
 
 def _tracers(resource: Resource, redact: Callable[[str], str] | None) -> SdkTracerProvider:

@@ -17,7 +17,7 @@ from ..turn import Turn, call_times
 from .event_bus import EventBus
 from .turn_listener import ScoredTurn, TurnListener
 
-_MOST_WAITING = 1_000
+MOST_WAITING = 1_000
 """Maximum number of reports that wait to be redacted; with more, events are lost, and listeners are informed."""
 
 NamedData = tuple[str, Mapping[str, Any]]  # the name and the data of an event
@@ -83,7 +83,7 @@ class TurnEvents(TurnListener):
         if self._thread is None:
             for name, data in make():
                 self._bus.publish(name, data)
-        elif self._waiting >= _MOST_WAITING:
+        elif self._waiting >= MOST_WAITING:
             self._bus.lose()
         else:
             self._waiting += 1

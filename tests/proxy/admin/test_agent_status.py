@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.admin.agent_status import AgentWatch, status_of, unreachable
-from a2a_eval_proxy.net.file_watcher import FileWatch
+from a2a_eval_proxy.admin.agent_status import status_of, unreachable
 from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import URI
@@ -72,16 +71,18 @@ def test_what_the_card_means(declares: bool, given: dict[str, Any], traces: str 
     assert line == f"{'warning: ' if warns else ''}agent Shop: JSONRPC, HTTP+JSON{expected}"
 
 
+OLD = {"name": "Old", "url": "http://a", "additionalInterfaces": [{"url": "http://a", "transport": "GRPC"}]}
+
+
+def test_a_card_of_the_older_version() -> None:
+    assert "agent Old: GRPC, JSONRPC; does not" in status_of(OLD, settings(), None).line
+
+
 @pytest.mark.parametrize("odd", [None, [], {}, {"name": 3}, {"name": {}, "supportedInterfaces": "x"}])
 def test_an_odd_card_is_still_one_line(odd: Any) -> None:
     line = status_of(odd, settings(), None).line
     assert "no binding; does not declare tool-call-capture" in line
     assert "\n" not in line
-
-
-def test_a_card_of_the_older_version() -> None:
-    old = {"name": "Old", "url": "http://a", "additionalInterfaces": [{"url": "http://a", "transport": "GRPC"}]}
-    assert "agent Old: GRPC, JSONRPC; does not" in status_of(old, settings(), None).line
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
@@ -91,31 +92,10 @@ def test_a_name_cannot_steer_the_terminal() -> None:
 
 
 def test_why_there_is_no_card() -> None:
-    refused = unreachable(settings(), UpstreamUnreachableError("Connection refused")).line
-    assert refused == (
-        "warning: agent http://127.0.0.1:9999 is unreachable, and requests fail until it is up: "
-        "connection refused; is the agent running?"
-    )
-    assert "it does not respond" in unreachable(settings(), TimeoutError()).line
-    assert unreachable(settings(), ValueError("no agent card at http://a")).line.startswith(
-        "warning: no agent card at http://a: clients find no card"
-    )
-
-
-async def test_an_agent_that_went_away_long_after_the_last_look_is_seen_by_who_does_not_wait() -> None:
-    watch = AgentWatch(settings(), FileWatch(), None)
-    answers = [card(declares=True)]
-
-    async def fetch_card() -> Any:
-        if not answers:
-            raise UpstreamUnreachableError("connection refused")
-        return answers.pop()
-
-    watch._fetch_card = fetch_card
-    try:
-        assert (await watch.status()).name == "Shop"
-        assert (await watch.status(wait=False)).name == "Shop"
-        watch._read_at -= 60
-        assert (await watch.status(wait=False)).reachable is False
-    finally:
-        watch.close()
+    away = "agent http://127.0.0.1:9999 is unreachable, and requests fail until it is up: "
+    for error, said in (
+        (UpstreamUnreachableError("Connection refused"), f"{away}connection refused; is the agent running?"),
+        (TimeoutError(), f"{away}it does not respond"),
+        (ValueError("no agent card at http://a"), "no agent card at http://a: clients find no card"),
+    ):
+        assert unreachable(settings(), error).line.startswith(f"warning: {said}")

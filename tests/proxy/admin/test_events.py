@@ -94,31 +94,27 @@ async def test_events_arrive_while_the_turn_is_open(it: Proxied) -> None:
             assert (await it.admin.get(f"/api/turns/{opened.data['turn_id']}")).status_code == 404
         rest = await stream.until("turn.done")
     assert opened.name == "turn.opened"
-    assert (opened.data["run"], opened.data["case_id"], opened.data["status"]) == ("live", "weather", "open")
-    assert opened.data["user_text"].startswith("slow g")
-    assert (opened.data["tool_calls"], opened.data["evaluations"]) == ([], [])
+    shown = {"run": "live", "case_id": "weather", "status": "open", "tool_calls": [], "evaluations": []}
+    assert {name: opened.data[name] for name in shown} == shown
     events = [*changes, *rest]
-    assert {event.data["turn_id"] for event in events} == {opened.data["turn_id"]}
-    assert {(event.data["run"], event.data["case_id"]) for event in events} == {("live", "weather")}
-    calls = [(event.data["index"], event.data["call"]["name"]) for event in changes if event.name == "tool_call"]
-    assert calls == [(0, SEARCH["name"]), (1, CONVERT["name"])]
-    assert {event.data["count"] for event in changes if event.name == "tool_call"} <= {1, 2}
+    assert {(event.data["turn_id"], event.data["run"], event.data["case_id"]) for event in events} == {
+        (opened.data["turn_id"], "live", "weather")
+    }
+    calls = [event.data for event in changes if event.name == "tool_call"]
+    assert [(call["index"], call["call"]["name"]) for call in calls] == [(0, SEARCH["name"]), (1, CONVERT["name"])]
     texts = [event.data for event in events if event.name == "text"]
-    assert (texts[0]["text"], texts[0]["append"], texts[0]["characters"]) == ("before ", False, 7)
     assert "".join(text["text"] for text in texts) == "before after"
-    assert all(text["append"] for text in texts[1:])
+    assert [text["append"] for text in texts] == [False] + [True] * (len(texts) - 1)
     states = [event.data["state"] for event in events if event.name == "state"]
-    assert (states[-2:], changes[-1].name) == (["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"], "text")
+    assert states[-2:] == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
     assert [event.name for event in rest[-2:]] == ["turn.closed", "turn.done"]
     done = (await it.admin.get(f"/api/turns/{opened.data['turn_id']}")).json()
     assert rest[-1].data == done
-    seen = [event.data["times"]["first_seen_at"] for event in changes if event.name == "tool_call"]
-    assert [times["first_seen_at"] for times in done["call_times"]] == seen
-    assert {times["source"] for times in done["call_times"]} == {"protocol"}
+    seen = [call["times"]["first_seen_at"] for call in calls]
+    assert [(times["first_seen_at"], times["source"]) for times in done["call_times"]] == [
+        (at, "protocol") for at in seen
+    ]
     assert done["first_event_at"] <= seen[0] < done["ended_at"]
-    assert done["tool_calls"][1] == next(
-        event.data["call"] for event in reversed(changes) if event.name == "tool_call" and event.data["index"] == 1
-    )
 
 
 async def test_a_turn_that_was_open_before_anyone_listened(agent: str, tmp_path: Path) -> None:
@@ -144,14 +140,13 @@ async def test_reconnecting_loses_nothing_and_repeats_nothing(it: Proxied) -> No
         assert not {event.id for event in rest} & set(ids)
 
 
-@pytest.mark.parametrize("known", ["nonsense", "deadbeef-1", "-1", "1"])
+@pytest.mark.parametrize("known", ["nonsense", "deadbeef-1"])
 async def test_an_id_of_another_process_is_answered_with_reset(it: Proxied, known: str) -> None:
     async with live(it.admin, {"last-event-id": known}) as stream:
         async with it.turn():
             pass
         events = await stream.until("turn.done")
     assert [event.name for event in events[:2]] == ["reset", "turn.opened"]
-    assert "reason" in events[0].data
 
 
 async def test_filters(it: Proxied) -> None:
@@ -169,30 +164,13 @@ async def test_filters(it: Proxied) -> None:
         assert await names(types) == ["tool_call", "tool_call", "turn.done"]
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("types=turn.done,turn.over", "turn.over"),
-        ("types=", "types"),
-        ("view=brief", "view: expected 'short' or 'count'"),
-        ("rum=x", "rum"),
-    ],
-)
-async def test_what_is_not_known_is_refused(it: Proxied, query: str, expected: str) -> None:
-    response = await it.admin.get(f"/api/events?{query}")
-    assert response.status_code == 400
-    assert expected in response.json()["error"]
-
-
 # ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def open_turns(it: Proxied, **query: str) -> list[dict[str, Any]]:
     response = await it.admin.get("/api/open-turns", params=query)
     assert response.status_code == 200
-    assert response.json()["next_cursor"] is None
-    items: list[dict[str, Any]] = response.json()["items"]
-    return items
+    return list(response.json()["items"])
 
 
 async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
@@ -205,8 +183,7 @@ async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
         assert await open_turns(it, run="first", case="weather") == []
     assert (later["run"], later["case_id"], earlier["run"]) == ("second", "weather", "first")
     assert [call["name"] for call in later["tool_calls"]] == [SEARCH["name"], CONVERT["name"]]
-    assert (later["response_text"], later["status"], later["evaluations"]) == ("before ", "open", [])
-    assert later["state"] == "TASK_STATE_WORKING"
+    assert (later["response_text"], later["status"], later["state"]) == ("before ", "open", "TASK_STATE_WORKING")
     assert await open_turns(it) == []
 
 
@@ -223,15 +200,13 @@ async def test_live_events_are_redacted_as_in_the_store(agent: str, tmp_path: Pa
         events = [*begun, *await stream.until("turn.done")]
         assert events[-1].data == (await it.admin.get(f"/api/turns/{shown[0]['turn_id']}")).json()
     published = json.dumps([*(event.data for event in events), *shown])
-    assert "example.com" not in published
-    assert "weather" not in published
+    assert not [word for word in ("example.com", "weather") if word in published]
     assert begun[0].data["user_text"].endswith("for [email]")
     assert len({event.data["run"] for event in events}) == 1
     calls = [event.data["call"]["arguments"] for event in events if event.name == "tool_call"]
     assert calls[:2] == [{"q": "[redacted]"}, CONVERT["arguments"]]
     texts = [event.data for event in events if event.name == "text"]
     assert {(text["text"], text["append"]) for text in texts} == {(None, False)}
-    assert (texts[0]["characters"], texts[-1]["characters"]) == (7, 12)
     assert shown[0]["response_text"] == "[not shown while the turn is open: 7 characters]"
 
 
@@ -248,17 +223,6 @@ async def test_without_content_nothing_of_it_is_published(agent: str, tmp_path: 
 
 
 # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_large_events_are_cut(agent: str, tmp_path: Path) -> None:
-    async with proxied(agent, tmp_path) as it, live(it.admin) as short:
-        async with it.turn("x" * 100_000):
-            pass
-        opened, done = (await short.next()).data, (await short.until("turn.done"))[-1].data
-    assert opened["cut"]
-    assert opened["user_text"].endswith("more characters]")
-    assert len(opened["user_text"]) < 1_100
-    assert [call["name"] for call in done["tool_calls"]] == [SEARCH["name"], CONVERT["name"]]
 
 
 async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp_path: Path) -> None:
@@ -296,5 +260,4 @@ async def test_events_are_counted_and_those_of_one_turn_selected(it: Proxied) ->
 async def test_no_server_in_front_collects_the_events(it: Proxied) -> None:
     """nginx does so by default, and a page would stand still for seconds."""
     async with it.admin.stream("GET", "/api/events") as response:
-        assert response.headers["x-accel-buffering"] == "no"
-        assert response.headers["cache-control"] == "no-store"
+        assert (response.headers["x-accel-buffering"], response.headers["cache-control"]) == ("no", "no-store")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from a2a_eval_proxy.traces.merge import MAX_SPANS, spans_of
 from a2a_tool_capture.spans.model import STATUS_ERROR, Span
 from support.turn_samples import BEGIN, at, call, turn
@@ -62,14 +63,14 @@ def test_items_come_in_the_order_in_which_they_began() -> None:
     assert [item["failed"] for item in found["items"] if "failed" in item] == [False, False, False, True, True, False]
 
 
-def test_a_turn_of_another_process_has_what_is_stored() -> None:
-    found = timeline(turn("1"), [])
-    assert [item["kind"] for item in found["items"]] == ["request", "first_event", "answer"]
-
-
-def test_an_open_turn_has_no_answer_yet() -> None:
-    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, [])
-    assert ([item["kind"] for item in found["items"]], found["duration_s"]) == (["request"], 0.0)
+@pytest.mark.parametrize(
+    ("more", "kinds", "seconds"),
+    [({}, ["request", "first_event", "answer"], 1.0), ({"first_event_at": None, "ended_at": None}, ["request"], 0.0)],
+    ids=["of another process", "open"],
+)
+def test_what_is_stored_is_shown(more: dict[str, Any], kinds: list[str], seconds: float) -> None:
+    found = timeline({**turn("1", seconds=1.0), **more}, [])
+    assert ([item["kind"] for item in found["items"]], found["duration_s"]) == (kinds, seconds)
 
 
 def test_clocks_that_differ_and_many_spans_do_no_harm() -> None:

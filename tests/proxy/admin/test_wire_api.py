@@ -59,10 +59,9 @@ async def sent(proxy: Proxied, answer: Answer, content: bytes, **headers: str) -
         await proxy.data.post("/", content=content, headers={"a2a-version": "1.0", **named})
     except httpx.RemoteProtocolError:
         assert answer.cut
-    await proxy.flushed()
-    page = await proxy.get("/api/turns", limit=1000)
-    turn_id: str = page["items"][-1]["turn_id"]
-    return turn_id
+    assert (await proxy.admin.post("/api/flush")).json()["done"]
+    items = (await proxy.get("/api/turns", limit=1000))["items"]
+    return str(items[-1]["turn_id"]) if items else ""
 
 
 async def exchanges(proxy: Proxied, turn_id: str) -> list[dict[str, Any]]:
@@ -81,9 +80,9 @@ async def test_a_message_and_its_answer(proxy: Proxied) -> None:
     request, answer = one["request"], one["response"]
     assert (request["method"], request["target"]) == ("POST", "/")
     assert request["body"] == {"bytes": len(said), "text": said.decode()}
-    assert dict(request["headers"])["a2a-version"] == "1.0"
-    assert dict(request["headers"])["traceparent"].startswith("00-")
-    assert {dict(request["headers"])[name] for name in headers} == {"***"}
+    shown = dict(request["headers"])
+    assert (shown["a2a-version"], shown["traceparent"][:3]) == ("1.0", "00-")
+    assert {shown[name] for name in headers} == {"***"}
     assert "s3cret" not in json.dumps(one)
     assert (answer["status"], dict(answer["headers"])["content-type"]) == (200, "application/json")
     assert answer["body"] == {"bytes": len(body), "text": body.decode()}
@@ -110,21 +109,14 @@ async def test_events_with_their_offsets_as_the_agent_sent_them(proxy: Proxied) 
 
 
 async def test_a_turn_that_is_completed_by_polling_has_all_its_exchanges(proxy: Proxied) -> None:
-    def answer(state: str) -> Answer:
-        return Answer([response(json.dumps({"jsonrpc": "2.0", "id": 1, "result": task(state)["task"]}).encode())])
-
-    begun = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task("WORKING")}).encode()
-    proxy.agent.prepare(Answer([response(begun)]))
-    await proxy.data.post("/", content=message(text="polled"), headers={"a2a-version": "1.0"})
     asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "T1"}}).encode()
     turn_id = ""
-    for state in ("WORKING", "COMPLETED", "COMPLETED"):  # the last one comes after the end of the turn
-        turn_id = await sent(proxy, answer(state), asked) if state == "COMPLETED" else turn_id
-        if state == "WORKING":
-            proxy.agent.prepare(answer(state))
-            await proxy.data.post("/", content=asked, headers={"a2a-version": "1.0"})
+    for state, content in (("WORKING", message()), ("WORKING", asked), ("COMPLETED", asked), ("COMPLETED", asked)):
+        result = task(state) if content != asked else task(state)["task"]
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+        turn_id = await sent(proxy, Answer([response(body)]), content)
     found = await exchanges(proxy, turn_id)
-    assert [one["opens_turn"] for one in found] == [True, False, False]
+    assert [one["opens_turn"] for one in found] == [True, False, False]  # not what came after the end of the turn
     assert "GetTask" in found[1]["request"]["body"]["text"]
 
 
@@ -136,33 +128,27 @@ async def test_a_cut_answer(proxy: Proxied) -> None:
     assert one["problem"] == "upstream_cut"
 
 
-async def test_an_agent_that_does_not_answer(tmp_path: Path) -> None:
-    async with proxied(tmp_path) as proxy:
-        proxy.agent.prepare(Answer([], cut=True))
-        await proxy.data.post("/", content=message(), headers={"a2a-version": "1.0"})
-        await proxy.flushed()
-        (turn,) = await proxy.turns()
-        (one,) = await exchanges(proxy, turn["turn_id"])
-        assert (one["response"], one["problem"]) == (None, "upstream_failed")
+async def test_an_agent_that_does_not_answer(proxy: Proxied) -> None:
+    (one,) = await exchanges(proxy, await sent(proxy, Answer([], cut=True), message()))
+    assert (one["response"], one["problem"]) == (None, "upstream_failed")
 
 
-async def test_a_compressed_answer_is_shown_decoded_and_says_so(proxy: Proxied) -> None:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task("COMPLETED")}).encode()
-    packed = gzip.compress(body)
-    turn_id = await sent(
-        proxy,
-        Answer([response(packed, "application/json", "content-encoding: gzip")]),
-        message(),
-        accept_encoding="gzip",
-    )
-    (one,) = await exchanges(proxy, turn_id)
-    assert one["response"]["body"] == {"bytes": len(packed), "text": body.decode(), "coding": "gzip"}
+PACKED = gzip.compress(b"{}", mtime=0)
 
 
-@pytest.mark.parametrize(("body", "shown"), [(b"{not json", {"text": "{not json"}), (b"\xff\xfe{", {"base64": "//57"})])
-async def test_broken_bytes_are_shown_as_they_are(proxy: Proxied, body: bytes, shown: dict[str, str]) -> None:
-    turn_id = await sent(proxy, Answer([response(body)]), message())
-    (one,) = await exchanges(proxy, turn_id)
+@pytest.mark.parametrize(
+    ("body", "fields", "shown"),
+    [
+        (PACKED, ["content-encoding: gzip"], {"text": "{}", "coding": "gzip"}),
+        (b"{not json", [], {"text": "{not json"}),
+        (b"\xff\xfe{", [], {"base64": "//57"}),
+    ],
+)
+async def test_bytes_are_shown_decoded_or_as_they_are(
+    proxy: Proxied, body: bytes, fields: list[str], shown: dict[str, str]
+) -> None:
+    answer = Answer([response(body, "application/json", *fields)])
+    (one,) = await exchanges(proxy, await sent(proxy, answer, message(), accept_encoding="gzip"))
     assert one["response"]["body"] == {"bytes": len(body), **shown}
 
 
@@ -174,33 +160,24 @@ async def test_of_a_large_answer_the_beginning_is_shown(tmp_path: Path, max_body
         (one,) = await exchanges(proxy, turn_id)
         (turn,) = await proxy.turns()
     assert ("body_too_large" in [finding["code"] for finding in turn["findings"]]) == (max_body_bytes < len(body))
-    answer = one["response"]
-    assert answer["body"]["cut"]
-    assert answer["body"]["bytes"] + answer["bytes_left_out"] == len(body)
-    assert 1_000_000 < answer["body"]["bytes"] < 3_000_000
+    shown = one["response"]["body"]
+    assert (shown["cut"], shown["bytes"] + one["response"]["bytes_left_out"]) == (True, len(body))
+    assert 1_000_000 < shown["bytes"] < 3_000_000
 
 
-async def test_the_wire_of_a_deleted_turn_is_not_shown(tmp_path: Path) -> None:
-    async with proxied(tmp_path) as proxy:
-        await proxy.talks()
-        await proxy.flushed()
-        (turn,) = await proxy.turns()
-        assert (await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")).status_code == 200
-        proxy.proxy.control.store.discard([turn["turn_id"]], lambda: None)
-        await proxy.proxy.control.store.drained()
-        gone = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
-        assert (gone.status_code, gone.json()["error"][:8]) == (404, "no turn ")
-
-
-async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
-    unknown = await proxy.admin.get("/api/turns/absent/wire")
-    assert (unknown.status_code, unknown.json()["error"][:16]) == (404, "no turn 'absent'")
+async def test_why_there_is_no_wire(tmp_path: Path) -> None:
     async with proxied(tmp_path) as first:
-        await first.talks()
+        await first.talks("one")
+        await first.talks("two")
         await first.flushed()
-        (turn,) = await first.turns()
+        kept, deleted = [turn["turn_id"] for turn in await first.turns()]
+        first.proxy.control.store.discard([deleted], lambda: None)
+        await first.proxy.control.store.drained()
+        for turn_id in (deleted, "absent"):
+            gone = await first.admin.get(f"/api/turns/{turn_id}/wire")
+            assert (gone.status_code, gone.json()["error"][:8]) == (404, "no turn ")
     async with proxied(tmp_path) as second:
-        gone = await second.admin.get(f"/api/turns/{turn['turn_id']}/wire")
+        gone = await second.admin.get(f"/api/turns/{kept}/wire")
     assert gone.status_code == 404
     assert "is not known: `serve` keeps the last exchanges since its start in memory" in gone.json()["error"]
 
@@ -214,7 +191,4 @@ async def test_nothing_is_kept_where_the_rules_cannot_be_applied(tmp_path: Path,
         await proxy.flushed()
         (turn,) = await proxy.turns()
         off = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
-        assert (off.status_code, off.json()["error"]) == (
-            404,
-            "the wire is not kept with --no-content, or with redaction rules by name",
-        )
+        assert (off.status_code, off.json()["error"][:20]) == (404, "the wire is not kept")

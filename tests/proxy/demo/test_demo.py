@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import a2a_eval_proxy.features.demo
 import pytest
 from a2a_eval_proxy.features.check.rules import CheckVerdict, RuleStatus
 from a2a_eval_proxy.features.demo.agent import run_agent
-from a2a_eval_proxy.features.demo.planner import Ask, Memory, make_plan, small_talk
-from a2a_eval_proxy.features.demo.tools import Shop, Tool
 from a2a_tool_capture import CaptureClient
-from hypothesis import given
-from hypothesis import strategies as st
 from support.checking import check, rules_with
 from tool_call_evaluators.evaluator import evaluate
 from tool_call_evaluators.suite import Suite, load_suite
@@ -32,42 +25,6 @@ SUITE = Path(a2a_eval_proxy.features.demo.__file__).with_name("suite.yaml")
 async def agent() -> AsyncIterator[str]:
     async with run_agent() as url:
         yield url
-
-
-# ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-INTENTS = ["order", "refund", "cancel", "address", "kettle", "grinder", "how many", "in stock", "when", "arrive"]
-DETAILS = ["ORD-1001", "ord-1004", "ORD-9", "ada@example.com", "x@y.zz", "to", "Bath", "yes", "hello", "?", "\n", "☃"]
-WORDS = st.sampled_from([*INTENTS, *DETAILS])
-
-
-@given(st.lists(WORDS).map(" ".join), st.lists(WORDS, min_size=1).map(" ".join), st.booleans())
-def test_a_plan_ends_and_calls_nothing_after_its_last_words(text: str, answer: str, weak: bool) -> None:
-    if small_talk(text) is not None:
-        return
-    shop = Shop()
-    steps: list[Any] = []
-
-    def noted(tool: Tool) -> Tool:
-        def call(**arguments: Any) -> dict[str, Any]:
-            steps.append(tool)
-            return tool(**arguments)
-
-        return call
-
-    plan = make_plan(text, Memory(), {name: noted(tool) for name, tool in shop.tools.items()}, weak=weak)
-    try:
-        step = next(plan)
-        while len(steps) < 10:
-            steps.append(step)
-            step = plan.send((answer if len(steps) < 3 else "ORD-1002 yes") if isinstance(step, Ask) else None)
-    except StopIteration:
-        pass
-    assert len(steps) < 10
-    assert isinstance(steps[-1], str)
-    for earlier, later in pairwise(steps):
-        assert not (callable(earlier) and isinstance(later, Ask)), "the call would not be reported in its turn"
-        assert not (isinstance(earlier, str) and callable(later)), "the call would not be reported at all"
 
 
 # ── the extension on the wire ───────────────────────────────────────────────────────────────────────────────
@@ -134,11 +91,3 @@ async def test_the_command_serves_until_it_is_told_to_stop() -> None:
     assert line.startswith("Sample agent ready at http://agent.test (card: ")
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
-
-
-def test_the_command_says_what_is_in_the_way() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        no_port = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
-    assert no_port.returncode == 3
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in no_port.stderr

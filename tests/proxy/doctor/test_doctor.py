@@ -6,40 +6,36 @@ import re
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.features.doctor.diagnosis import diagnose
 from a2a_eval_proxy.features.doctor.frameworks import CAN_BE_NAMED, Framework, recognised
 from agents.scenario_agent import AgentOptions, scenario_agent
 from e2e.frameworks.page_code import section
+from support.commands import run
 from support.linked import EXTENSION
 from support.turn_samples import turn
 
 RUNNING = "receiving traces; the agent needs OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"
 
 
-def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def doctor(agent: str, *more: str) -> tuple[int, str, str]:
     """The exit code of the command, what it printed, and what it said on stderr."""
-    with pytest.MonkeyPatch.context() as context:
-        context.setattr("sys.argv", ["a2a-eval-proxy", "doctor", *arguments, "--otlp", "127.0.0.1:0"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return int(ended.value.code or 0), *capsys.readouterr()
+    done = run("doctor", agent, "--otlp", "127.0.0.1:0", "--trace-wait", "0.1", "--message", *more)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_an_agent_that_declares_the_extension_needs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_declares_the_extension_needs_nothing() -> None:
     with scenario_agent() as agent:
-        code, out, err = doctor(capsys, agent.url, "--message", "chunks please", "--trace-wait", "0.1")
+        code, out, err = doctor(agent.url, "chunks please")
     assert err.startswith(RUNNING)
     assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
     assert (code, out.splitlines()[-1]) == (0, "all seen")
     assert "framework" not in out, "there is nothing to add"
 
 
-def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework() -> None:
     with scenario_agent(AgentOptions(declared=False)) as agent:
-        asked = [agent.url, "--message", "message me", "--trace-wait", "0.1"]
-        unknown = doctor(capsys, *asked)
-        named = doctor(capsys, *asked, "--framework", "crewai")
+        unknown = doctor(agent.url, "message me")
+        named = doctor(agent.url, "message me", "--framework", "crewai")
     assert unknown[0] == named[0] == 1
     assert "extension  not declared on the agent card: 0 calls" in unknown[1]
     assert "framework  not recognised: name it with --framework (a2a-sdk, kagent, google-adk, langchain" in unknown[1]

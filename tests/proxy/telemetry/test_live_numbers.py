@@ -21,7 +21,7 @@ from support.patience import PATIENCE_S
 from support.ports import held_ports
 from tool_call_evaluators.suite import parse_suite
 
-N = 5
+N = 2
 
 
 def http(body: bytes, status: str = "200 OK", kind: str = "application/json") -> bytes:
@@ -113,7 +113,6 @@ async def metric(proxy: RunningProxy, name: str) -> dict[str, float]:
 
 BROKEN = {
     "http 500": (Agent(http(b"oops", "500 Internal Server Error", "text/plain")), "agent_unreachable"),
-    "http 503 json": (Agent(http(b"{}", "503 Service Unavailable")), "agent_unreachable"),
     "json-rpc error": (Agent(rpc(error={"code": -32603, "message": "boom"})), "agent_error"),
     "cut": (Agent(WHOLE[:-40]), "upstream_failed"),
     "cut stream": (
@@ -140,15 +139,12 @@ async def test_a_turn_that_the_agent_failed_fails_live_and_afterwards(broken: st
         evaluations = await metric(proxy, "a2a_eval_proxy_evaluations_total")
         turns = await proxy.turns()
     assert failures.keys() <= {f'{{code="{code}"}}', '{code="upstream_cut"}'}
-    assert sum(failures.values()) == N
-    assert evaluations['{evaluator="turn_succeeded",status="failed"}'] == N
-    assert (run["turns"], run["failed"]) == (N, N)
-    assert run["passed"] == (N if "with calls" in broken else 0), "only calls that were seen pass"
-    assert run["verdict"] is None, "no suite judges it"
+    assert sum(failures.values()) == evaluations['{evaluator="turn_succeeded",status="failed"}'] == N
+    seen = N if "with calls" in broken else 0  # only calls that were seen pass; no suite judges the run
+    assert (run["turns"], run["failed"], run["passed"], run["verdict"]) == (N, N, seen, None)
     for turn in turns:
-        first, tools = turn["evaluations"]
-        assert (first["evaluator"], first["status"]) == ("turn_succeeded", "failed")
-        assert tools["status"] == ("passed" if "with calls" in broken else "skipped")
+        statuses = [(item["evaluator"], item["status"]) for item in turn["evaluations"]]
+        assert statuses == [("turn_succeeded", "failed"), ("tool_error", "passed" if seen else "skipped")]
     conclusion = await evaluate_store(parse_suite("suite: s\nevaluators: [tool_error]"), str(store), None)
     assert list(map(outcomes, conclusion.report.turns)) == list(map(outcomes, turns)), "scored again, it is the same"
     assert sum(reason.code == "failed_turn" for reason in conclusion.verdict.reasons) == N
@@ -156,14 +152,6 @@ async def test_a_turn_that_the_agent_failed_fails_live_and_afterwards(broken: st
 
 def outcomes(turn: Mapping[str, Any]) -> list[tuple[str, str, str | None, str]]:
     return [(item["evaluator"], item["status"], item["label"], item["reason"]) for item in turn["evaluations"]]
-
-
-async def test_an_agent_that_works_passes(tmp_path: Path) -> None:
-    async with before(Agent(WHOLE), tmp_path / "turns.db") as proxy:
-        await say(proxy)
-        run = await the_run(proxy)
-        assert (run["passed"], run["failed"], run["skipped"]) == (N, 0, 0)
-        assert await metric(proxy, "a2a_eval_proxy_turns_failed_total") == {}
 
 
 # ── calls that nobody can see ───────────────────────────────────────────────────────────────────────────────
@@ -177,8 +165,7 @@ async def test_no_capture_is_no_pass_and_is_said_once(tmp_path: Path, caplog: py
         run = await the_run(proxy)
         turns = await proxy.turns()
         assert (await metric(proxy, "a2a_eval_proxy_findings_total"))['{code="no_capture"}'] == N
-    assert (run["passed"], run["failed"], run["skipped"]) == (0, 0, N)
-    assert run["verdict"] is None, "no suite judges it"
+    assert (run["passed"], run["failed"], run["skipped"], run["verdict"]) == (0, 0, N, None)
     assert [finding["code"] for turn in turns for finding in turn["findings"]] == ["no_capture"] * N
     (told,) = [line for line in caplog.messages if "tool-call-capture" in line]
     assert "does not declare" in told
@@ -193,6 +180,9 @@ async def test_answers_are_counted_by_status_and_timed(tmp_path: Path) -> None:
     agent = Agent(WHOLE)
     async with before(agent, tmp_path / "turns.db") as proxy:
         await say(proxy, 3)
+        run = await the_run(proxy)
+        assert (run["passed"], run["failed"], run["skipped"]) == (3, 0, 0)
+        assert await metric(proxy, "a2a_eval_proxy_turns_failed_total") == {}
         agent.answer = http(b"{}", "503 Service Unavailable")
         await say(proxy, 2)
         assert await metric(proxy, "a2a_eval_proxy_responses_total") == {'{code="200"}': 3, '{code="503"}': 2}
@@ -201,8 +191,11 @@ async def test_answers_are_counted_by_status_and_timed(tmp_path: Path) -> None:
             buckets = await metric(proxy, f"a2a_eval_proxy_{name}_bucket")
             assert list(buckets.values()) == sorted(buckets.values())
             assert buckets['{le="+Inf"}'] == 5
-            assert (await metric(proxy, f"a2a_eval_proxy_{name}_sum"))[""] > 0
-        assert (await metric(proxy, "a2a_eval_proxy_store_writes_total"))[""] > 0
-        assert (await metric(proxy, "a2a_eval_proxy_store_last_write_timestamp_seconds"))[""] > 1e9
-        for name in ("process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"):
+        for name in (
+            "a2a_eval_proxy_request_duration_seconds_sum",
+            "a2a_eval_proxy_store_writes_total",
+            "a2a_eval_proxy_store_last_write_timestamp_seconds",
+            "process_resident_memory_bytes",
+            "process_open_fds",
+        ):
             assert (await metric(proxy, name))[""] > 0

@@ -10,9 +10,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
+import grpc.aio
 import httpx
 import pytest
+from a2a.types import a2a_pb2, a2a_pb2_grpc
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
 from a2a_eval_proxy.otlp.intake import Intake
@@ -22,10 +26,12 @@ from a2a_eval_proxy.telemetry import provider
 from a2a_eval_proxy.telemetry.problem_log import SCOPE
 from a2a_eval_proxy.telemetry.provider import result_attributes
 from a2a_eval_proxy.telemetry.start import wanted_signals
+from agents.grpc_agent import GrpcAgent, grpc_agent
 from agents.scenario_agent import scenario_agent
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import TraceFlags
+from support.grpc_proxy import running_proxy
 from support.otlp import PROTOBUF, CollectingSink, serving
 from support.patience import PATIENCE_S
 from tool_call_evaluators.model import EvalResult
@@ -132,11 +138,11 @@ async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector,
         turns = await proxy.turns()
     server, inner = collector.pair()
     assert server.trace_id.hex() == inner.trace_id.hex() == TRACE_ID
-    assert server.parent_span_id.hex() == CLIENT_SPAN_ID
-    assert inner.parent_span_id == server.span_id
+    assert (server.parent_span_id.hex(), inner.parent_span_id) == (CLIENT_SPAN_ID, server.span_id)
     assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
     assert [turn["trace_id"] for turn in turns] == [TRACE_ID]
-    assert server.start_time_unix_nano <= inner.start_time_unix_nano
+    times = [server.start_time_unix_nano, inner.start_time_unix_nano, inner.end_time_unix_nano]
+    assert times == sorted(times)
     assert inner.end_time_unix_nano <= server.end_time_unix_nano
 
 
@@ -146,20 +152,11 @@ async def test_the_agents_spans_find_the_turn_whose_client_span_is_their_parent(
         parent = (await traceparent_at(agent)).split("-")[2]
         await say(client, "message two", traceparent=TRACEPARENT)
         request = ExportTraceServiceRequest()
-        span = (
-            request.resource_spans.add()
-            .scope_spans.add()
-            .spans.add(
-                trace_id=bytes.fromhex(TRACE_ID),
-                span_id=b"toolspan",
-                parent_span_id=bytes.fromhex(parent),
-                name="execute_tool search",
-                start_time_unix_nano=time.time_ns(),
-                end_time_unix_nano=time.time_ns(),
-            )
-        )
+        now, ids = time.time_ns(), {"trace_id": bytes.fromhex(TRACE_ID), "parent_span_id": bytes.fromhex(parent)}
+        span = Span(name="search", span_id=b"toolspan", start_time_unix_nano=now, end_time_unix_nano=now, **ids)
         for key, value in (("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "search")):
             span.attributes.add(key=key).value.string_value = value
+        request.resource_spans.add().scope_spans.add().spans.append(span)
         headers = {"content-type": PROTOBUF}
         await proxy.flush(PATIENCE_S)
         with proxy.control.bus.listen() as done:
@@ -204,41 +201,33 @@ async def test_spans_follow_the_http_conventions(collector, agent, tmp_path):
     assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
 
 
-async def test_a_query_may_hold_secrets_and_is_left_out(collector, agent, tmp_path):
-    async with proxying(tmp_path, agent) as (_, client):
-        await client.get("/a2a/rest/tasks/unknown?key=secret", headers={"A2A-Version": "1.0"})
-    assert "secret" not in str(collector.trace_requests)
-    server, inner = collector.pair()
-    assert values(server.attributes)["http.response.status_code"] == 404
-    assert server.status.code == Status.STATUS_CODE_UNSET  # the client's mistake, not the server's
-    assert inner.status.code == Status.STATUS_CODE_ERROR
-    assert values(inner.attributes)["error.type"] == "404"
-
-
-async def test_spans_are_redacted_by_the_rules(collector, agent, tmp_path):
+async def test_spans_are_redacted_by_the_rules_and_have_no_query(collector, agent, tmp_path):
+    path, headers = "/a2a/rest/tasks/ann@example.com?key=secret", {"A2A-Version": "1.0", "Host": "bob@example.com"}
     async with proxying(tmp_path, agent, redact=parse_rules("email,ip")) as (_, client):
-        await client.get("/a2a/rest/tasks/ann@example.com", headers={"A2A-Version": "1.0", "Host": "bob@example.com"})
+        await client.get(path, headers=headers)
         sent = await traceparent_at(agent)
-    assert "@example.com" not in str(collector.trace_requests)
+    exported = str(collector.trace_requests)
+    assert [word for word in ("@example.com", "secret") if word in exported] == []
     server, inner = collector.pair()
     assert sent.split("-")[1:3] == [server.trace_id.hex(), inner.span_id.hex()]
     assert inner.parent_span_id == server.span_id
     attributes = values(server.attributes)
     assert (attributes["url.path"], attributes["client.address"]) == ("/a2a/rest/tasks/[email]", "[ip]")
-    assert attributes["http.response.status_code"] == 404
     assert values(inner.attributes)["url.full"].endswith("/a2a/rest/tasks/[email]")
-    assert inner.status.code == Status.STATUS_CODE_ERROR
-    assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
+    assert (attributes["http.response.status_code"], values(inner.attributes)["error.type"]) == (404, "404")
+    # It is the client's mistake, not the server's.
+    assert (server.status.code, inner.status.code) == (Status.STATUS_CODE_UNSET, Status.STATUS_CODE_ERROR)
 
 
 async def test_an_agent_that_is_not_there(collector, tmp_path, port):
     async with proxying(tmp_path, f"http://127.0.0.1:{port}") as (_, client):
         assert (await say(client, "artifact please")).status_code == 502
-    server, inner = collector.pair()
-    assert values(server.attributes)["http.response.status_code"] == 502
-    assert "http.response.status_code" not in values(inner.attributes)
-    for span in (server, inner):
-        assert values(span.attributes)["error.type"] == "upstream_unreachable"
+    for span, status in zip(collector.pair(), (502, None), strict=True):
+        attributes = values(span.attributes)
+        assert (attributes["error.type"], attributes.get("http.response.status_code")) == (
+            "upstream_unreachable",
+            status,
+        )
         assert span.status.code == Status.STATUS_CODE_ERROR
 
 
@@ -359,7 +348,7 @@ async def test_a_collector_that_never_answers_does_not_hold_up_the_end(agent, tm
     async def never(scope, receive, send):
         await released.wait()
 
-    monkeypatch.setattr(provider, "_CLOSE_S", 0.2)
+    monkeypatch.setattr(provider, "CLOSE_S", 0.2)
     async with serving(never) as url:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         async with proxying(tmp_path, agent) as (proxy, client):
@@ -369,8 +358,7 @@ async def test_a_collector_that_never_answers_does_not_hold_up_the_end(agent, tm
         released.set()
 
 
-@pytest.mark.parametrize("disabled", [False, True], ids=["no endpoint", "disabled"])
-def test_off_imports_nothing_of_the_sdk(agent, tmp_path, disabled):
+def test_off_imports_nothing_of_the_sdk(agent, tmp_path):
     script = """
 import asyncio, json, sys
 from a2a_eval_proxy.app import run_proxy
@@ -384,11 +372,8 @@ async def main():
 asyncio.run(main())
 print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry")]))
 """
-    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"} if disabled else {}
     command = [sys.executable, "-c", script, agent, str(tmp_path / "turns.db")]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     loaded = {".".join(name.split(".")[:2]) for name in json.loads(done.stdout)}
     assert loaded == {"opentelemetry", "opentelemetry.proto"}
 
@@ -418,3 +403,81 @@ print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry
 )
 def test_wanted_signals(environment, signals):
     assert wanted_signals(environment) == signals
+
+
+# ── over gRPC ───────────────────────────────────────────────────────────────────────────────────────────────
+
+VERSION = ("a2a-version", "1.0")
+
+
+@dataclass
+class OverGrpc:
+    """An agent over gRPC behind a proxy, and how clients reach the latter."""
+
+    agent: GrpcAgent
+    proxy: RunningProxy
+    channel: grpc.aio.Channel
+
+    @property
+    def stub(self) -> Any:
+        return a2a_pb2_grpc.A2AServiceStub(self.channel)
+
+
+@pytest.fixture
+async def over_grpc(collector, tmp_path, monkeypatch) -> AsyncIterator[OverGrpc]:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+    async with (
+        grpc_agent() as agent,
+        running_proxy(agent.url, tmp_path) as proxy,
+        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
+    ):
+        yield OverGrpc(agent, proxy, channel)
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+async def test_spans_of_calls_over_grpc_are_as_over_http(collector, over_grpc, method):
+    said = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "artifact hi"}]}
+    metadata = (VERSION, ("traceparent", TRACEPARENT))
+    call = getattr(over_grpc.stub, method)(a2a_pb2.SendMessageRequest(message=said), metadata=metadata)
+    _ = [event async for event in call] if "Streaming" in method else await call
+    await over_grpc.proxy.flush(PATIENCE_S)
+    (turn,) = await over_grpc.proxy.turns()
+    await collector.wait_for(lambda: len(collector.spans) == 2)
+    server, inner = collector.pair()
+    name = f"lf.a2a.v1.A2AService/{method}"
+    assert server.name == inner.name == name
+    assert server.trace_id.hex() == inner.trace_id.hex() == turn["trace_id"] == TRACE_ID
+    assert (server.parent_span_id.hex(), inner.parent_span_id) == (CLIENT_SPAN_ID, server.span_id)
+    (sent,) = [value for key, value in over_grpc.agent.seen[-1].metadata if key == "traceparent"]
+    assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
+    common = {"rpc.system.name": "grpc", "rpc.method": name, "rpc.response.status_code": "OK"}
+    attributes = values(server.attributes)
+    assert attributes.pop("client.port") > 0
+    assert attributes == {**common, "client.address": "127.0.0.1"}
+    port = int(over_grpc.agent.address.rpartition(":")[2])
+    assert values(inner.attributes) == {**common, "server.address": "127.0.0.1", "server.port": port}
+    assert {server.status.code, inner.status.code} == {Status.STATUS_CODE_UNSET}
+
+
+async def test_the_status_of_a_call(collector, over_grpc):
+    """The client's mistake is no error of the server; methods that are not of A2A share one name."""
+    unknown = a2a_pb2.GetTaskRequest(id="unknown")
+    with pytest.raises(grpc.aio.AioRpcError):
+        await over_grpc.stub.GetTask(unknown, metadata=(VERSION,))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await over_grpc.channel.unary_unary("/some.Service/Of-" + "x" * 20)(b"")
+    await over_grpc.agent.stop()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await over_grpc.stub.GetTask(unknown, metadata=(VERSION,))
+    await collector.wait_for(lambda: len(collector.spans) == 6)
+    seen = {(span.kind, values(span.attributes)["rpc.response.status_code"]): span for span in collector.spans}
+    kinds = {"server": Span.SPAN_KIND_SERVER, "client": Span.SPAN_KIND_CLIENT}
+    failed = {
+        (kind, code): seen[kinds[kind], code].status.code == Status.STATUS_CODE_ERROR
+        for kind in kinds
+        for code in ("NOT_FOUND", "UNIMPLEMENTED", "UNAVAILABLE")
+    }
+    assert [key for key in failed if not failed[key]] == [("server", "NOT_FOUND")]
+    unknown = seen[kinds["server"], "UNIMPLEMENTED"]
+    assert (unknown.name, values(unknown.attributes)["rpc.method"]) == ("grpc", "_OTHER")
+    assert values(unknown.attributes)["rpc.method_original"] == "some.Service/Of-" + "x" * 20
