@@ -155,16 +155,12 @@ async def shop(tmp_path: Path) -> AsyncIterator[Proxied]:
 async def test_the_answers_of_the_api(shop: Proxied) -> None:
     """`proxied` holds each against the OpenAPI document."""
     turn = await shop.get("/api/turns/turn-0000")
-    certain = {"evidence": "trace_context", "certain": True, "reason": "the request carried the id of that turn"}
     assert "parent" not in turn
     assert [one["turn_id"] for one in turn["children"]] == ["turn-0001", "turn-0002"]
     assert turn["children"][0] == {
-        "turn_id": "turn-0001",
-        "agent": "http://agent-1",
-        "state": "TASK_STATE_COMPLETED",
-        "status": "pending",
-        **certain,
-    }
+        "turn_id": "turn-0001", "agent": "http://agent-1", "state": "TASK_STATE_COMPLETED", "status": "pending",
+        "evidence": "trace_context", "certain": True, "reason": "the request carried the id of that turn",
+    }  # fmt: skip
     assert (await shop.get("/api/turns/turn-0001"))["parent"]["turn_id"] == "turn-0000"
     tree = await shop.get("/api/turns/turn-0002/tree")
     assert (tree["turn_id"], tree["root"]["turn_id"], tree["first_failed"]) == ("turn-0002", "turn-0000", "turn-0002")
@@ -184,13 +180,11 @@ async def test_a_turn_of_which_nothing_is_known_is_as_before(shop: Proxied) -> N
 
 async def test_the_page_draws_it_without_script(shop: Proxied) -> None:
     page = (await shop.admin.get("/turns/turn-0001")).text
-    drawing = page[page.index("Who asked whom") :]
-    drawing = drawing[: drawing.index("</section>")]
-    assert "3 turns of 3 agents, 1 tool call, at least 200 + 40 tokens, cost 0.5, 1 failed, 1 edge guessed" in drawing
+    drawing = page[page.index("Who asked whom") :].partition("</section>")[0]
+    told = "3 turns of 3 agents, 1 tool call, at least 200 + 40 tokens, cost 0.5, 1 failed, 1 edge guessed"
+    for part in (told, "first failed edge", 'turn-0000"', "&lt;b&gt;refund"):
+        assert part in drawing
     assert drawing.count('class="guess') == 1
-    assert "first failed edge" in drawing
-    assert 'href="turn-0000"' in drawing or 'href="../turns/turn-0000"' in drawing
-    assert "&lt;b&gt;refund" in drawing
 
 
 # ── privacy ─────────────────────────────────────────────────────────────────────────────────────────────────

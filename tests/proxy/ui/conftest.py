@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import html
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from a2a_eval_proxy.features.pages import screen
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.settings.settings import Settings
+from a2a_eval_proxy.store import ScoredConversation
 from a2a_eval_proxy.threads import LoopThread
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI
@@ -35,6 +37,11 @@ A2A = {"a2a-version": "1.0"}
 def _patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait for verdicts: on a busy machine, none may be ready sooner."""
     monkeypatch.setattr(screen, "FIRST_PAINT_S", 60.0)
+
+
+def text_of(page: str) -> str:
+    """What a page says, without its markup."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def json_answer(content: Any) -> Answer:
@@ -61,16 +68,23 @@ class Shown:
         """Adds turns in their JSON form, done unless they are open, to the store."""
 
         async def add() -> None:
-            committed = asyncio.Event()
-            loop = asyncio.get_running_loop()
             results = {turn["turn_id"]: turn["evaluations"] for turn in turns if turn["status"] != "open"}
             made = [Turn.from_dict(turn) for turn in turns]
-            assert self.proxy.control.store.add(made, lambda: loop.call_soon_threadsafe(committed.set), results)
-            await committed.wait()
+            assert self.proxy.control.store.add(made, lambda: None, results)
+            await self.proxy.control.store.drained()
             self.proxy.control.live_runs.stored(made)
             await self.proxy.control.live_runs.drained()
 
         self.loop.run(add())
+
+    def finish(self, scored: ScoredConversation) -> None:
+        """Stores what was said of a conversation as a whole."""
+
+        async def finish() -> None:
+            self.proxy.control.store.finish_conversations([scored], lambda: None)
+            await self.proxy.control.store.drained()
+
+        self.loop.run(finish())
 
     def flush(self) -> None:
         assert self.admin.post("/api/flush").json()["done"]

@@ -3,7 +3,6 @@ disagree."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import uuid
 from html import unescape
@@ -30,12 +29,8 @@ def judged(score: float, metric: str = "helpfulness") -> dict[str, Any]:
 def run(shown: Shown) -> str:
     """A run with four judged turns."""
     name = f"labels-{uuid.uuid4().hex}"
-    shown.store(
-        *(
-            turn(f"{name}-{number}", f"Question {number}", evaluations=[judged(4.5)], run=name, start=number)
-            for number in range(4)
-        )
-    )
+    for number in range(4):
+        shown.store(turn(f"{name}-{number}", f"Question {number}", evaluations=[judged(4.5)], run=name, start=number))
     return name
 
 
@@ -118,23 +113,11 @@ def test_what_is_no_label_is_refused(shown: Shown, run: str, form: dict[str, str
 def conversations(shown: Shown) -> str:
     """A run with three conversations of two turns, each judged as a whole."""
     name = f"whole-{uuid.uuid4().hex}"
-    wholes = [f"{name}/{number}" for number in range(3)]
-    shown.store(
-        *(
-            turn(f"{whole}-{place}", f"Ask {place}", run=name, conversation=whole, start=place)
-            for whole in wholes
-            for place in range(2)
-        )
-    )
-    results = [judged(0.9, "goal_completion")]
-    scored = [ScoredConversation(ConversationKey(name, whole, None), 2, results) for whole in wholes]
-
-    async def finish() -> None:
-        committed, loop = asyncio.Event(), asyncio.get_running_loop()
-        shown.proxy.control.store.finish_conversations(scored, lambda: loop.call_soon_threadsafe(committed.set))
-        await committed.wait()
-
-    shown.loop.run(finish())
+    for number in range(3):
+        whole = f"{name}/{number}"
+        shown.store(*(turn(f"{whole}-{at}", f"Ask {at}", run=name, conversation=whole, start=at) for at in range(2)))
+        results = [judged(0.9, "goal_completion")]
+        shown.finish(ScoredConversation(ConversationKey(name, whole, None), 2, results))
     return name
 
 
@@ -153,5 +136,4 @@ def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, 
     assert (kept["evaluator"], kept["label"], kept["score"]) == ("goal_completion", "pass", 0.9)
     give(shown, conversations, seen[0], "fail", metric="goal_completion")  # replaces it
     assert "ann: 3 of 3 conversations" in unescape(shown.admin.get("/label", params=asked).text)
-    judges = shown.admin.get("/judges").text
-    assert 'href="label?metric=goal_completion"' in judges
+    assert 'href="label?metric=goal_completion"' in shown.admin.get("/judges").text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from support.turn_samples import result, turn
 
-from .conftest import A2A, Shown, shown_proxy
+from .conftest import A2A, Shown, shown_proxy, text_of
 
 NAMES = ("orders", "refunds", "search")
 SUITES = {"orders": "orders.yaml", "refunds": "refunds.yaml"}
@@ -74,10 +73,6 @@ def say(platform: Shown, name: str, text: str, **headers: str) -> dict[str, Any]
     return turns(platform, agent=name, order="newest")[0]
 
 
-def text_of(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
-
-
 def turns(platform: Shown, **query: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = platform.admin.get("/api/turns", params=query).json()["items"]
     return items
@@ -95,18 +90,16 @@ def test_the_suite_and_its_cases_are_those_of_the_agent(platform: Shown) -> None
     for name, of in {"orders": "orders", "search": "common", "parcels": "common"}.items():
         assert ids(platform, name) == ["one", f"only-{of}"]
         page = platform.admin.get("/cases", params={"agent": name}).text
-        assert f"only-{of}" in page
-        assert f"Suite {of}," in page
-        assert f"<option selected>{name}</option>" in page
+        parts = (f"only-{of}", f"Suite {of},", f"<option selected>{name}</option>")
+        assert [part for part in parts if part not in page] == []
     assert "only-orders" not in page
-    assert platform.admin.get("/api/cases").json()["error"] == (
-        "agent: required, as agents have suites of their own; expected one of parcels, orders, refunds, search"
-    )
-    assert platform.admin.get("/api/cases?agent=order").json()["error"] == (
-        "agent: there is no agent 'order' (did you mean orders?)"
-    )
-    wrong = platform.admin.get("/cases?agent=x")
-    assert (wrong.status_code, "expected one of parcels, orders" in wrong.text) == (400, True)
+    for path, said in (
+        ("/api/cases", "agent: required, as agents have suites of their own; expected one of parcels, orders"),
+        ("/api/cases?agent=order", "agent: there is no agent 'order' (did you mean orders?)"),
+        ("/cases?agent=x", "expected one of parcels, orders"),
+    ):
+        wrong = platform.admin.get(path)
+        assert (wrong.status_code, said in wrong.text) == (400, True), wrong.text
 
 
 def test_a_case_is_registered_for_the_agent_that_the_address_or_the_case_names(platform: Shown) -> None:
@@ -117,13 +110,12 @@ def test_a_case_is_registered_for_the_agent_that_the_address_or_the_case_names(p
         assert platform.admin.put("/api/cases/new", json={**body, **named}, params=query).status_code == 200
     assert [("new" in ids(platform, name)) for name in (*NAMES, "parcels")] == [True] * 4
     assert say(platform, "search", "Do that.")["case_id"] == "new"
-    other = platform.admin.put("/api/cases/new", json=body, params={"agent": "parcels"})
-    assert (other.status_code, other.json()["error"]) == (
-        409,
-        "the case 'new' is of the agent search; choose another id",
-    )
-    different = platform.admin.put("/api/cases/x", json={**body, "agent": "search"}, params={"agent": "orders"})
-    assert (different.status_code, "agent: the body says 'search'" in different.text) == (400, True)
+    for path, given, code, said in (
+        ("new?agent=parcels", body, 409, "the case 'new' is of the agent search; choose another id"),
+        ("x?agent=orders", {**body, "agent": "search"}, 400, "agent: the body says 'search'"),
+    ):
+        wrong = platform.admin.put(f"/api/cases/{path}", json=given)
+        assert (wrong.status_code, said in wrong.text) == (code, True), wrong.text
     assert platform.admin.delete("/api/cases/new", params={"agent": "orders"}).status_code == 204
     assert [("new" in ids(platform, name)) for name in NAMES] == [False, True, True]
 
@@ -139,9 +131,9 @@ def test_the_case_of_a_turn_goes_to_the_suite_of_its_agent(platform: Shown) -> N
     assert ["mine" in ids(platform, name) for name in NAMES] == [False, True, False]
     shared = say(platform, "search", "Make a case of me.")
     added = platform.admin.post("/api/suite/cases", json={"turn_id": shared["turn_id"], "case_id": "mine"})
-    assert added.json()["file"].endswith("common.yaml")
-    text = Path(added.json()["file"]).read_text()
-    assert "agent: search" in text.partition("id: mine")[2]
+    file = Path(added.json()["file"])
+    assert file.name == "common.yaml"
+    assert "agent: search" in file.read_text().partition("id: mine")[2]
 
 
 def test_a_turn_is_bound_to_cases_of_its_agent(platform: Shown) -> None:
@@ -185,33 +177,30 @@ def test_the_agents_are_listed_those_that_fail_now_first(platform: Shown) -> Non
     say(platform, "orders", "fail this")
     say(platform, "search", "fail this")
     fine = say(platform, "search", "Do that again.")
-    listed = platform.admin.get("/api/agents").json()["items"]
-    assert {item["name"]: item["health"] for item in listed[:2]} == {"parcels": "unreachable", "orders": "failing"}
-    found = {item["name"]: item for item in listed}
-    assert found["search"]["health"] == "failed lately"
+    found = {item["name"]: item for item in platform.admin.get("/api/agents").json()["items"]}
+    assert [found[name]["health"] for name in ("parcels", "orders", "search")] == [
+        "unreachable",
+        "failing",
+        "failed lately",
+    ]
+    assert set(list(found)[:2]) == {"parcels", "orders"}
     assert found["search"]["last_turn"]["turn_id"] == fine["turn_id"]
-    assert found["orders"]["suite"] == "orders"
-    assert (found["orders"]["extension"], found["orders"]["traces"]) == ("negotiated", None)
+    orders = {"suite": "orders", "extension": "negotiated", "traces": None}
+    assert found["orders"] | orders == found["orders"]
     assert found["orders"]["url"] == f"{platform.proxy.url}/agents/orders"
     glance = text_of(platform.admin.get("/").text)
     assert "Of 4 agents , 2 fail now: parcels (unreachable), orders (its last turn)." in glance
     page = text_of(platform.admin.get("/agents").text)
-    assert "4 agents, 2 fail now" in page
-    assert page.index("parcels unreachable") < page.index("orders failing") < page.index("search failed lately")
+    places = [page.index(part) for part in ("2 fail now", "parcels unreachable", "orders failing", "search failed")]
+    assert places == sorted(places)
 
 
 def test_the_page_of_an_agent_says_how_it_does_and_why(platform: Shown) -> None:
     say(platform, "orders", "fail this")
-    page = text_of(platform.admin.get("/agents/orders").text)
-    assert "orders failing Its last turn failed" in page
-    assert "Declares tool-call-capture: its tool calls are captured." in page
-    assert "traces not received by the proxy" in page
-    away = text_of(platform.admin.get("/agents/parcels").text)
-    assert "Start the agent, or correct --upstream." in away
-    assert "suite common" in away
-    assert "also of search" in away
+    of_orders = ["orders failing Its last turn failed", "its tool calls are captured.", "traces not received by the"]
+    of_parcels = ["Start the agent, or correct --upstream.", "suite common", "also of search"]
+    for name, parts in (("orders", of_orders), ("parcels", of_parcels)):
+        page = text_of(platform.admin.get(f"/agents/{name}").text)
+        assert [part for part in parts if part not in page] == []
     assert platform.admin.get("/agents/nobody").status_code == 404
     assert "search" in text_of(platform.admin.get("/?agent=search").text)
-
-
-# ── what is listed, compared and exported ───────────────────────────────────────────────────────────────────
