@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import distribution
 from pathlib import Path
@@ -55,12 +54,6 @@ pytestmark = [pytest.mark.installs, pytest.mark.timeout(600)]  # the first has t
 def agent(port: int = 0) -> ChildProcess:
     """The sample agent, with its weaknesses."""
     return ChildProcess([sys.executable, "-m", "a2a_eval_proxy.features.demo.agent", "--port", str(port)])
-
-
-@pytest.fixture(scope="module")
-def agent_url() -> Iterator[str]:
-    with agent() as process:
-        yield process.wait_for(r"ready at (?P<url>\S+)")["url"]
 
 
 class Runner:
@@ -156,48 +149,31 @@ def test_the_action_is_composite_and_no_input_becomes_part_of_a_script() -> None
 
 
 @pytest.mark.slow
-def test_the_action_passes_a_good_agent(runner: Runner, agent_url: str) -> None:
-    waited = runner.step("Wait for the agent", agent=agent_url)
-    assert (waited.returncode, waited.stderr) == (0, "")
-    assert "declares tool-call-capture" in waited.stdout
-    done = runner.step("Run", agent=agent_url)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Passed: shop" in runner.summary.read_text("utf-8")
-    assert {"report.html", "junit.xml"} <= {path.name for path in (runner.workspace / "a2a-eval-report").iterdir()}
-
-
-@pytest.mark.slow
-def test_the_action_fails_with_the_failed_case(runner: Runner, agent_url: str) -> None:
-    done = runner.step("Run", agent=agent_url, suite="refund.yaml", report="out")
-    assert done.returncode == 1
-    assert "\n  partial-refund: " in done.stdout
-    assert "Failed: shop" in runner.summary.read_text("utf-8")
-    cases = ET.parse(runner.workspace / "out/junit.xml").findall("testsuite/testcase")
-    assert [(case.get("name"), case.find("failure") is not None) for case in cases] == [
-        ("order-status", False),
-        ("partial-refund", True),
-    ]
-
-
-@pytest.mark.slow
-def test_the_action_waits_for_an_agent_that_starts_later(runner: Runner) -> None:
+def test_the_action_waits_for_an_agent_that_starts_later_and_passes_it(runner: Runner) -> None:
     with ThreadPoolExecutor(1) as thread:
         with socket.create_server(("127.0.0.1", 0)) as nothing_yet:
             port = nothing_yet.getsockname()[1]
-            waiting = thread.submit(runner.step, "Wait for the agent", agent=f"http://127.0.0.1:{port}")
+            url = f"http://127.0.0.1:{port}"
+            waiting = thread.submit(runner.step, "Wait for the agent", agent=url)
             nothing_yet.accept()[0].close()  # the first attempt
         with agent(port):
             waited = waiting.result()
+            done = runner.step("Run", agent=url, report="out")
     assert (waited.returncode, waited.stderr) == (0, "")
     assert "declares tool-call-capture" in waited.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Passed: shop" in runner.summary.read_text("utf-8")
+    assert {"report.html", "junit.xml"} <= {path.name for path in (runner.workspace / "out").iterdir()}
 
 
 # ── the GitLab job ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.slow
-def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner, agent_url: str) -> None:
-    done = runner.job(A2A_EVAL_PROXY_AGENT=agent_url, A2A_EVAL_SUITE="refund.yaml")
+def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner) -> None:
+    with agent() as process:
+        url = process.wait_for(r"ready at (?P<url>\S+)")["url"]
+        done = runner.job(A2A_EVAL_PROXY_AGENT=url, A2A_EVAL_SUITE="refund.yaml")
     assert done.returncode == 1
     assert "declares tool-call-capture" in done.stdout
     artifacts = JOB["artifacts"]

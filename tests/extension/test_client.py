@@ -288,15 +288,23 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
     assert names(caught.value.turn) == [call["name"] for call in BOTH]
 
 
-@pytest.mark.parametrize("breaks", [True, False])
-async def test_an_agent_that_forgets_its_task_when_the_connection_breaks_has_restarted(breaks: bool) -> None:
+@pytest.mark.parametrize(
+    ("breaks", "error", "raised"),
+    [
+        (True, {"code": -32001, "message": "no such task"}, AgentUnreachableError),
+        (False, {"code": -32001, "message": "no such task"}, AgentError),
+        (False, "the task is gone", AgentError),
+    ],
+)
+async def test_an_agent_that_forgets_its_task_when_the_connection_breaks_has_restarted(
+    breaks: bool, error: Any, raised: type[CaptureError]
+) -> None:
     working = {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}
-    unknown = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}}
-    app = sse_app([working], task=unknown, breaks=breaks)
+    app = sse_app([working], task={"jsonrpc": "2.0", "id": 1, "error": error}, breaks=breaks)
     async with on_line(app) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentUnreachableError if breaks else AgentError, match="task") as failed:
+        with pytest.raises(raised, match="task") as failed:
             await client.send("hello")
-    assert type(failed.value) is (AgentUnreachableError if breaks else AgentError)
+    assert type(failed.value) is raised
     assert failed.value.turn is not None
 
 

@@ -932,6 +932,11 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             marks=pytest.mark.statement(340),
         ),
         pytest.param(
+            [task(), {"statusUpdate": {"taskId": "", "status": {"state": "TASK_STATE_COMPLETED"}}}],
+            {"state": "TASK_STATE_COMPLETED", "findings": []},
+            id="an event that names no task is of this one",
+        ),
+        pytest.param(
             [status("WORKING"), task(state="FAILED")],
             {"state": "TASK_STATE_FAILED"},
             id="state is the last one heard of",

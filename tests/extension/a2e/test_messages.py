@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.a2e import (
+    ToolDefinition,
     ToolErrorCode,
     ToolEvent,
     ToolParameter,
@@ -28,6 +29,7 @@ from a2a_tool_capture.a2e.messages import (
     plain,
 )
 from a2a_tool_capture.a2e.transport import read_lines
+from a2a_tool_capture.json_limits import READ
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values
@@ -119,6 +121,12 @@ def test_each_message_has_the_fields_of_the_documentation(
     assert decode(line) == message
 
 
+def test_what_a_definition_does_not_say_is_not_so() -> None:
+    definition = object_of(ToolDefinition, {"name": "read_file"})
+    said = definition.streaming, definition.idempotent, definition.defer_loading, definition.toolkit
+    assert said == (False, False, False, None)
+
+
 @pytest.mark.statement(271)
 def test_properties_may_be_a_list_or_a_map() -> None:
     inner = {"name": "city", "type": "string", "description": "where", "required": True}
@@ -183,10 +191,11 @@ def test_what_cannot_be_read_is_named(bad: bytes, code: str, says: str) -> None:
 
 def test_parameters_do_not_nest_without_end() -> None:
     nested: dict[str, Any] = {"name": "p"}
-    for _ in range(200):
+    for _ in range(READ + 1):
         nested = {"name": "p", "properties": [nested]}
+    object_of(ToolParameter, nested["properties"][0])
     with pytest.raises(ProtocolError, match="parameters nest deeper than"):
-        object_of(ToolParameter, nested)
+        object_of(ToolParameter, {"name": "p", "properties": [nested]})
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}])

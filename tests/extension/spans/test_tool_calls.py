@@ -649,6 +649,14 @@ def read(*spans: Span) -> list[tuple[str, str, Any, str | None]]:
             [("call_1", "w", PARIS, None)],
             id="model calls may be in traces of their own",
         ),
+        pytest.param(
+            [
+                an_llm_span(1, [user()], [asks(("", "w", PARIS))]),
+                an_llm_span(2, [user()], [asks(("call_1", "w", PARIS))], at=1),
+            ],
+            [("call_1", "w", PARIS, None)],
+            id="an id that comes later is that of the call",
+        ),
     ],
 )
 def test_what_the_model_asked_for(given: list[Any], expected: Any) -> None:

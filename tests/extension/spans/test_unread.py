@@ -54,6 +54,7 @@ def answering(messages: Any) -> Span:
         [{"role": "assistant", "blocks": [], "additional_kwargs": {"tool_calls": [CALL]}}],
         [said([CALL])],
         [[said(CALL)]],
+        [said(CALL), {"role": "tool", "tool_call_id": "c1", "content": [{"type": "widget"}]}],  # of any kind
     ],
 )
 @pytest.mark.parametrize("encode", [json.dumps, lambda value: value], ids=["text", "structured"])
@@ -300,6 +301,11 @@ def test_a_word_is_no_placeholder(text: str) -> None:
             ],
             "unknown_kind",
             id="what the user said earlier is not of this turn (2)",
+        ),
+        pytest.param(
+            [an_llm_span(1, [said({"type": "remote_call"}), TEXT], [TEXT])],
+            "unknown_kind",
+            id="history without a message of the user is of this turn",
         ),
         pytest.param(
             [a_span(1, {"gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'})],
