@@ -26,7 +26,6 @@ from support.transcripts import WritingClient, everything, task_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ASKING = ClientCallContext(service_parameters={"A2A-Extensions": URI})
-OVER_HTTP = ClientCallContext(service_parameters={"A2A-Version": "1.0"})
 TRANSPORTS = {"1.0": GrpcTransport, "0.3": CompatGrpcTransport}
 versions = pytest.mark.parametrize("version", TRANSPORTS)
 
