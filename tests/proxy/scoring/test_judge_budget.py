@@ -56,7 +56,7 @@ async def test_the_budget_of_an_agent_touches_no_other(
             turns = {name: await proxy.turns(f"of-{name}") for name in ("orders", "refunds")}
             metrics = (await http.get(f"{proxy.admin_url}/metrics")).text
             runs = {name: (await http.get(f"{proxy.admin_url}/api/runs/of-{name}")).json() for name in turns}
-            page = (await http.get(f"{proxy.admin_url}/runs/of-orders")).text
+            page = (await http.get(f"{proxy.admin_url}/runs/of-orders?wait=1")).text
         assert len(api.requests) == 5
         again = await evaluate_store(suite, store, "of-orders")
         assert len(api.requests) == 7, "what was answered is cached"
