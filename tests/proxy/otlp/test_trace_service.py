@@ -63,6 +63,7 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
     request = batch()
     await tracing.take(request, request.ByteSize())
     await all_told.wait()
+    assert [tracing.has_sent(name) for name in (None, "orders", "refunds")] == [True, True, False]
     tracing.close()
     assert seen == dict.fromkeys((turn.turn_id for turn in turns), SPANS)
     assert metrics.spans == TRACES * SPANS
