@@ -1,8 +1,8 @@
 """Plants the faults of `faults.yaml`, each alone in a copy of the working tree, and runs what is to find it.
 
 `make faults`, or `make faults ARGS="NAME..."`. Each entry has a sentence, what finds the fault (the id of a test, or
-`fuzz KIND`: rounds of `tools.fuzz`), and the texts that plant it, each of which its file has exactly once. The exit
-code is 1 where a fault is not found.
+`fuzz KIND`, with options: rounds of `tools.fuzz`), and the texts that plant it, each of which its file has exactly
+once. The exit code is 1 where a fault is not found.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Fault:
         """Whether what is to find it does. Raises FaultError."""
         with self.planted(tree.folder):
             if self.found_by.startswith(FUZZ):
-                rounds = ("--kind", self.found_by.removeprefix(FUZZ), "--minutes", str(_FUZZ_MINUTES))
+                rounds = ("--kind", *self.found_by.split()[1:], "--minutes", str(_FUZZ_MINUTES))
                 code, output = tree.python("-m", "tools.fuzz", *rounds, "--seed", str(seed), timeout_s=_TEST_S)
             else:
                 code, output = tree.pytest("-x", "--everything", self.found_by, timeout_s=_TEST_S)
