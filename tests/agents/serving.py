@@ -55,7 +55,8 @@ def _bind(host: str, port: int) -> socket.socket:
 def _config(app: Any, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     # Cut connections are logged as errors of the application, which is what they are; nobody needs to read them.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none")
+    # A connection that nobody uses stays: closed after uvicorn's 5 s, it may be just when a busy client uses it again.
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none", timeout_keep_alive=600)
     config.load()
     config.ssl = tls
     return config

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,9 +49,8 @@ def _until_session_ends() -> Iterator[ExitStack]:
 
 @pytest.fixture(scope="session")
 def agent(_until_session_ends: ExitStack) -> GetAgent:
-    running: dict[str, str] = {}
-
-    def start(name: str) -> str:
+    @cache
+    def get(name: str) -> str:
         if name.startswith("v0.3"):
             command = [python_environment("a2a-0.3"), "-m", "agents.v03_agent"]
             command += ["--gated-reads"] if name == "v0.3-gated-reads" else []
@@ -69,18 +69,11 @@ def agent(_until_session_ends: ExitStack) -> GetAgent:
         }
         return _until_session_ends.enter_context(scenario_agent(options[name])).url
 
-    def get(name: str) -> str:
-        if name not in running:
-            running[name] = start(name)
-        return running[name]
-
     return get
 
 
 @pytest.fixture(scope="session")
 def client(_until_session_ends: ExitStack) -> GetClient:
-    running: dict[str, ChildProcess] = {}
-
     def command(name: str) -> list[str | Path]:
         if name == "python-1":
             return [sys.executable, "-m", "e2e.clients.python_v1"]
@@ -91,12 +84,12 @@ def client(_until_session_ends: ExitStack) -> GetClient:
             shutil.copy(file, beside_packages)
         return ["node", Path(beside_packages) / "javascript_v1.mjs"]
 
+    @cache
     def get(name: str) -> Client:
-        if name not in running:
-            running[name] = _until_session_ends.enter_context(ChildProcess(command(name)))
+        child = _until_session_ends.enter_context(ChildProcess(command(name)))
 
         def ask(**job: Any) -> dict[str, Any]:
-            return json.loads(running[name].ask(json.dumps({"ask": "no", **job})))
+            return json.loads(child.ask(json.dumps({"ask": "no", **job})))
 
         return ask
 
@@ -105,17 +98,16 @@ def client(_until_session_ends: ExitStack) -> GetClient:
 
 @pytest.fixture(scope="session")
 def proxy_of(_until_session_ends: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GetProxy]:
-    running: dict[tuple[str, ...], Proxy] = {}
+    running: list[Proxy] = []
 
+    @cache
     def get(upstream: str, *arguments: str) -> Proxy:
-        key = (upstream, *arguments)
-        if key not in running:
-            store = tmp_path_factory.mktemp("store") / "turns.db"
-            running[key] = _until_session_ends.enter_context(Proxy(upstream, store, *arguments))
-        return running[key]
+        store = tmp_path_factory.mktemp("store") / "turns.db"
+        running.append(_until_session_ends.enter_context(Proxy(upstream, store, *arguments)))
+        return running[-1]
 
     yield get
-    for proxy in running.values():
+    for proxy in running:
         proxy.terminate()  # they end at the same time
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -95,17 +94,6 @@ class Behaviour:
             return []
         entries = [entry for artifact in self.artifacts for entry in artifact if isinstance(entry, dict)]
         return [entry for entry in entries if entry.get("name")]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether spans can show the same: all calls were readable, each ended, and the turn did not fail."""
-        entries = [entry for artifact in self.artifacts for entry in artifact]
-        whole = all(
-            isinstance(entry, dict) and entry.get("name") and ("result" in entry or entry.get("error"))
-            for entry in entries
-        )
-        is_json = not re.search(r"\b(NaN|Infinity)\b", json.dumps(self.artifacts))
-        return whole and is_json and self.how == "listed" and self.state == "COMPLETED" and not self.fault
 
 
 @dataclass(frozen=True)

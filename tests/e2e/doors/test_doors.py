@@ -24,13 +24,11 @@ from a2a_eval_proxy.testing import ProxyPool
 from a2a_eval_proxy.testing.proxies import finish_session
 from a2a_tool_capture import CaptureClient
 from a2a_tool_capture.errors import CaptureError
-from a2a_tool_capture.json_values import read_json
 from agents.serving import ServerThread
 from e2e.doors import behaviours
-from tool_call_evaluators import AgentTrace, experiment
 from tool_call_evaluators.report import html_report
 from tool_call_evaluators.report.model import Report
-from tool_call_evaluators.suite import Case, Suite, parse_suite
+from tool_call_evaluators.suite import Suite, parse_suite
 
 CONVERSATIONS = 100
 """Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
@@ -214,27 +212,6 @@ def test_the_pytest_plugin(
     assert json.loads((folder / "session/report.json").read_text("utf-8"))["counts"] == alone.report.counts
 
 
-def test_experiment_and_from_spans(conversations: list[behaviours.Conversation], driven: RunResult) -> None:
-    plain_ones = [each for each in conversations if all(turn.is_plain for turn in each.turns)]
-    suite = parse_suite(behaviours.suite_text(plain_ones))
-    by_case = {each.case["id"]: each for each in plain_ones}
-
-    def task(case: Case) -> AgentTrace:
-        turns = zip(case.turns, by_case[case.id].turns, strict=True)
-        return AgentTrace(
-            tuple(
-                turn
-                for planned, done in turns
-                for turn in AgentTrace.from_spans(spans(done), user_text=planned.user, response_text=done.text).turns
-            )
-        )
-
-    done = experiment(suite, task)
-    alone = judge_turns(suite, *of_cases(driven.report, suite), "it")
-    same(alone, judge_turns(suite, done.turns, done.whole, "it"), ids=False)
-    assert done.report.counts == alone.report.counts
-
-
 async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> None:
     recording = await record_run(str(folder / "run.db"), "it")
     recorded = parse_suite(recording.text)
@@ -247,25 +224,6 @@ async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> N
 
 
 # ── comparison ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def spans(done: behaviours.Behaviour) -> list[dict[str, Any]]:
-    """The turn as OpenInference's spans."""
-    found = []
-    for number, call in enumerate(done.calls):
-        given = call["arguments"]
-        attributes = {
-            "openinference.span.kind": "TOOL",
-            "tool.name": call["name"],
-            "input.value": given if isinstance(given, str) else json.dumps(given, ensure_ascii=False),
-        }
-        result = call.get("result")
-        if result is not None:
-            whole = result if isinstance(result, str) else read_json(json.dumps(result))
-            attributes["output.value"] = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
-        status = {"status_code": "ERROR", "description": call["error"]} if call.get("error") else {}
-        found.append({"name": call["name"], "start_time": number, "attributes": attributes, "status": status})
-    return found
 
 
 def of_cases(report: Report, suite: Suite) -> tuple[list[Any], dict[str, list[dict[str, Any]]]]:
@@ -290,14 +248,14 @@ def html_statuses(page: str) -> dict[str, str]:
     return {each["label"]: each["status"] for each in json.loads(data)["conversations"]}
 
 
-def seen(result: RunResult, *, ids: bool) -> dict[str, Any]:
+def seen(result: RunResult) -> dict[str, Any]:
     report = result.report
     found = {
         item.label: {
             "status": report.status(item),
             "notes": report.notes(item),
             "results": [scores(one.to_dict()) for one in item.results],
-            "turns": [turn_of(turn, ids) for turn in item.executed],
+            "turns": [turn_of(turn) for turn in item.executed],
         }
         for item in report.conversations
     }
@@ -312,14 +270,13 @@ ERROR = re.compile(r"(agent_error|agent_unreachable|no_answer|malformed_response
 """A client and a proxy use different words for how the agent did not answer."""
 
 
-def turn_of(turn: Mapping[str, Any], ids: bool = True) -> dict[str, Any]:
-    parts = ("id", "name", "arguments", "result", "error") if ids else ("name", "arguments", "result", "error")
+def turn_of(turn: Mapping[str, Any]) -> dict[str, Any]:
+    parts = ("id", "name", "arguments", "result", "error")
     return {
-        **{key: turn[key] for key in ("user_text", "response_text", "status")},
-        "state": turn["state"] if ids else turn["state"] or "TASK_STATE_COMPLETED",
+        **{key: turn[key] for key in ("user_text", "response_text", "status", "state")},
         "calls": [json.dumps({key: call[key] for key in parts}, ensure_ascii=False) for call in turn["tool_calls"]],
         "scores": [scores(result) for result in turn["evaluations"]],
-        "findings": sorted({ERROR.sub("error", item["code"]) for item in turn["findings"]}) if ids else [],
+        "findings": sorted({ERROR.sub("error", item["code"]) for item in turn["findings"]}),
     }
 
 
@@ -328,12 +285,9 @@ def scores(result: Mapping[str, Any]) -> list[Any]:
     return [*(result[key] for key in ("evaluator", "score", "status")), *said]
 
 
-def same(one: RunResult, other: RunResult, *, ids: bool = True) -> None:
-    """Both show the same: every turn with its calls, findings and scores, each conversation's status, the reasons.
-
-    `ids`: also the ids of calls, the findings, and that a Message has no state, of which traces know nothing.
-    """
-    left, right = (seen(each, ids=ids) for each in (one, other))
+def same(one: RunResult, other: RunResult) -> None:
+    """Both show the same: every turn with its calls, findings and scores, each conversation's status, the reasons."""
+    left, right = (seen(each) for each in (one, other))
     for label, found in left["conversations"].items():
         assert right["conversations"].get(label) == found
     assert left == right

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from e2e.contracts import GetAgent
+from support.patience import POLL_S
+from support.processes import ChildProcess
 from support.proxy import Proxy, Turn
 from support.raw_a2a import Wire
 
@@ -38,15 +41,17 @@ def say(proxy: Proxy, text: str) -> None:
     assert request.plus(("A2A-Eval-Case", "weather")).to(proxy.url).complete
 
 
-def wait_until_stored(store: Path, count: int) -> None:
-    """Reads the store from outside until that many turns are committed."""
-    while True:
-        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as database:
+def wait_until_stored(store: Path, count: int, child: ChildProcess | None = None) -> None:
+    """Reads the store from outside until that many turns are committed, as long as the process runs."""
+    found = 0
+    while found < count:
+        assert child is None or child.process.poll() is None, child.stderr()
+        time.sleep(POLL_S)
+        with (
+            suppress(sqlite3.OperationalError),
+            closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database,
+        ):
             (found,) = database.execute("SELECT count(*) FROM turns").fetchone()
-        database.close()
-        if found >= count:
-            return
-        time.sleep(0.01)
 
 
 def assert_scored_once(turn: Turn) -> None:

@@ -6,7 +6,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -19,7 +18,6 @@ from agents.serving import ServerThread
 from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
 from e2e.streams import open_gate
-from support.patience import POLL_S
 from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from tool_call_evaluators.importers import import_suite
@@ -171,8 +169,7 @@ async def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path
     seen: set[str] = set()
     for stop_at, resuming in ((40, []), (120, ["--resume"])):
         with ChildProcess([COMMAND, *command, *resuming], cwd=tmp_path) as child:
-            wait_for_store(store, child)
-            wait_until_stored(store, stop_at)
+            wait_until_stored(store, stop_at, child)
             child.kill()
         with sqlite3.connect(store) as database:
             rows = database.execute("SELECT turn_id, conversation_id, case_id FROM turns").fetchall()
@@ -198,22 +195,10 @@ async def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path
     assert all(turn["status"] == "done" for turn in turns)
 
 
-def wait_for_store(store: Path, child: ChildProcess) -> None:
-    """Until the store has its tables."""
-    while True:
-        assert child.process.poll() is None, child.stderr()
-        if store.exists():
-            with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as database:
-                (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            database.close()
-            if tables:
-                return
-        time.sleep(POLL_S)
-
-
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_hundreds_of_conversations_take_little_memory(agent: GetAgent, tmp_path: Path) -> None:
-    suite, store = written(tmp_path, many(500)), tmp_path / "turns.db"
+    suite, store = written(tmp_path, many(300)), tmp_path / "turns.db"
     peak = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
     peak += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(code)"
     result = subprocess.run(
@@ -221,8 +206,8 @@ def test_hundreds_of_conversations_take_little_memory(agent: GetAgent, tmp_path:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        check=False,
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr
-    assert "600 turns" in result.stdout
-    assert int(result.stderr.splitlines()[-1]) < 150 * 1024  # kB; an empty run takes some 80 MB, this one 115
+    assert "360 turns" in result.stdout
+    assert int(result.stderr.splitlines()[-1]) < 150 * 1024  # kB; an empty run takes some 80 MB

@@ -241,28 +241,10 @@ def measured(found: dict[str, Any]) -> set[str]:
 
 
 CUSTOM = {
-    "bank-insurance": {
-        *("clarity", "advice_boundary", "prohibited_statements", "needs_assessment", "product_suitability"),
-        *("disclosure_completeness", "escalation_behavior"),
-    },
-    "customer-service/config_traced.yaml": {"tool_call_behavior_failure", "tool_trajectory"},
-    "e-commerce/config_a2a.yaml": {"product_recommendation", "upsell_behavior", "verbosity"},
+    *("clarity", "advice_boundary", "prohibited_statements", "needs_assessment", "product_suitability"),
+    *("disclosure_completeness", "escalation_behavior"),
 }
-"""Metrics of ArkSim's examples beside those that all have."""
-
-
-@pytest.mark.statement(86, 98)
-@pytest.mark.parametrize("example", ["customer-service/config_traced.yaml", "e-commerce/config_a2a.yaml"])
-def test_arksims_own_examples_are_evaluated(example: str, here: Workplace) -> None:
-    path = source_of("arksim") / "examples" / example
-    scenario = json.loads((path.parent / "scenarios.json").read_text())["scenarios"][0]
-    here.simulate(conversation("c", scenario["scenario_id"], GOOD))
-    simulation = here.folder / "results/simulation/simulation.json"
-    results = ("--output_dir", here.folder / "results/evaluation")
-    done = here.command("evaluate", "--suite", path, "--simulation_file_path", simulation, *results)
-    assert done.returncode in (0, 1), done.stderr
-    (only,) = here.read_by_arksim()["evaluation"]["conversations"]
-    assert measured(only) >= CUSTOM[example] | {"helpfulness"}
+"""Metrics of ArkSim's example `bank-insurance` beside those that all have."""
 
 
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -338,6 +320,7 @@ def test_the_project_that_arksim_creates_passes_unchanged(here: Workplace) -> No
     assert len(found["evaluation"]["conversations"]) == 3 * len(scenarios)
 
 
+@pytest.mark.statement(86, 98)
 def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> None:
     """Whole, but for the place of the agent, which the model of the judge is here."""
     shutil.copytree(source_of("arksim") / "examples/bank-insurance", here.folder / "example")
@@ -350,7 +333,7 @@ def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> Non
     assert len(found["evaluation"]["conversations"]) == len(scenarios) == 5
     for conversation_found in found["evaluation"]["conversations"]:
         assert conversation_found["evaluation_status"] != "Evaluation Failed"
-        assert measured(conversation_found) >= CUSTOM["bank-insurance"]
+        assert measured(conversation_found) >= CUSTOM
 
 
 @pytest.mark.statement(106, 137, 138, 139, 140, 141)

@@ -178,35 +178,25 @@ def turns_of(python_of: GetPython, model_url: str, tmp_path_factory: pytest.Temp
     return get
 
 
-def seen(turns: list[Turn]) -> list[list[tuple[Any, ...]]]:
-    return [calls_of(turn) for turn in turns]
-
-
 WANTED = [wanted(order, city) for order, city in QUESTIONS]
+TRACED = [name for name in pages.names() if pages.read(name).traced_command]
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "traced"),
+    [*((name, "+", False) for name in pages.names()), *((name, mark, True) for name in TRACED for mark in "-+")],
+)
+def test_the_extension_shows_calls_and_so_do_traces(name: str, mark: str, traced: bool, turns_of: GetTurns) -> None:
+    """Both together show each call once."""
+    turns = turns_of(name, mark, traced=traced)
+    assert [calls_of(turn) for turn in turns] == WANTED
+    assert {turn["calls"] for turn in turns} == {"seen"}
 
 
 @pytest.mark.parametrize("name", pages.names())
-class TestPage:
-    def test_the_extension_shows_calls(self, name: str, turns_of: GetTurns) -> None:
-        turns = turns_of(name, "+", traced=False)
-        assert seen(turns) == WANTED
-        assert {turn["calls"] for turn in turns} == {"seen"}
-
-    def test_traces_show_calls(self, name: str, turns_of: GetTurns) -> None:
-        if not pages.read(name).traced_command:
-            pytest.skip("the page has no traces")
-        turns = turns_of(name, "-", traced=True)
-        assert seen(turns) == WANTED
-        assert {turn["calls"] for turn in turns} == {"seen"}
-
-    def test_both_count_once(self, name: str, turns_of: GetTurns) -> None:
-        if not pages.read(name).traced_command:
-            pytest.skip("the page has no traces")
-        assert seen(turns_of(name, "+", traced=True)) == WANTED
-
-    def test_without_these_lines_calls_are_unknown(self, name: str, turns_of: GetTurns) -> None:
-        turns = turns_of(name, "-", traced=False)
-        assert [turn["calls"] for turn in turns] == ["unknown", "unknown"]
+def test_without_these_lines_calls_are_unknown(name: str, turns_of: GetTurns) -> None:
+    turns = turns_of(name, "-", traced=False)
+    assert [turn["calls"] for turn in turns] == ["unknown", "unknown"]
 
 
 DISABLED = "from agents import set_tracing_disabled\n\nset_tracing_disabled(True)\n"

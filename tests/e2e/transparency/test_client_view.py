@@ -7,7 +7,6 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from agents.recording_agent import VERBS, build_app
@@ -19,12 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from support.patience import awaited
-from support.processes import ChildProcess
-from support.provision import python_environment
 from support.raw_a2a import BINDINGS, Wire
 from support.recordings import anonymous, respelt
-
-EXTENSION = Path(__file__).parents[3] / "extension"
 
 
 def ids(response: RawResponse) -> tuple[str, str]:
@@ -74,24 +69,6 @@ def test_an_agent_by_the_recipe(
         return  # the task goes on, and so does the turn
     turn = proxy.turn_of(text)
     assert len(turn["tool_calls"]) == (2 if verb in ("chunks", "late", "empty", "closing") else 1)
-
-
-@pytest.fixture(scope="module")
-def legacy_agent() -> Iterator[str]:
-    command = [python_environment("a2a-0.3"), "-m", "agents.v03_recording_agent"]
-    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as process:
-        yield process.wait_for(r"listening on (\S+)")[1]
-
-
-@pytest.mark.installs
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("verb", ["plain", "chunks", "silent", "snapshot", "ask", "empty"])
-def test_an_agent_of_the_0_3_sdk(verb: str, stream: bool, legacy_agent: str, proxy_of: GetProxy) -> None:
-    wire = Wire("0.3", "JSONRPC", rpc="/")
-    urls = (legacy_agent, proxy_of(legacy_agent).url)
-    direct, proxied = (wire.message(verb, stream=stream).to(url) for url in urls)
-    same(direct, proxied)
-    same(*(wire.get(ids(sent)[0]).to(url) for sent, url in zip((direct, proxied), urls, strict=True)))
 
 
 # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -66,16 +66,3 @@ def test_a_cut_of_the_agent_stays_a_cut(replay: ReplayAgent, replay_proxy_url: s
         client.stream("GET", f"{replay_proxy_url}/events") as response,
     ):
         response.read()
-
-
-def test_an_upload_in_parts_and_a_large_response(
-    replay: ReplayAgent, replay_proxy_url: str, client: httpx.Client
-) -> None:
-    """Many times what fits into a window, both ways."""
-    content = bytes(range(256)) * 4096 * 4
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: %d\r\n\r\n" % len(content)
-    replay.prepare(Answer([head, content]))
-    parts = (content[start : start + 100_000] for start in range(0, len(content), 100_000))
-    response = client.post(f"{replay_proxy_url}/upload", content=parts)
-    assert response.content == content
-    assert only(replay).body == content
