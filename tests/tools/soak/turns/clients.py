@@ -36,7 +36,7 @@ from support.patience import PATIENCE_S
 
 from .plan import Binding, Conversation, Door, Ids, Manner, Turn, Webhook
 
-SHOWN_WITHIN_S = 30.0
+SHOWN_WITHIN_S = 90.0
 """How long a client waits for the end of its message: the agent needs two seconds at most."""
 
 _CONTEXT = ClientCallContext(service_parameters={"A2A-Version": "1.0"}, timeout=PATIENCE_S)
