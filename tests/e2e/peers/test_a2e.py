@@ -21,7 +21,7 @@ from a2a_tool_capture.models import CapturedTurn
 from agents.scenario_agent import RPC_PATH, AgentOptions, agent_card
 from starlette.applications import Starlette
 
-PAGE = Path(__file__).parents[3] / "extension/docs/a2e.md"
+PAGE = Path(__file__).parents[3] / "extension/docs/servers.md"
 
 
 def example(word: str) -> str:
