@@ -27,7 +27,7 @@ def test_an_agent_that_declares_the_extension_needs_nothing() -> None:
     with scenario_agent() as agent:
         code, out, err = doctor(agent.url, "chunks please")
     assert err.startswith(RUNNING)
-    assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out
+    assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out, err
     assert (code, out.splitlines()[-1]) == (0, "all seen")
     assert "framework" not in out, "there is nothing to add"
 

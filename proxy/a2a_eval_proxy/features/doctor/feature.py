@@ -72,7 +72,7 @@ async def _server(agent: AgentOptions) -> str:
     from a2a_tool_capture.environment_proxies import EnvironmentTransport
 
     try:
-        async with httpx.AsyncClient(transport=EnvironmentTransport(agent.tls or True), timeout=5.0) as http:
+        async with httpx.AsyncClient(transport=EnvironmentTransport(agent.tls or True)) as http:
             headers = (await http.get(f"{agent.url}/.well-known/agent-card.json")).headers
     except (httpx.HTTPError, httpx.UnsupportedProtocol):
         return ""
