@@ -20,6 +20,7 @@ from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
 FULL = """
 suite: orders
+agent: {url: "https://agent.example/a2a"}
 evaluators:
   - tool_error
   - tool_trajectory: {mode: precision, id: precision}
@@ -66,6 +67,7 @@ cases:
 
 def test_everything_a_suite_can_say():
     suite = parse_suite(FULL)
+    assert suite.agent.url == "https://agent.example/a2a"
     assert [evaluator.metric for evaluator in suite.build_evaluators()] == [
         "tool_error",
         "precision",
