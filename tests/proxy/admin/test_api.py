@@ -267,14 +267,16 @@ async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPat
 
 
 async def test_flush_returns_when_everything_is_done(fresh: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, measure = threading.Event(), ToolError.measure
+    begun, opened, measure = threading.Event(), threading.Event(), ToolError.measure
 
     def gated(self: ToolError, case: EvalCase) -> Any:
+        begun.set()
         assert opened.wait(PATIENCE_S)
         return measure(self, case)
 
     monkeypatch.setattr(ToolError, "measure", gated)
     await fresh.talks("one")
+    assert await asyncio.to_thread(begun.wait, PATIENCE_S)
     late = await fresh.admin.post("/api/flush?timeout=0")
     assert (late.status_code, late.json()) == (504, {"done": False, "pending": 1, "open": 0})
     flushing = asyncio.create_task(fresh.admin.post("/api/flush?timeout=60"))

@@ -205,17 +205,6 @@ async def test_the_example_of_the_documentation(session: Session) -> None:
     result.stdout.fnmatch_lines(shown)
 
 
-async def test_the_other_examples(session: Session) -> None:
-    sdk = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
-    smallest = re.findall(r"```python\n(.*?)```", Path(ROOT, "README.md").read_text("utf-8"), re.DOTALL)[0]
-    assert smallest.count("\n") == 4
-    Path(session.folder, "test_sdk.py").write_text(sdk, "utf-8")
-    Path(session.folder, "test_smallest.py").write_text(smallest, "utf-8")
-    async with run_agent() as agent_url:
-        result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url)
-    result.assert_outcomes(passed=2)
-
-
 # ── cases, gates, report ────────────────────────────────────────────────────────────────────────────────────
 
 BOTH_CASES = """
