@@ -283,8 +283,8 @@ class EventsReader(AnswerReader):
         self._held = 0
         """Bytes of the unfinished event that are counted."""
         self.shows_end = self._changes
-        if self._changes:  # the length is not known in advance
-            self.leaves_out = DESCRIBE_BODY if names else LENGTH
+        if self._changes:  # its length and digest are not known in advance
+            self.leaves_out = DESCRIBE_BODY if names else LENGTH | DIGESTS
 
     @property
     def rest(self) -> bytes:  # type: ignore[override]
