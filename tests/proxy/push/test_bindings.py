@@ -165,8 +165,9 @@ async def test_a_webhook_within_a_message(
 async def test_other_targets_are_invalid_params(binding: str, relay: Relay, clients: dict[str, Client]) -> None:
     known = relay.addresses()
     with pytest.raises(ERRORS.get(binding, InvalidParamsError)):
-        await clients[binding].task("http://10.0.0.1/")
+        await clients[binding].task("http://10.0.0.1/", text="ask nothing")
     assert relay.addresses() == known
+    assert not [turn for turn in await relay.proxy.turns() if turn["user_text"] == "ask nothing"]
 
 
 @each_binding

@@ -82,18 +82,6 @@ async def test_what_a_response_shows_too_counts_once(relay: Relay, endpoint: End
     assert len(turn["tool_calls"]) == 2
 
 
-async def test_the_client_sees_its_own_url_and_a_deleted_configuration_ends(relay: Relay, endpoint: Endpoint) -> None:
-    _, task_id, address = await asking(relay, f"{endpoint.url}/a?b=ü".replace("ü", "%C3%BC"))
-    url = f"{endpoint.url}/a?b=%C3%BC"
-    assert [config["url"] for config in await relay.listed(task_id)] == [url]
-    got = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
-    assert got["result"]["url"] == url
-    assert (await relay.notify(address, {})).status_code == 200
-    await relay.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
-    assert (await relay.notify(address, {})).status_code == 404
-    assert relay.addresses() == []
-
-
 async def test_a_webhook_that_was_set_past_the_proxy_is_noticed_when_it_is_listed(
     relay: Relay, endpoint: Endpoint, pushing_agent: str
 ) -> None:
@@ -173,21 +161,6 @@ async def test_a_signed_notification_with_tool_calls_is_withheld(
     end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
     await relay.notify(address, end)
     assert "push_withheld" in relay.codes(await relay.turn(text))
-
-
-@pytest.mark.parametrize(
-    "url", ["http://10.0.0.1/", "http://[::1]/hook", "http://user:secret@127.0.0.1/", "ftp://127.0.0.1/", "hook"]
-)
-async def test_other_targets_are_refused_before_the_agent_learns_of_them(relay: Relay, url: str) -> None:
-    text = f"plain {uuid.uuid4()}"
-    answer = await relay.send(text, with_hook(url))
-    assert answer["id"] == 7
-    assert answer["error"]["code"] == -32602
-    assert "secret" not in str(answer)
-    rest = await relay.client.post("/rest/tasks/t/pushNotificationConfigs", json={"url": url})
-    assert (rest.status_code, rest.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
-    assert [turn for turn in await relay.proxy.turns() if turn["user_text"] == text] == []
-    assert relay.addresses() == []
 
 
 async def test_webhooks_outlive_a_restart(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:

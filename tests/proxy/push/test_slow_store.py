@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -45,20 +44,6 @@ async def test_notifications_pass_and_what_they_show_is_stored_later(
         assert len(relay.addresses(expecting=True)) == 8
     assert {(await endpoint.next()).json["statusUpdate"]["taskId"] for _ in tasks} == {one[1] for one in tasks}
     await relay.until_expecting(set())
-
-
-async def test_a_request_that_sets_webhooks_passes_and_they_are_not_kept(
-    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "STORE_S", 0.2)
-    text = f"chunks {uuid.uuid4()}"
-    with locked(relay):
-        answer = await relay.send(text, {"taskPushNotificationConfig": {"url": endpoint.url}})
-        assert answer["result"]["task"]["id"]
-    await endpoint.until_ended()
-    turn = await relay.turn(text)
-    assert "push_not_relayed" in relay.codes(turn)
-    assert relay.addresses() == []
 
 
 async def never(*_: object) -> None:
