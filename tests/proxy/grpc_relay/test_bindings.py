@@ -91,7 +91,7 @@ def content(turn: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("streaming", [True, False], ids=["stream", "send"])
 @pytest.mark.parametrize("asks", [False, True], ids=["not asking", "asking"])
-@pytest.mark.parametrize("scenario", ["artifact", "split", "snapshot-drops", "message"])
+@pytest.mark.parametrize("scenario", ["artifact", "split", "snapshot-drops", "message", "fail"])
 async def test_turns_are_alike_over_all_bindings(client_of, asked, scenario, asks, streaming, version):
     text = f"{scenario} {uuid.uuid4()}"
     for binding, http in BINDINGS:
