@@ -13,8 +13,7 @@ from a2a_eval_proxy.capture.task_fold import FoldRules
 from a2a_eval_proxy.protocol.operations import rest_request, rpc_method
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import CaptureFacts, NamedIn, Turn, TurnLinks
-from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, TaskMerger
-from a2a_tool_capture.wire import received_event
+from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity
 from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -500,12 +499,6 @@ def test_a_dialect_that_is_read_is_no_finding(proxied: Proxied) -> None:
     proxied.begins("with the dialect")
     goes_by(proxied, "send", {"task": adk_task()})
     assert told(proxied.turn) == "COMPLETED search done"
-
-
-def test_an_unknown_event_of_an_agent_whose_calls_are_in_a_dialect_may_have_some() -> None:
-    merger = TaskMerger(dialects=("adk",))
-    merger.feed(received_event({"progress": {}}, in_envelope=False, in_stream=True))
-    assert [finding.severity for finding in merger.findings] == ["warning"]
 
 
 def test_an_agent_that_never_answered_leaves_nothing_open(proxied: Proxied) -> None:

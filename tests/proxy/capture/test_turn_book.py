@@ -351,9 +351,6 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
     )
 
 
-# ── several processes ───────────────────────────────────────────────────────────────────────────────────────
-
-
 # ── one exchange ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -371,9 +368,6 @@ def test_a_unary_send(wire: Wire) -> None:
     wire.plays(
         none_open,
     )
-
-
-# ── several exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
 
 # ── several turns of one task ───────────────────────────────────────────────────────────────────────────────
@@ -1449,6 +1443,3 @@ TRANSCRIPTS: dict[str, list[Step]] = {
 @pytest.mark.parametrize("steps", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
 def test_a_transcript(wire: Wire, steps: list[Step]) -> None:
     wire.plays(*steps)
-
-
-# ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────

@@ -8,11 +8,12 @@ from a2a_tool_capture.spans.model import CutText
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 
-def nested(depth: int) -> AnyValue:
+def nested(depth: int, *, in_arrays: bool = False) -> AnyValue:
     value = AnyValue(string_value="bottom")
     for _ in range(depth):
         outer = AnyValue()
-        outer.kvlist_value.values.add(key="k").value.CopyFrom(value)
+        inner = outer.array_value.values.add() if in_arrays else outer.kvlist_value.values.add(key="k").value
+        inner.CopyFrom(value)
         value = outer
     return value
 
@@ -26,13 +27,7 @@ def test_nesting_is_read_as_deep_as_allowed() -> None:
 
 
 def test_deep_protobuf_values_are_not_kept() -> None:
-    value = AnyValue(string_value="bottom")
-    for _ in range(ATTRIBUTE + 1):
-        outer = AnyValue()
-        outer.array_value.values.append(value)
-        value = outer
-
-    assert isinstance(value_from_proto(value), CutText)
+    assert isinstance(value_from_proto(nested(ATTRIBUTE + 1, in_arrays=True)), CutText)
 
 
 def test_an_empty_string_and_no_value_differ() -> None:

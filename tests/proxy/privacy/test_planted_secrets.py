@@ -169,14 +169,6 @@ def pass_on(turn: Turn, request: bytes, answer: bytes, pipeline: Pipeline) -> No
         pipeline.take(turn)
 
 
-def spots(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every member and item in a JSON value, however deep, as the container and the key to it."""
-    if isinstance(value, dict | list):
-        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-            yield value, key
-            yield from spots(item)
-
-
 class Running:
     """A pipeline with its store, and everything else that it gave out."""
 
@@ -363,7 +355,7 @@ def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
 
 SUITE = """
 suite: private
-evaluators: [{tool_call_args: {threshold: 1.0}}, {response_contains: {}}]
+evaluators: [{tool_call_args: {threshold: 1.0}}]
 cases:
   - id: pay
     turns:
@@ -383,14 +375,6 @@ def paid(to: str, **fields: Any) -> Turn:
     return it
 
 
-def private_suite_text() -> str:
-    return SUITE.replace(", {response_contains: {}}", "")
-
-
-def private_suite() -> Suite:
-    return parse_suite(private_suite_text())
-
-
 @pytest.mark.parametrize(
     ("rules", "to", "passes"),
     [
@@ -403,7 +387,7 @@ def private_suite() -> Suite:
     ],
 )
 async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passes: bool) -> None:
-    async with running(private_suite(), privacy(rules)) as it:
+    async with running(parse_suite(SUITE), privacy(rules)) as it:
         it.pipeline.take(paid(to))
         await it.pipeline.drained()
         (turn,) = await it.turns()
@@ -415,7 +399,7 @@ async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passe
 
 @pytest.mark.parametrize("action", ["mask", "hash"])
 async def test_placeholders_stand_for_secrets_too(action: str) -> None:
-    text = private_suite_text().replace("{to: ann@example.com}", "{token: {$type: string}}")
+    text = SUITE.replace("{to: ann@example.com}", "{token: {$type: string}}")
     async with running(parse_suite(text), privacy(f"token:{action}")) as it:
         it.pipeline.take(paid("", tool_calls=[ToolCall("pay", {"token": {"$type": "sesame"}})]))
         await it.pipeline.drained()
@@ -427,7 +411,7 @@ async def test_placeholders_stand_for_secrets_too(action: str) -> None:
 
 async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: Path) -> None:
     rules = privacy("email:hash")
-    async with running(private_suite(), rules, tmp_path) as it:
+    async with running(parse_suite(SUITE), rules, tmp_path) as it:
         it.pipeline.take(paid("ann@example.com", turn_id="a"))
         it.pipeline.take(paid("eve@example.com", turn_id="b"))
         await it.pipeline.drained()
@@ -437,7 +421,7 @@ async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: 
             left.turn_id, left.status = f"{left.turn_id}-again", "pending"
             it.store.add([left], lambda: None)
         await it.store.drained()
-    async with running(private_suite(), privacy("email:hash"), tmp_path) as it:
+    async with running(parse_suite(SUITE), privacy("email:hash"), tmp_path) as it:
         assert await it.pipeline.resume() == 2
         await it.pipeline.drained()
         turns = await it.turns()
@@ -446,7 +430,7 @@ async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: 
 
 async def test_a_turn_left_pending_without_content_cannot_be_scored(tmp_path: Path) -> None:
     bare = privacy(None, None, no_content=True)
-    async with running(private_suite(), bare, tmp_path) as it:
+    async with running(parse_suite(SUITE), bare, tmp_path) as it:
         it.store.add([bare.stored(paid("ann@example.com", case_id="pay"))], lambda: None)
         await it.store.drained()
         assert await it.pipeline.resume() == 1
@@ -456,7 +440,7 @@ async def test_a_turn_left_pending_without_content_cannot_be_scored(tmp_path: Pa
 
 
 async def test_without_content_turns_are_scored_by_what_was_said() -> None:
-    async with running(private_suite(), privacy(None, None, no_content=True)) as it:
+    async with running(parse_suite(SUITE), privacy(None, None, no_content=True)) as it:
         it.pipeline.take(paid("ann@example.com"))
         it.pipeline.take(paid("eve@example.com"))
         await it.pipeline.drained()

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import pytest
 from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
-from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.scoring.pipeline import memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, write_queue
 from a2a_eval_proxy.store.base import Limits
@@ -31,7 +30,6 @@ from support.scoring import turn_with as turn
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
-from tool_call_evaluators.suite import parse_case
 
 SUITE = """
 suite: orders
@@ -92,23 +90,6 @@ async def test_a_turn_is_stored_scored_and_done(path: Path, suite: str | None, g
         assert (it.metrics.turns_closed, it.metrics.turns_scored, it.metrics.turns_dropped) == (1, 1, 0)
         assert (it.metrics.calls, it.metrics.findings) == ({"a2a_protocol": 1}, {"odd": 1})
         assert sum(it.metrics.evaluations.values()) == len(stored["evaluations"])
-
-
-async def test_without_evaluation_turns_stay_pending(path: Path) -> None:
-    async with scoring(path, evaluate=False) as it:
-        await it.take(turn(1))
-        assert [item["status"] for item in await it.stored()] == ["pending"]
-        assert await it.pipeline.resume() == 0
-
-
-async def test_turns_are_matched_with_their_cases_as_they_come(path: Path) -> None:
-    async with scoring(path, SUITE) as it:
-        it.cases.put(RegisteredCase(parse_case({"id": "mine", "turns": [{"user": "Hello"}]})))
-        await it.take(
-            turn(1, user_text="Hello"), turn(2, user_text="Hello", case_id="named"), turn(3, user_text="Nothing known")
-        )
-        assert [item["case_id"] for item in await it.stored()] == ["mine", "named", None]
-        assert len(await it.stored(case="mine")) == 1
 
 
 async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None:
@@ -268,19 +249,6 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
     ]
 
 
-async def test_a_locked_store_holds_nobody_up(path: Path) -> None:
-    async with scoring(path) as it:
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            it.pipeline.take(turn(1))
-            await asyncio.sleep(0)
-            it.pipeline.take(turn(2))
-            assert it.pipeline.depth == 2
-            other.execute("COMMIT")
-        await it.pipeline.drained()
-        assert len(await it.stored(status="done")) == 2
-
-
 @pytest.mark.parametrize("suite", [SUITE, GATED])
 async def test_listeners_hear_of_each_turn_twice(path: Path, suite: str, gate: type[Gate]) -> None:
     gate.opened.set()
@@ -367,17 +335,6 @@ async def test_deleting_that_fails_by_an_error_of_the_program_is_said_and_tried_
     assert store.health.remarks == ["store: old turns could not be deleted, see the log"]
     assert await store.pruned(Limits(before=4e9)) == 1
     assert store.health.remarks == []
-
-
-async def test_a_writer_that_meets_its_own_error_ends_and_says_so(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SqliteStore, "_writing", lambda *_: 1 / 0)
-    assert store.add([kept_turn(1)], lambda: None)
-    with pytest.raises(StoreError, match="division by zero; 1 turn"):
-        await store.drained()
-    assert store.health.remarks == ["store: nothing more is written, see the log; restart the proxy"]
-    assert not store.add([kept_turn(2)], lambda: None)
 
 
 async def test_results_that_wait_count_too(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,11 @@ from typing import Any, cast
 
 import a2a_eval_proxy
 import pytest
-from a2a_eval_proxy.cli.group import cli
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.settings.options import environment_name, options_of, read_config_file
 from a2a_eval_proxy.settings.options import load as load_options
 from a2a_eval_proxy.settings.parsing import parse_agent_url, parse_url, split_address
 from a2a_eval_proxy.settings.settings import Settings
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -281,15 +279,6 @@ def test_ports_that_the_system_chooses_do_not_collide() -> None:
 
 
 # ── documentation ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_setting_is_in_the_help_under_one_heading() -> None:
-    text = CliRunner().invoke(cli, ["serve", "--help"]).output
-    for name in FIELDS:
-        flag = f"--{name.replace('_', '-')}"
-        longer = sum(other.startswith(f"{name}_") for other in (*FIELDS, "no_otlp"))
-        assert text.count(f"\n  {flag}") == 1 + longer, name
-        assert flag not in text.partition("\nOther:")[2]
 
 
 def test_every_part_of_a_setting_is_in_the_documents_as_it_is() -> None:

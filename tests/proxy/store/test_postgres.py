@@ -13,7 +13,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from a2a_eval_proxy import cli
 from a2a_eval_proxy.store import (
     Scored,
     StoreError,
@@ -28,8 +27,8 @@ from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.store.postgres import database as postgres_database
 from a2a_eval_proxy.store.postgres.database import Database, named
 from a2a_eval_proxy.store.schema import VERSION
+from support.commands import ended
 from support.kept import Kept, result, turn
-from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 
 
@@ -111,19 +110,6 @@ async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: 
 # ── a database that is away ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
-    url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = open_store(url)
-    postgres.stop()
-    try:
-        store.add([turn(1), turn(2)], lambda: None)
-        await asyncio.wait_for(asyncio.to_thread(store.close, 0.0), PATIENCE_S)
-    finally:
-        postgres.start()
-    assert "2 turn(s) are lost" in caplog.text
-
-
 async def test_a_turn_that_the_database_will_not_take_stops_no_other(
     kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,17 +166,8 @@ def test_another_programs_tables_are_left_alone(url: str) -> None:
     assert rows(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == [("turns",)]
 
 
-def command_line(*arguments: str) -> int:
-    """The exit code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["a2a-eval-proxy", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-    return int(stop.value.code or 0)
-
-
 def test_a_wrong_password_is_told_without_it(postgres: PostgresServer, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line("export", "--store", postgres.url("postgres", password="wrong one")) == 3
+    assert ended("export --store", postgres.url("postgres", password="wrong one")) == 3
     told = capsys.readouterr().err
     assert re.fullmatch(r"a2a-eval-proxy: store postgresql://tester:\*\*\*@.*authentication failed.*\n", told)
     assert "wrong" not in told
@@ -217,6 +194,6 @@ def test_parameters_are_named_as_in_sqlite() -> None:
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(package, "find_spec", lambda name: None)
-    assert command_line("export", "--store", "postgresql://host/db") == 2
+    assert ended("export --store postgresql://host/db") == 2
     told = capsys.readouterr().err
     assert told == "a2a-eval-proxy: a PostgreSQL store needs psycopg: pip install 'a2a-eval-proxy[postgres]'\n"

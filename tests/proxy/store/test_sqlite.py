@@ -6,16 +6,12 @@ import asyncio
 import os
 import sqlite3
 import stat
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.store import SqliteStore, StoreError, TurnQuery, open_store
-from a2a_eval_proxy.store.encoding import json_text
-from a2a_eval_proxy.store.schema import OUTCOMES
-from a2a_eval_proxy.turn import NamedIn, TurnLinks
 from support.kept import Kept, traced, turn
 
 
@@ -29,41 +25,6 @@ async def kept(path: Path) -> AsyncIterator[Kept]:
     store = SqliteStore(str(path))
     yield Kept(store)
     await asyncio.to_thread(store.close)
-
-
-# ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) -> None:
-    """Whatever the order in which the schema declares the columns, and whatever the order in a file."""
-    links = TurnLinks("the client's span", "the parent", ((NamedIn.PARENT_TASK, "a task"),))
-    ids = {"case_id": "the case", "conversation_id": "the conversation", "task_id": "the task", "trace_id": "the trace"}
-    added = turn(1, **ids, run="the run", status="open", parent_span_id="the span", links=links)
-    before = int(time.time())
-    await kept.add(added)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        row = dict(connection.execute("SELECT * FROM turns").fetchone())
-    assert before <= row.pop("stored_at") <= time.time() + 1
-    assert row == {
-        "seq": 1,
-        "turn_id": added.turn_id,
-        "run": "the run",
-        "case_id": "the case",
-        "conversation_id": "the conversation",
-        "task_id": "the task",
-        "status": "open",
-        "started_at": added.started_at,
-        "ended_at": added.ended_at,
-        "body": json_text(added.to_dict()),
-        "evaluations": "[]",
-        "trace_id": "the trace",
-        "links": json_text({"parent_span_id": "the span", **links.to_dict()}),
-        "agent": "http://agent",
-        "size": len(json_text(added.to_dict())) + len("[]"),
-        "job_id": None,
-        **dict.fromkeys(OUTCOMES, 0),
-    }
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -528,6 +528,3 @@ async def test_turns_of_other_agents_do_not_hide_those_of_an_agent(kept: Kept) -
     assert await kept.store.positions(5, "orders") == {("nightly", "case", "c"): 3}
     assert [key.conversation_id for key in await kept.store.unscored_conversations(5, "orders")] == ["c"]
     assert await kept.store.positions(2, "orders") == {}
-
-
-# ── many at once ────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.errors import UNREACHABLE
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.runs.run_result import RunWatch, Terms
@@ -26,13 +25,12 @@ from a2a_eval_proxy.store import (
     ScoredConversation,
     SqliteStore,
     StoreError,
-    StoreFileError,
-    StoreUnreachableError,
     open_store,
     write_queue,
 )
 from a2a_eval_proxy.store.sqlite.file import PAGE_BYTES, identity, moved_aside
 from agents.scenario_agent import scenario_agent
+from support.commands import ended
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
@@ -163,12 +161,12 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
 
 @pytest.mark.parametrize(
     ("page", "command"),
-    [(1, ["export"]), (2, ["evaluate", "--suite", "suite.yaml"]), (3, ["compare", "nightly", "nightly"])],
+    [(1, "export"), (2, "evaluate --suite suite.yaml"), (3, "compare nightly nightly")],
 )
 def test_commands_leave_a_damaged_store_where_it_is(
     tmp_path: Path,
     page: int,
-    command: list[str],
+    command: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -178,17 +176,17 @@ def test_commands_leave_a_damaged_store_where_it_is(
     damage(path, page)
     (tmp_path / "suite.yaml").write_text("suite: s\nevaluators: [tool_error]")
     monkeypatch.chdir(tmp_path)
-    assert ended([*command, "--store", str(path)], monkeypatch) == 2
+    assert ended(command, "--store", str(path)) == 2
     out, err = capsys.readouterr()
     assert re.fullmatch(r"a2a-eval-proxy: store .* (malformed|file is not a database).*\n", err)
     assert out == ""
     assert not list(tmp_path.glob("*.damaged-*"))
 
 
-@pytest.mark.parametrize("command", [("evaluate",), ("run", "--agent", "AGENT", "--run", "r")])
+@pytest.mark.parametrize("command", ["evaluate", "run --agent AGENT --run r"])
 def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
     tmp_path: Path,
-    command: tuple[str, ...],
+    command: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -208,13 +206,12 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
     )
     monkeypatch.chdir(tmp_path)
     with scenario_agent() as agent:
-        arguments = [argument.replace("AGENT", agent.url) for argument in command]
-        suite = ["suite.yaml"] if command[0] == "run" else ["--suite", "suite.yaml"]
-        assert ended([*arguments, *suite, "--store", str(path)], monkeypatch) == 2
+        suite = ["suite.yaml"] if command.startswith("run") else ["--suite", "suite.yaml"]
+        assert ended(command.replace("AGENT", agent.url), *suite, "--store", str(path)) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*restore a backup.*$", err)
-    assert ("turn(s) are lost" in err) is (command[0] == "run")
+    assert ("turn(s) are lost" in err) is command.startswith("run")
     assert "Traceback" not in err
     part = slice((page - 1) * PAGE_BYTES, page * PAGE_BYTES)
     assert path.read_bytes()[part] == damaged[part]
@@ -222,18 +219,9 @@ def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
 
 
 async def test_what_will_not_pass_ends_the_start(tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    with closing(sqlite3.connect(other)) as connection:
-        connection.execute("CREATE TABLE customers (name TEXT)")
-    for store, words in (
-        (tmp_path / "missing" / "t.db", "no directory"),
-        (other, "not a store"),
-        ("mysql://u:p@h/d", "not supported"),
-        ("postgresql://h:port/d", "expected postgresql"),
-    ):
-        with pytest.raises(StoreError, match=words):
-            async with traffic(store):
-                pass
+    with pytest.raises(StoreError, match="no directory"):
+        async with traffic(tmp_path / "missing" / "t.db"):
+            pass
 
 
 # ── under traffic ───────────────────────────────────────────────────────────────────────────────────────────
@@ -249,6 +237,7 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
         refused = await it.admin.get("/api/runs")
         assert refused.status_code == 503
         assert "unable to open" in refused.json()["error"]
+        assert not path.exists(), "reading makes no file"
         await it.talks()
         await it.proxy.flush(PATIENCE_S)
         assert await runs(it) == [(1, 0)]
@@ -294,27 +283,6 @@ def test_the_file_that_another_process_made_in_place_of_the_damaged_one_stays(tm
     assert len(list(tmp_path.glob("turns.db.damaged-*Z"))) == 1
 
 
-def test_reading_does_not_make_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    store = SqliteStore(str(path))
-    path.unlink()
-    with pytest.raises(StoreFileError, match="cannot be read"):
-        asyncio.run(store.runs())
-    assert not path.exists()
-    store.close()
-
-
-async def test_a_store_that_is_not_patient_makes_no_other_file(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    with closing(SqliteStore(str(path))) as store:
-        path.unlink()
-        store.add([turn(1)], lambda: None)
-        for _ in range(2):  # also when it is known
-            with pytest.raises(StoreUnreachableError, match="deleted or replaced while in use"):
-                await store.drained()
-    assert not path.exists()
-
-
 # ── under a run ─────────────────────────────────────────────────────────────────────────────────────────────
 
 SUITE = """
@@ -325,14 +293,6 @@ cases:
 """
 
 FULL = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-
-
-def ended(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", ["a2a-eval-proxy", *command])
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a command adds one, whose stream ends with the test
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
 
 
 def execute(path: Path, statement: str) -> None:
@@ -347,23 +307,22 @@ def test_run_ends_when_the_disk_stays_full_and_is_resumed(
     path, suite = tmp_path / "turns.db", tmp_path / "suite.yaml"
     suite.write_text(SUITE)
     with scenario_agent() as agent:
-        run = ["run", str(suite), "--agent", agent.url, "--store", str(path), "--allow-no-capture", "--run"]
-        assert ended([*run, "before"], monkeypatch) == 0
+        run = f"run {suite} --agent {agent.url} --store {path} --allow-no-capture --run"
+        assert ended(run, "before") == 0
         execute(path, FULL)
         monkeypatch.setattr(write_queue, "PATIENCE_S", 0.2)
-        assert ended([*run, "now"], monkeypatch) == 3
+        assert ended(run, "now") == 3
         sentence = capsys.readouterr().err.splitlines()[-1]
         assert re.search(r"database or disk is full, for 0\.2 s; repeat .*; 3 turn\(s\) are lost$", sentence)
         execute(path, "DROP TRIGGER full")
         execute(path, FULL.replace("INSERT ON turns", "INSERT ON conversations"))
-        assert ended([*run, "now"], monkeypatch) == 3  # its turns are stored
+        assert ended(run, "now") == 3  # its turns are stored
         sentence = capsys.readouterr().err.splitlines()[-1]
         assert sentence.endswith("(to resume the run, repeat the command of `run` with --run now --resume)")
         execute(path, "DROP TRIGGER full")
-        assert ended([*run, "now", "--resume"], monkeypatch) == 0
-    evaluated = ["evaluate", "--suite", str(suite), "--store", str(path), "--run", "now", "--allow-no-capture"]
+        assert ended(run, "now", "--resume") == 0
     execute(path, FULL.replace("INSERT", "UPDATE"))
-    assert ended(evaluated, monkeypatch) == 3
+    assert ended(f"evaluate --suite {suite} --store {path} --run now --allow-no-capture") == 3
     assert "database or disk is full, for 0.2 s; repeat the command" in capsys.readouterr().err
 
 
@@ -425,6 +384,7 @@ async def test_a_run_ends_when_its_store_goes_and_stays_away(
     assert ended.value.exit_code == UNREACHABLE
     why = ", for 0.2 s; repeat" if postgres else "its file was deleted or replaced while in use"
     assert why in str(ended.value)
+    assert postgres or not Path(url).exists(), "it makes no other file"
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -451,4 +411,6 @@ async def test_an_error_that_is_none_of_the_database_ends_the_store(tmp_path: Pa
     store.finish_conversations([ScoredConversation(key, 2**70, [])], lambda: None)
     with pytest.raises(StoreError, match="a write failed for a reason of this program; report it: OverflowError"):
         await store.drained()
+    assert store.health.remarks == ["store: nothing more is written, see the log; restart the proxy"]
+    assert not store.add([turn(1)], lambda: None)
     store.close()

@@ -399,12 +399,6 @@ def test_an_attribute_of_ones_own_may_name_the_conversation() -> None:
     assert book.told("t") == ["chat"]
 
 
-# ── by time ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── complete ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -433,9 +427,6 @@ def test_where_open_turns_alone_fill_it_the_oldest_trace_goes() -> None:
         book.open(f"t{number}", trace=f"{number:032x}")
         book.take(a_tool_span(1, trace=f"{number:032x}"), size=400)
     assert [len(book.told(f"t{number}")) for number in range(3)] == [0, 1, 1]
-
-
-# ── traces that fit more than one turn ──────────────────────────────────────────────────────────────────────────
 
 
 # ── hints that traces answer ────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
 import pytest
@@ -30,9 +30,6 @@ from support.patience import PATIENCE_S
 from support.postgres_server import PostgresServer
 from support.prefork import COMMAND
 from support.processes import ChildProcess
-from tool_call_evaluators import registry
-from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
-from tool_call_evaluators.model import EvalCase
 
 SUITE = """
 suite: orders
@@ -121,28 +118,6 @@ async def test_pending_turns_are_scored_with_the_cases_of_the_workers_suite(shar
     assert await shared.said() == {("c", "refund"): (2, ["passed"])}
 
 
-async def test_a_worker_with_the_rules_of_the_proxy_finds_what_was_expected(shared: Shared) -> None:
-    suite = """
-suite: payments
-evaluators: [tool_call_args]
-cases:
-  - id: pay
-    turns: [{user: Pay ann@example.com, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}]
-"""
-    rules = parse_rules("email:hash")
-    privacy = privacy_of(rules, "a key")
-    for number, to in enumerate(("ann@example.com", "eve@example.com")):
-        paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
-        await shared.kept.add(privacy.redacted(paid))
-    assert await shared.scorer(suite, redact=rules, redact_key="a key").score(await shared.kept.ids()) == 2
-    turns = await shared.turns()
-    assert [(item["case_id"], item["evaluations"][0]["status"]) for item in turns] == [
-        ("pay", "passed"),
-        ("pay", "failed"),
-    ]
-    assert "@" not in str(turns)
-
-
 async def test_a_worker_scores_a_turn_with_those_that_it_caused(shared: Shared) -> None:
     """All of them in one job, the callers first: each is done before its own caller is scored."""
     caused = [TurnLinks("", f"turn-{number - 1:04}") if number else STARTS_TRACE for number in range(3)]
@@ -212,28 +187,6 @@ async def test_a_worker_that_died_between_the_turns_and_their_conversation(share
     shared.change("DELETE FROM conversations")  # as if it had died before this was written
     assert await shared.work() == 0
     assert await shared.said() == {("c", "refund"): (2, ["passed"])}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Witness(AsyncEvaluator):
-    """Keeps what it was shown; waits, as a judge does."""
-
-    name: ClassVar[str] = "witness_of_test_worker"
-    seen: ClassVar[list[EvalCase]] = []
-
-    async def measure(self, case: EvalCase) -> Measurement:
-        await asyncio.sleep(0)
-        self.seen.append(case)
-        return Measurement(1.0, "seen")
-
-
-async def test_evaluators_that_wait_see_the_turns_before(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._registered, Witness.name, Witness)
-    Witness.seen.clear()
-    await shared.kept.add(*(said(number, f"text {number}") for number in range(3)), said(9, "alone", conversation="d"))
-    await shared.work("suite: s\nevaluators: [witness_of_test_worker]\ncases: []", "turn-0002", "turn-0009")
-    seen = {case.user_text: [past.user_text for past in case.history] for case in Witness.seen}
-    assert seen == {"text 2": ["text 0", "text 1"], "alone": []}
 
 
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -402,15 +355,8 @@ RULES, KEY = "email:hash", "a key"
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.new_store()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(url, for_workers=True)
-    yield store
-    await asyncio.to_thread(store.close)
+def store(shared: Shared) -> PostgresStore:
+    return shared.store
 
 
 def write(folder: Path, name: str, tool: str) -> str:
@@ -498,7 +444,7 @@ async def test_a_turn_of_a_case_of_several_agents_is_scored_by_what_the_turn_of_
     assert whole == {(None, 2): "passed"}, "those of traffic lack the turns of the others"
 
 
-async def test_a_worker_reads_the_file_of_the_proxies(url: str, store: PostgresStore, tmp_path: Path) -> None:
+async def test_a_worker_reads_the_file_of_the_proxies(shared: Shared, tmp_path: Path) -> None:
     """The file has settings of ports, and secrets of the way to agents, that a worker does not need."""
     config = tmp_path / "config.yaml"
     agents = {
@@ -508,11 +454,11 @@ async def test_a_worker_reads_the_file_of_the_proxies(url: str, store: PostgresS
     common = write(tmp_path, "common", "pay")
     config.write_text(json.dumps({"listen": "0.0.0.0:8080", "suite": common, "evaluate": False, "agents": agents}))
     expected = {("orders", "orders", "failed"): 1, ("search", "common", "passed"): 1}
-    with ChildProcess([COMMAND, "worker", "--config", config, "--store", url]) as worker:
+    with ChildProcess([COMMAND, "worker", "--config", config, "--store", shared.url]) as worker:
         assert "2 agents" in await asyncio.to_thread(worker.read_line)
-        await Kept(store).add(paid(1, "orders"), paid(2, "search"))
+        await shared.kept.add(paid(1, "orders"), paid(2, "search"))
         async with asyncio.timeout(PATIENCE_S):
-            while await found(store) != expected:
+            while await found(shared.store) != expected:
                 await asyncio.sleep(0.05)
         worker.terminate()
         await asyncio.to_thread(worker.wait, PATIENCE_S)
