@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,17 @@ class Proxied:
         await self.answers({"task": {**task, "artifacts": [artifact]}}, text, metadata, **headers)
 
     async def answers(self, result: Any, text: str = "hi", metadata: Any = None, **headers: str) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self.agent.prepare(Answer([head + body]))
         message: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
         if metadata is not None:
             message["metadata"] = metadata
-        request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        await self.asks("SendMessage", {"message": message}, result, **headers)
+
+    async def asks(self, method: str, params: Any, result: Any, **headers: str) -> None:
+        """A request of the client, and what the agent answers."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.agent.prepare(Answer([head + body]))
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         everything = {"a2a-version": "1.0", "a2a-eval-run": self.run, **named}
         response = await self.data.post("/", content=json.dumps(request), headers=everything)
@@ -70,14 +74,12 @@ class Proxied:
 
 
 @asynccontextmanager
-async def proxied(folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
-    with ReplayAgent() as agent:
-        everything = Settings(
-            upstream=agent.url,
-            listen="127.0.0.1:0",
-            otlp=None,
-            **{"run": "nightly", "admin": "127.0.0.1:0", "store": str(folder / "turns.db"), **settings},
-        )
+async def proxied(folder: Path, agent: ReplayAgent | None = None, **settings: Any) -> AsyncIterator[Proxied]:
+    with ExitStack() as stack:
+        agent = agent or stack.enter_context(ReplayAgent())
+        ports = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None}
+        given = {"upstream": agent.url, "run": "nightly", "store": str(folder / "turns.db"), **ports, **settings}
+        everything = Settings(**given)
         async with (
             run_proxy(everything) as proxy,
             httpx.AsyncClient(base_url=proxy.url) as data,

@@ -20,10 +20,10 @@ from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_eval_proxy.store import Scored, SqliteStore
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
-from agents.replay_agent import Answer, ReplayAgent
 from opentelemetry.context import Context
 from support.kept import Kept, turn
 from support.patience import PATIENCE_S
+from support.proxied import proxied
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.agent_tree import AgentTurn, walk
 from tools.soak.trees.crew import Crew, http_client, running_crew
@@ -68,37 +68,25 @@ def case(tmp_path: Path) -> Path:
 async def test_a_turn_that_is_bound_twice_while_it_waits_for_its_tree_is_scored_both_times(tmp_path: Path) -> None:
     file = tmp_path / "suite.yaml"
     file.write_text(suite("of the case"), "utf-8")
-    with ReplayAgent() as agent:
-        given = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "store": str(tmp_path / "turns.db")}
-        settings = load(Settings, {**given, "suite": str(file), "upstream": agent.url})
-        async with run_proxy(settings) as proxy, httpx.AsyncClient() as http:
 
-            async def ask(method: str, result: dict[str, Any], headers: dict[str, str], **params: Any) -> None:
-                body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
-                head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-                agent.prepare(Answer([head + body]))
-                request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-                await http.post(proxy.url, json=request, headers={"a2a-version": "1.0", **headers})
+    def task(name: str, state: str) -> dict[str, Any]:
+        return {"id": name, "contextId": name, "status": {"state": f"TASK_STATE_{state}"}}
 
-            def task(name: str, state: str) -> dict[str, Any]:
-                return {"id": name, "contextId": name, "status": {"state": f"TASK_STATE_{state}"}}
-
-            message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "of no case"}]}
-            await ask("SendMessage", {"task": task("above", "COMPLETED")}, {}, message=message)
-            await http.post(f"{proxy.admin_url}/api/flush")
-            (above,) = (await http.get(f"{proxy.admin_url}/api/turns")).json()["items"]
-            trace = {
-                "traceparent": f"00-{above['trace_id']}-00f067aa0ba902b7-01",
-                "tracestate": f"a2a-eval-proxy={above['turn_id']}",
-            }
-            await ask("SendMessage", {"task": task("below", "WORKING")}, trace, message=message)
-            for _ in range(2):
-                body = {"case_id": "plan"}
-                bound = await http.post(f"{proxy.admin_url}/api/turns/{above['turn_id']}/case", json=body)
-                assert bound.is_success, bound.text
-            await ask("GetTask", task("below", "COMPLETED"), {}, id="below")
-            done = await http.post(f"{proxy.admin_url}/api/flush", params={"timeout": 20}, timeout=60)
-            assert done.json() == {"done": True, "pending": 0, "open": 0}
+    async with proxied(tmp_path, suite=str(file)) as it:
+        await it.answers({"task": task("above", "COMPLETED")}, "of no case")
+        await it.flushed()
+        (above,) = await it.turns()
+        trace = {
+            "traceparent": f"00-{above['trace_id']}-00f067aa0ba902b7-01",
+            "tracestate": f"a2a-eval-proxy={above['turn_id']}",
+        }
+        await it.answers({"task": task("below", "WORKING")}, "of no case", **trace)
+        for _ in range(2):
+            bound = await it.admin.post(f"/api/turns/{above['turn_id']}/case", json={"case_id": "plan"})
+            assert bound.is_success, bound.text
+        await it.asks("GetTask", {"id": "below"}, task("below", "COMPLETED"))
+        done = await it.admin.post("/api/flush", params={"timeout": 20}, timeout=60)
+        assert done.json() == {"done": True, "pending": 0, "open": 0}
 
 
 async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, case: Path) -> None:

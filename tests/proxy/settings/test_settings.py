@@ -135,6 +135,43 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("agents", "others", "said"),
+    [
+        ({"orders": {}}, {}, "agents.orders.upstream is required"),
+        ({"orders": {"upstream": "x y"}}, {}, "agents.orders.upstream: expected a URL"),
+        (
+            {"orders": {"upstream": "http://a", "listen": "127.0.0.1:1"}},
+            {},
+            "orders.listen: is a setting of the proxy",
+        ),
+        ({"orders": {"upstream": "http://a", "suit": "x"}}, {}, "agents.orders.suit: unknown setting 'suit' (did you"),
+        (
+            {"orders": {"upstream": "http://a", "upstream_tls": {"ca": "x"}}},
+            {},
+            "agents.orders.upstream_tls: requires an agent",
+        ),
+        ("a=http://a,a=http://b", {}, "agents: expected NAME=URL,NAME=URL"),
+        ({"a": 3}, {}, "expected settings such as 'upstream: URL' for a"),
+        ({"or/ders": "http://a"}, {}, "is no name of an agent: expected at most 63"),
+        (
+            {"a": {"upstream": "http://a", "hosts": "x"}, "b": {"upstream": "http://b", "hosts": "X"}},
+            {},
+            "b.hosts: x is",
+        ),
+        ({"orders": {"upstream": "http://a", "hosts": "a.test:80"}}, {}, "orders.hosts: expected host names such as"),
+        ({"orders": "http://a"}, {"upstream": "http://b"}, "upstream: is the only agent"),
+        (
+            {"orders": "http://localhost:8080/agents/orders"},
+            {"listen": "127.0.0.1:8080"},
+            "agents.orders.upstream: http://localhost:8080/agents/orders is where this proxy listens",
+        ),
+    ],
+)
+def test_a_mistake_names_the_agent_and_the_setting(agents: Any, others: dict[str, Any], said: str) -> None:
+    assert said in problem({"upstream": None, "agents": agents, **others})
+
+
 @given(st.sampled_from(sorted(FIELDS)), st.text() | st.integers() | st.floats() | st.booleans() | st.lists(st.none()))
 def test_any_value_is_accepted_or_explained(name: str, value: Any) -> None:
     try:
