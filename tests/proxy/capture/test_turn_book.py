@@ -354,22 +354,6 @@ def test_a_turn_that_only_a_webhook_follows_knows_what_it_was_not_notified_of(or
 # ── one exchange ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_unary_send(wire: Wire) -> None:
-    wire.plays(
-        sends("sent"),
-        answers("sent", task("COMPLETED", artifact("a", "search", text="42"))),
-        turns([("COMPLETED", ["search"], "42")]),
-    )
-    (turn,) = wire.closed
-    assert (turn.task_id, turn.conversation_id, turn.status) == ("t", "c", "pending")
-    assert (turn.first_event_at, turn.ended_at) == (1000.0, 1000.0)
-    assert turn.capture.snapshot_seen
-    assert turn.capture.protocol_only == 1
-    wire.plays(
-        none_open,
-    )
-
-
 # ── several turns of one task ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -508,42 +492,25 @@ def test_signs_of_life_are_observed_of_some_streams_at_a_time(wire: Wire) -> Non
     assert alive == [MAX_AT_ONCE, len(streams)]
 
 
-def test_a_clock_that_is_set_back_ends_no_turn_before_its_start(wire: Wire) -> None:
-    wire.plays(
-        sends("sent"),
-    )
-    wire.now -= 86_400
-    wire.plays(
-        answers("sent", task("COMPLETED")),
-    )
-    (turn,) = wire.closed
-    assert turn.ended_at == turn.first_event_at == turn.started_at
-
-
 def test_a_task_with_a_webhook_is_not_timed_out_as_long_as_it_has_one() -> None:
     wire = Wire(awaited=True)
-    wire.plays(
-        answered(task("WORKING")),
-    )
-    for _ in range(5):
-        wire.passes(10_000)
-    wire.plays(
-        turns([]),
-    )
+    wire.plays(answered(task("WORKING")), *[passes(10_000)] * 5, turns([]))
     wire.awaited = False
-    wire.plays(
-        passes(301),
-        findings([["incomplete"]]),
-    )
+    wire.plays(passes(301), findings([["incomplete"]]))
 
 
-def test_the_timeout_can_be_set() -> None:
-    wire = Wire(FoldRules(timeout_s=5.0))
-    wire.plays(
-        answered(task("WORKING")),
-        passes(6),
-        findings([["incomplete"]]),
-    )
+@pytest.mark.parametrize(
+    ("rules", "steps"),
+    [
+        ({"timeout_s": 5.0}, [answered(task("WORKING")), passes(6), findings([["incomplete"]])]),
+        (
+            {"require_artifact_uri": False},
+            [answered(task("COMPLETED", {**A, "extensions": []})), turns([("COMPLETED", ["one"], "")])],
+        ),
+    ],
+)
+def test_rules_that_can_be_set(rules: dict[str, Any], steps: list[Step]) -> None:
+    Wire(FoldRules(**rules)).plays(*steps)
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -616,20 +583,29 @@ def test_what_is_held_is_bounded_and_given_back(steps: list[tuple[str, Any]], li
     assert all(turn.status == "pending" and turn.ended_at is not None for turn in wire.closed)
 
 
-def test_the_uri_may_be_optional() -> None:
-    wire = Wire(FoldRules(require_artifact_uri=False))
-    content = artifact("a", "one")
-    del content["extensions"]
-    wire.plays(
-        answered(task("COMPLETED", content)),
-        turns([("COMPLETED", ["one"], "")]),
-    )
-
-
 # ── transcripts ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 TRANSCRIPTS: dict[str, list[Step]] = {
+    "a unary send": [
+        answered(task("COMPLETED", artifact("a", "search", text="42"))),
+        turns([("COMPLETED", ["search"], "42")]),
+        known(
+            lambda wire: [(one.task_id, one.conversation_id, one.status) for one in wire.closed],
+            [("t", "c", "pending")],
+        ),
+        known(lambda wire: [(one.first_event_at, one.ended_at) for one in wire.closed], [(1000.0, 1000.0)]),
+        known(
+            lambda wire: [(one.capture.snapshot_seen, one.capture.protocol_only) for one in wire.closed], [(True, 1)]
+        ),
+        none_open,
+    ],
+    "a clock that is set back ends no turn before its start": [
+        sends("sent"),
+        waits(-86_400),
+        answers("sent", task("COMPLETED")),
+        known(lambda wire: [one.ended_at == one.first_event_at == one.started_at for one in wire.closed], [True]),
+    ],
     # webhooks
     "notifications may lag behind what a client is shown": [
         follows("hook"),

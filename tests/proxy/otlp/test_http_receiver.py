@@ -101,6 +101,7 @@ async def test_partial_success_says_how_many_and_why(sink, client):
         assert (answer.status_code, partial.rejected_spans, partial.error_message) == (200, 3, said)
         answer = await post(client, url, JSON_BODY, JSON)
         assert answer.json() == {"partialSuccess": {"rejectedSpans": "3", "errorMessage": said}}
+    assert len(sink.losses) == 2
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ async def test_a_sender_that_leaves_is_nobodys_error(sink, client, caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_bodies_held_at_once_are_bounded(sink):
+async def test_bodies_held_at_once_are_bounded(sink, client):
     body = export_request(["x" * 900]).SerializeToString()
     async with receiver(sink, max_bytes=len(body)) as url:
         connections = [await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2])) for _ in range(6)]
@@ -224,4 +225,5 @@ async def test_bodies_held_at_once_are_bounded(sink):
         assert [await task for task in waiting] == ["HTTP/1.1 200 OK"] * 4
         for _, writer in connections:
             writer.close()
-    assert len(sink.trace_requests) == 4
+        assert (await post(client, url, body)).status_code == 200  # nothing is held any more
+    assert len(sink.trace_requests) == 5

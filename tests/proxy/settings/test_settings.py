@@ -135,6 +135,21 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(name: str) -> None:
     )
 
 
+OWN: dict[str, Any] = {
+    "card_path": "/card", "negotiate": "never", "require_artifact_uri": False, "public_url": "https://a.example",
+    "run": "r", "turn_timeout": 5.0, "expect_traces": True, "trace_wait": 1.0, "no_content": True, "suite": "s.yaml",
+    "timeouts": {"connect": 1.0, "response": 2.0}, "limits": {"body_bytes": 3, "agent_connections": 4},
+    "upstream_tls": {"cert": "c", "key": "k", "key_password": "p", "ca": "a"},
+}  # fmt: skip
+
+
+def test_settings_that_an_agent_has_of_its_own() -> None:
+    agents = load({"upstream": None, "agents": {"a": {"upstream": "https://a", **OWN}}}).each_agent
+    found = dataclasses.asdict(agents["a"].settings)
+    for name, own in OWN.items():
+        assert found[name] == ({**found[name], **own} if isinstance(own, dict) else own)
+
+
 @pytest.mark.parametrize(
     ("agents", "others", "said"),
     [

@@ -12,11 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.store import SqliteStore
-from support.kept import turn
 from support.patience import PATIENCE_S
-
-PROXY = [sys.executable, "-m", "a2a_eval_proxy"]
 
 
 def _can_mount() -> bool:
@@ -29,20 +25,16 @@ def _can_mount() -> bool:
 needs_mounts = pytest.mark.skipif(not _can_mount(), reason="nothing can be mounted here: needs unshare and the right")
 
 
-def mounted(script: str, *command: str) -> list[str]:
-    """The command, in a mount namespace in which `script` was run."""
-    return ["unshare", "-m", "sh", "-c", f'{script}; exec "$@"', "sh", *command]
-
-
 @contextmanager
 def serving(script: str, store: Path) -> Iterator[tuple[str, Path]]:
-    """A proxy with that store: its admin URL and its log."""
+    """A proxy with that store, in a mount namespace in which `script` was run: its admin URL and its log."""
     log = store.parent.with_name("log")
-    command = [*PROXY, "serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", str(store)]
+    command = ["unshare", "-m", "sh", "-c", f'{script}; exec "$@"', "sh", sys.executable, "-m", "a2a_eval_proxy"]
+    command += ["serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", str(store)]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--timeouts", "shutdown=1"]
     with (
         log.open("wb") as errors,
-        subprocess.Popen(mounted(script, *command), stdout=subprocess.PIPE, stderr=errors, text=True) as proxy,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as proxy,
     ):
         try:
             assert proxy.stdout is not None
@@ -74,19 +66,3 @@ def test_a_proxy_starts_on_a_disk_that_cannot_be_written(tmp_path: Path, script:
     assert len(re.findall("retrying", told)) == 1
     assert problem in told
     assert "Traceback" not in told
-
-
-@needs_mounts
-def test_a_store_that_can_only_be_read_stays_as_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    store = SqliteStore(str(folder / "turns.db"))
-    store.add([turn(1), turn(2)], lambda: None)
-    store.close()
-    before = (folder / "turns.db").read_bytes()
-    script = f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
-    command = mounted(script, *PROXY, "export", "--store", str(folder / "turns.db"))
-    refused = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "Read-only file system" in refused.stderr
-    assert (folder / "turns.db").read_bytes() == before

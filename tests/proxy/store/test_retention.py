@@ -13,22 +13,20 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.settings.settings import Settings
-from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery, every_turn
+from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore
 from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.store.sqlite import file
 from a2a_eval_proxy.turn import Turn
+from support.kept import Kept
+from support.kept import turn as kept_turn
 
 MARK = "rosebud"
 
 
 def turn(number: int, **fields: Any) -> Turn:
     """One that ended that number of seconds after the epoch; each has some 20 kB of text."""
-    it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number))
-    it.status, it.ended_at, it.conversation_id, it.case_id = "pending", number + 0.5, f"conversation-{number}", "case"
-    it.user_text = f"{MARK}-{number:04} " * 2000
-    for name, value in fields.items():
-        setattr(it, name, value)
-    return it
+    said = {"conversation_id": f"conversation-{number}", "case_id": "case", "user_text": f"{MARK}-{number:04} " * 2000}
+    return kept_turn(number, **{"started_at": float(number), "ended_at": number + 0.5, **said, **fields})
 
 
 def said(number: int) -> ScoredConversation:
@@ -49,10 +47,6 @@ async def fill(store: SqliteStore, count: int) -> None:
     await store.drained()
 
 
-async def ids(store: SqliteStore) -> list[str]:
-    return [item["turn_id"] async for item in every_turn(store, TurnQuery())]
-
-
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(file, "BUSY_TIMEOUT_S", 0.001)
@@ -70,7 +64,7 @@ async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteSto
         reader.execute("SELECT COUNT(*) FROM turns").fetchall()
         store.prune(Limits(100))
         await store.drained()
-        assert await ids(store) == []
+        assert await Kept(store).ids() == []
         assert f"{MARK}-0000".encode() in kept_bytes(path)
     store.prune(Limits(100))
     await store.drained()

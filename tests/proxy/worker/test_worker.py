@@ -153,12 +153,14 @@ cases:
     assert await shared.said() == {("c", "plan"): (2, ["passed"])}
 
 
-async def test_a_job_that_comes_twice_changes_nothing(shared: Shared) -> None:
+async def test_a_job_that_comes_twice_adds_what_a_worker_that_died_left_undone(shared: Shared) -> None:
     await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really", "pay"))
     assert await shared.work() == 2
     before = await shared.turns()
-    assert await shared.work() == 0
     assert await shared.work("suite: other\nevaluators: [tool_call_count]\ncases: []") == 0
+    shared.change("DELETE FROM conversations")  # as if it had died before this was written
+    assert await shared.work() == 0
+    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
     assert await shared.turns() == before
 
 
@@ -178,14 +180,6 @@ async def test_turns_of_a_conversation_in_several_jobs(shared: Shared) -> None:
     assert await shared.said() == {}
     assert (await shared.turns())[1]["case_id"] == "refund"
     await shared.work(SUITE, "turn-0001")
-    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
-
-
-async def test_a_worker_that_died_between_the_turns_and_their_conversation(shared: Shared) -> None:
-    await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really", "pay"))
-    await shared.work()
-    shared.change("DELETE FROM conversations")  # as if it had died before this was written
-    assert await shared.work() == 0
     assert await shared.said() == {("c", "refund"): (2, ["passed"])}
 
 
