@@ -55,25 +55,6 @@ def names(merger: ContinuedMerger) -> list[str]:
     return [item.name for item in merger.tool_calls]
 
 
-# ── artifact updates ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("later", "unknown"),
-    [
-        (artifact("a", text="Hello big world"), "dropped_by_snapshot"),
-        (artifact("a", call("pay", "1")), None),
-        (artifact("a", call("pay", "1", result="paid"), call("mail", "2")), None),
-        (artifact("a", call("mail", "2")), "dropped_by_snapshot"),
-    ],
-)
-def test_a_call_that_a_replacing_chunk_lacks_leaves_the_calls_unknown(later: Event, unknown: str | None) -> None:
-    merger = merged(update(artifact("a", call("pay", "1"), text="Hello ")), chunk("a", text="big "), update(later))
-    assert unknown_by(merger) == unknown
-    merger.feed(update(artifact("b", call("pay", "1"))))
-    assert unknown_by(merger) is None, "another report has it again"
-
-
 # ── ids used again ──────────────────────────────────────────────────────────────────────────────────────────
 
 FIRST = call("refund", "call_0", arguments={"order": 1}, result="10")
@@ -130,134 +111,61 @@ def numbered_calls(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
     made = st.builds(
         lambda name, call_id, number: call(name, call_id, arguments={"n": number}, result=f"r{next(results)}"),
         st.sampled_from(["refund", "mail"]),
-        st.sampled_from(["call_0", "call_1", "call_2"]),
+        st.sampled_from(["", "call_0", "call_1", "call_2"]),
         st.integers(0, 1),
     )
     return draw(st.lists(st.lists(made, max_size=4), min_size=1, max_size=4))
 
 
-@given(numbered_calls(), st.sampled_from(["lists", "chunks", "announced", "artifacts"]), st.booleans())
-def test_numbered_ids_lose_no_call(turns: list[list[dict[str, Any]]], told: str, snapshot: bool) -> None:
+@given(
+    numbered_calls(),
+    st.sampled_from(["lists", "chunks", "announced", "cumulative", "artifacts"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_each_turn_has_the_calls_made_in_it(
+    turns: list[list[dict[str, Any]]], told: str, begins_with_snapshot: bool, ends_with_snapshot: bool
+) -> None:
+    """In whatever way the task repeats itself, and though ids start again."""
     merger = ContinuedMerger()
     everything: list[dict[str, Any]] = []
     for number, calls in enumerate(turns):
         if number:
             merger.begin_turn()
-        before = len(everything)
-        everything += calls
-        for position, item in enumerate(calls, before):
-            if told == "announced":
+        if number and begins_with_snapshot and told != "artifacts":
+            merger.feed(task(artifact("a", *everything)))
+        for item in calls:
+            everything.append(item)
+            if told == "announced" and item["id"]:
                 merger.feed(chunk("a", {key: value for key, value in item.items() if key != "result"}))
             if told in ("chunks", "announced"):
                 merger.feed(chunk("a", item))
+            elif told == "cumulative":
+                merger.feed(chunk("a", *everything))
             elif told == "artifacts":
-                merger.feed(update(artifact(f"a{position}", item)))
-        if told == "lists" or snapshot:
+                merger.feed(update(artifact(f"a{len(everything)}", item)))
+        if told == "lists" or ends_with_snapshot:
             merger.feed(task(artifact("a", *everything)))
         assert [item.result for item in merger.turn_tool_calls] == [item["result"] for item in calls]
+        assert "dropped_by_snapshot" not in codes(merger)
 
 
 def test_the_requirement_to_list_the_uri_can_be_lifted() -> None:
-    merger = ContinuedMerger(require_artifact_uri=False)
-    merger.feed(update(artifact("a", call("one"), listed=False)))
-    assert names(merger) == ["one"]
+    assert names(merged(update(artifact("a", call("one"), listed=False)), require_artifact_uri=False)) == ["one"]
 
 
 # ── snapshots ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def without_artifacts(state: str) -> list[Event]:
-    empty = task(state=state)
-    empty["task"]["artifacts"] = []
-    null = task(state=state)
-    null["task"]["artifacts"] = None
-    return [task(state=state), empty, null]
-
-
-@pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "CANCELED", "REJECTED"])
-@pytest.mark.parametrize("form", range(3))
-def test_a_final_task_without_artifacts_clears_too(state: str, form: int) -> None:
-    merger = merged(update(artifact("a", call("one"), text="x")), without_artifacts(state)[form])
-    assert names(merger) == []
-    assert merger.response_text == ""
-    assert unknown_by(merger) == "dropped_by_snapshot"
-
-
-@pytest.mark.parametrize("state", ["SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "UNSPECIFIED", "WAITING"])
-@pytest.mark.parametrize("form", range(3))
-def test_a_task_that_is_not_final_and_has_no_artifacts_is_a_sign_of_life(state: str, form: int) -> None:
-    heartbeat = without_artifacts(state)[form]
-    merger = merged(
-        heartbeat,
-        update(artifact("a", call("one"), text="x")),
-        heartbeat,
-        update(artifact("b", call("two"), text="y")),
-        heartbeat,
-    )
-    assert (names(merger), merger.response_text) == (["one", "two"], "x\ny")
-    assert merger.state == f"TASK_STATE_{state}"
-    assert (merger.findings, merger.snapshot_seen) == ([], False)
-
-
-@pytest.mark.parametrize(
-    ("fed", "seen"),
-    [
-        ([task(state="SUBMITTED")], False),
-        ([task(artifact("a"))], True),
-        ([update(artifact("a")), task()], False),
-        ([update(artifact("a")), task(state="COMPLETED")], True),
-        ([task(state="SUBMITTED"), update(artifact("a"))], False),
-    ],
-)
-def test_whether_a_snapshot_was_seen(fed: list[Event], seen: bool) -> None:
-    assert merged(*fed).snapshot_seen is seen
-
-
-# ── identity and state ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        task(),
-        status("WORKING"),
-        update(artifact("a")),
-        {"message": {"messageId": "m", "taskId": "t", "contextId": "c"}},
-    ],
-)
-def test_any_event_says_which_task_and_conversation(event: Event) -> None:
-    merger = merged(event)
-    assert (merger.task_id, merger.context_id) == ("t", "c")
+    bare = task(state=state)["task"]
+    return [{"task": bare}, {"task": {**bare, "artifacts": []}}, {"task": {**bare, "artifacts": None}}]
 
 
 # ── response text ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("state", ["INPUT_REQUIRED", "AUTH_REQUIRED", "FAILED", "REJECTED", "CANCELED", "COMPLETED"])
-def test_the_message_of_a_status_that_interrupts_or_ends_is_part_of_the_answer(state: str) -> None:
-    answer = artifact("a", text="Two flights found.")
-    for said in (
-        [update(answer), status("WORKING", "searching"), status(state, "Which one?")],
-        [update(answer), status(state, "Which one?"), task(answer, state=state)],
-        [task(answer, state=state, text="Which one?")],
-    ):
-        assert merged(*said).response_text == "Two flights found.\nWhich one?"
-    assert merged(update(answer), status("WORKING", "searching"), status(state)).response_text == "Two flights found."
-
-
-@pytest.mark.parametrize("text", ["x", "y", "x\ny"])
-def test_a_status_message_that_repeats_an_artifact_is_there_once(text: str) -> None:
-    made = [artifact("a", text="x"), artifact("b", text="y")]
-    assert merged(task(*made, state="COMPLETED", text=text)).response_text == "x\ny"
-
-
-@pytest.mark.parametrize("state", ["FAILED", "REJECTED", "CANCELED"])
-def test_the_reason_of_a_failure_is_a_finding(state: str) -> None:
-    merger = merged(update(artifact("a", text="partial")), status(state, "no backend"))
-    (finding,) = merger.findings
-    assert (finding.code, finding.message) == (f"task_{state.lower()}", "no backend")
-    assert merged(update(artifact("a", text="partial")), status(state)).findings == []
-
+FLIGHTS = artifact("a", text="Two flights found.")
 
 HISTORY = [
     {"role": "ROLE_USER", "parts": [{"text": "Pay."}]},
@@ -318,18 +226,13 @@ def test_ids_that_start_again_in_each_turn_hide_nothing(made: dict[str, Any], to
         merger.feed(task(*known)) if told != "stream" else None
 
 
-def test_a_task_that_has_what_was_streamed_drops_nothing_though_ids_start_again() -> None:
-    merger, known = merged(), []
-    for turn in range(4):
-        known.append(artifact(f"a{turn}", PAID))
-        merger.feed(update(known[-1]))
-        merger.feed(task(*known))
-        assert [item.name for item in merger.turn_tool_calls] == ["pay"]
-        assert unknown_by(merger) is None
-        if turn == 3:
-            merger.feed(task(*known[:-1]))
-            assert unknown_by(merger) == "dropped_by_snapshot"
-        merger.begin_turn()
+PAID_ARTIFACTS = [artifact(f"a{turn}", PAID) for turn in range(4)]
+PAID_AGAIN = [
+    event
+    for turn, made in enumerate(PAID_ARTIFACTS)
+    for event in (TURN, update(made), task(*PAID_ARTIFACTS[: turn + 1]))
+]
+"""The same call with the same id in each turn, streamed and then in the task."""
 
 
 def test_a_view_that_takes_over_in_mid_turn_knows_what_was_earlier() -> None:
@@ -338,49 +241,6 @@ def test_a_view_that_takes_over_in_mid_turn_knows_what_was_earlier() -> None:
     second = merged(task(artifact("a", call("one")), artifact("b", call("two"))))
     second.continue_turn_of(first)
     assert [item.name for item in second.turn_tool_calls] == ["two"]
-
-
-turns = st.lists(
-    st.fixed_dictionaries(
-        {
-            "calls": st.lists(st.tuples(st.sampled_from("xy"), st.booleans()), max_size=3),
-            "same_artifact": st.booleans(),
-            "begins_with_snapshot": st.booleans(),
-            "ends_with_snapshot": st.booleans(),
-        }
-    ),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(turns)
-def test_calls_are_shared_out_over_the_turns(planned: list[dict[str, Any]]) -> None:
-    """Each turn has exactly the calls the agent made in it, in whatever way a resumed task repeats itself."""
-    numbers = itertools.count()
-    merger = ContinuedMerger()
-    stored: dict[str, list[dict[str, Any]]] = {}
-
-    def snapshot() -> Event:
-        return task(*(artifact(artifact_id, *calls) for artifact_id, calls in stored.items()))
-
-    for turn_number, plan in enumerate(planned):
-        if turn_number:
-            merger.begin_turn()
-        if plan["begins_with_snapshot"]:
-            merger.feed(snapshot())
-        made = [call(name, f"c{next(numbers)}" if with_id else "") for name, with_id in plan["calls"]]
-        artifact_id = "a" if plan["same_artifact"] else f"a{turn_number}"
-        if artifact_id in stored:
-            merger.feed(chunk(artifact_id, *stored[artifact_id], *made))
-        else:
-            merger.feed(update(artifact(artifact_id, *made)))
-        stored.setdefault(artifact_id, []).extend(made)
-        if plan["ends_with_snapshot"]:
-            merger.feed(snapshot())
-        ours = sorted((item.name, item.id) for item in merger.turn_tool_calls)
-        assert ours == sorted((item["name"], item["id"]) for item in made)
-        assert "dropped_by_snapshot" not in codes(merger)
 
 
 # ── any input ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -469,39 +329,7 @@ def test_an_artifact_that_lists_the_extension_may_have_its_calls_elsewhere(conte
     assert unknown_by(merged(update({**artifact("a", call("one")), **content}))) is None
 
 
-@pytest.mark.parametrize("metadata", [None, {}, [], {METADATA_KEY: []}, {URI: []}, {URI: None}, {"trace": "x"}])
-def test_an_artifact_that_lists_the_extension_may_have_no_calls(metadata: Any) -> None:
-    told = {**artifact("a", text="x"), "metadata": metadata}
-    assert merged(update(told)).findings == []
-    assert merged(update(artifact("a", text="x")), task(told)).findings == []
-
-
-@pytest.mark.parametrize("event", [None, 1, "task", [], {}, {"other": {}}, {"task": 1}, {"artifactUpdate": {}}])
-def test_junk_is_a_finding(event: Any) -> None:
-    assert codes(merged(event)) == ["malformed_event"]
-
-
 # ── against a model of the server ───────────────────────────────────────────────────────────────────────────
-
-
-class StoredTask:
-    """How a2a-sdk servers merge artifact updates into the task they store."""
-
-    def __init__(self) -> None:
-        self.artifacts: dict[str, Event] = {}
-
-    def apply(self, event: Event) -> None:
-        content = event["artifactUpdate"]["artifact"]
-        known = self.artifacts.get(content["artifactId"])
-        if event["artifactUpdate"]["append"] and known is not None:
-            known["parts"] = known["parts"] + content["parts"]
-            if "metadata" in content:  # per key, the last one wins; a later `extensions` is ignored
-                known["metadata"] = {**known.get("metadata", {}), **content["metadata"]}
-        else:
-            self.artifacts[content["artifactId"]] = copy.deepcopy(content)
-
-    def snapshot(self) -> Event:
-        return task(*copy.deepcopy(list(self.artifacts.values())), state="COMPLETED")
 
 
 calls = st.builds(call, st.sampled_from("xy"), st.sampled_from(["", "1", "2"]), result=st.none() | st.just("r"))
@@ -514,20 +342,17 @@ updates = st.builds(
 )
 
 
-@given(st.lists(updates, max_size=8))
-def test_after_a_snapshot_only_the_snapshot_counts(fed: list[Event]) -> None:
-    server = StoredTask()
-    merger = ContinuedMerger()
-    for event in fed:
-        server.apply(event)
-        merger.feed(event)
-    merger.feed(server.snapshot())
-    alone, findings = merged(server.snapshot()), list(merger.findings)
+@given(st.lists(updates, max_size=8), st.lists(updates, max_size=3))
+def test_after_a_snapshot_only_the_snapshot_counts(fed: list[Event], shown: list[Event]) -> None:
+    artifacts = {event["artifactUpdate"]["artifact"]["artifactId"]: event for event in shown}
+    snapshot = task(*(event["artifactUpdate"]["artifact"] for event in artifacts.values()), state="COMPLETED")
+    alone, merger = merged(snapshot), merged(*fed, snapshot)
+    findings = list(merger.findings)
     for _ in range(2):
         assert merger.tool_calls == alone.tool_calls
         assert (merger.response_text, merger.state) == (alone.response_text, alone.state)
         assert merger.findings == findings
-        merger.feed(server.snapshot())
+        merger.feed(snapshot)
 
 
 @given(st.lists(st.tuples(st.lists(calls, max_size=4), st.text("uvw", max_size=2), st.booleans()), max_size=4))
@@ -582,38 +407,24 @@ def test_an_event_of_another_task_is_none_of_this_one(number: int) -> None:
 
 
 def test_findings_are_counted_once_and_bounded() -> None:
-    merger = merged(*[{}] * 10)
-    assert codes(merger) == ["malformed_event"]
-    for number in range(merge_module.MAX_FINDINGS + 50):
-        merger.feed(chunk(f"unknown-{number}"))
-    assert len(merger.findings) == merge_module.MAX_FINDINGS
+    merger = merged(*[{}] * 10, *(chunk(f"unknown-{number}") for number in range(merge_module.MAX_FINDINGS + 50)))
+    assert codes(merger) == ["malformed_event", *["append_to_unknown_artifact"] * (merge_module.MAX_FINDINGS - 1)]
     merger.feed({"artifactUpdate": {"artifact": {"artifactId": "a", "metadata": {METADATA_KEY: {}}}}})
     assert codes(merger)[-1] == "calls_not_a_list", "each code is kept once, for it may say that calls were not read"
 
 
 @pytest.mark.parametrize("artifacts", [1, 3])
-def test_calls_are_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_and_text_are_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_module, "MAX_CALLS", 10)
-    merger = ContinuedMerger()
-    for number in range(artifacts):
-        merger.feed(update(artifact(f"a{number}", *[call("one")] * 8)))
-        merger.feed(chunk(f"a{number}", call("two"), *[call("one")] * 8))
-    assert len(merger.tool_calls) == 10
-    assert codes(merger) == ["too_many_calls"]
-    merger.feed(update(artifact("a0", call("one"))))
-    assert len(merger.tool_calls) < 10
-
-
-@pytest.mark.parametrize("artifacts", [1, 3])
-def test_text_is_bounded(artifacts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_module, "MAX_TEXT_CHARS", 10)
     merger = ContinuedMerger()
     for number in range(artifacts):
-        merger.feed(update(artifact(f"a{number}", text="12345678")))
-        merger.feed(chunk(f"a{number}", text="12345678"))
-    assert len(merger.response_text.replace("\n", "")) == 10
-    assert codes(merger) == ["text_truncated"]
-    merger.feed(update(artifact("a0", text="x")))
+        merger.feed(update(artifact(f"a{number}", *[call("one")] * 8, text="12345678")))
+        merger.feed(chunk(f"a{number}", call("two"), *[call("one")] * 8, text="12345678"))
+    assert (len(merger.tool_calls), len(merger.response_text.replace("\n", ""))) == (10, 10)
+    assert sorted(codes(merger)) == ["text_truncated", "too_many_calls"]
+    merger.feed(update(artifact("a0", call("one"), text="x")))
+    assert len(merger.tool_calls) < 10
     assert merger.response_text.startswith("x")
 
 
@@ -625,13 +436,6 @@ def test_replacing_an_artifact_frees_its_room(monkeypatch: pytest.MonkeyPatch) -
     assert merger.findings == []
     assert len(merged(status("WORKING", "x" * 50)).response_text) == 10
     assert len(merged({"message": {"parts": [{"text": "x" * 50}]}}).response_text) == 10
-
-
-def test_many_calls_are_merged_in_linear_time() -> None:
-    """Each chunk repeats all ids: looked up one by one this would be 200 million comparisons."""
-    many = [call("one", str(number)) for number in range(10_000)]
-    merger = merged(update(artifact("a", *many)), chunk("a", call("two"), *many))
-    assert len(merger.tool_calls) == 10_000
 
 
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -674,6 +478,9 @@ def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
     assert [(call.first_seen_at, call.result_seen_at) for call in second.tool_calls] == [(1.0, 3.0), (2.0, 2.0)]
 
 
+JUNK: list[Any] = [None, 1, "task", [], {"other": {}}, {"task": 1}, {"artifactUpdate": {}}]
+WITHOUT_CALLS: list[Any] = [None, {}, [], {METADATA_KEY: []}, {URI: []}, {URI: None}, {"trace": "x"}]
+
 KNOWN: dict[str, Callable[[Any], Any]] = {
     "names": names,
     "turn_state": lambda merger: merger.turn_state,
@@ -692,6 +499,8 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "all results": lambda merger: [item.result for item in merger.tool_calls],
     "text_findings": lambda merger: (merger.response_text, merger.findings),
     "ids": lambda merger: (merger.task_id, merger.state),
+    "task and context": lambda merger: (merger.task_id, merger.context_id),
+    "codes and messages": lambda merger: [(finding.code, finding.message) for finding in merger.findings],
     "brief": lambda merger: brief(merger.tool_calls),
 }
 """What is looked at, by name."""
@@ -1051,6 +860,109 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             [*ONE_ASKED, TURN, status("WORKING")],
             {"state": "TASK_STATE_WORKING", "turn_state": "TASK_STATE_WORKING"},
             id="the state of a turn",
+        ),
+        *(
+            pytest.param(
+                [update(artifact("a", call("pay", "1"), text="Hello ")), chunk("a", text="big "), update(later), *more],
+                {"unknown_by": unknown},
+                id=f"{later} in place of a chunk with a call, and then {more}",
+            )
+            for later, lost in [
+                (artifact("a", text="Hello big world"), "dropped_by_snapshot"),
+                (artifact("a", call("pay", "1")), None),
+                (artifact("a", call("pay", "1", result="paid"), call("mail", "2")), None),
+                (artifact("a", call("mail", "2")), "dropped_by_snapshot"),
+            ]
+            for more, unknown in [([], lost), ([update(artifact("b", call("pay", "1")))], None)]
+        ),
+        *(
+            pytest.param(
+                [update(artifact("a", call("one"), text="x")), nothing],
+                {"names": [], "text": "", "unknown_by": "dropped_by_snapshot"},
+                id=f"a task that ends without artifacts clears, too: {nothing}",
+            )
+            for state in ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
+            for nothing in without_artifacts(state)
+        ),
+        *(
+            pytest.param(
+                [
+                    heartbeat,
+                    update(artifact("a", call("one"), text="x")),
+                    heartbeat,
+                    update(artifact("b", call("two"), text="y")),
+                    heartbeat,
+                ],
+                {
+                    "names": ["one", "two"],
+                    "text": "x\ny",
+                    "state": f"TASK_STATE_{state}",
+                    "findings": [],
+                    "snapshot_seen": False,
+                },
+                id=f"a task that is not final and has no artifacts is a sign of life: {heartbeat}",
+            )
+            for state in ("SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "UNSPECIFIED", "WAITING")
+            for heartbeat in without_artifacts(state)
+        ),
+        *(
+            pytest.param(fed, {"snapshot_seen": seen}, id=f"{fed} is a snapshot: {seen}")
+            for fed, seen in [
+                ([task(state="SUBMITTED")], False),
+                ([task(artifact("a"))], True),
+                ([update(artifact("a")), task()], False),
+                ([update(artifact("a")), task(state="COMPLETED")], True),
+                ([task(state="SUBMITTED"), update(artifact("a"))], False),
+            ]
+        ),
+        *(
+            pytest.param([event], {"task and context": ("t", "c")}, id=f"{event} says of which task it is")
+            for event in (
+                task(),
+                status("WORKING"),
+                update(artifact("a")),
+                {"message": {"messageId": "m", "taskId": "t", "contextId": "c"}},
+            )
+        ),
+        *(
+            pytest.param(said, {"text": f"Two flights found.{more}"}, id=f"text of {said}")
+            for state in ("INPUT_REQUIRED", "AUTH_REQUIRED", "FAILED", "REJECTED", "CANCELED", "COMPLETED")
+            for said, more in [
+                ([update(FLIGHTS), status("WORKING", "searching"), status(state, "Which one?")], "\nWhich one?"),
+                ([update(FLIGHTS), status(state, "Which one?"), task(FLIGHTS, state=state)], "\nWhich one?"),
+                ([task(FLIGHTS, state=state, text="Which one?")], "\nWhich one?"),
+                ([update(FLIGHTS), status("WORKING", "searching"), status(state)], ""),
+            ]
+        ),
+        *(
+            pytest.param(
+                [task(artifact("a", text="x"), artifact("b", text="y"), state="COMPLETED", text=text)],
+                {"text": "x\ny"},
+                id=f"a status message {text!r} that repeats an artifact is there once",
+            )
+            for text in ("x", "y", "x\ny")
+        ),
+        *(
+            pytest.param(
+                [update(artifact("a", text="partial")), status(state, reason)],
+                {"codes and messages": found},
+                id=f"{state} because of {reason!r}",
+            )
+            for state in ("FAILED", "REJECTED", "CANCELED")
+            for reason, found in [("no backend", [(f"task_{state.lower()}", "no backend")]), ("", [])]
+        ),
+        pytest.param(PAID_AGAIN, {"turn_names": ["pay"], "unknown_by": None}, id="paid in each turn"),
+        pytest.param(
+            [*PAID_AGAIN, task(*PAID_ARTIFACTS[:-1])],
+            {"turn_names": [], "unknown_by": "dropped_by_snapshot"},
+            id="paid in each turn, and the last one is gone",
+        ),
+        *(pytest.param([event], {"codes": ["malformed_event"]}, id=f"junk: {event}") for event in JUNK),
+        *(
+            pytest.param(given, {"findings": []}, id=f"metadata {metadata} of an artifact that lists the extension")
+            for metadata in WITHOUT_CALLS
+            for told in [{**artifact("a", text="x"), "metadata": metadata}]
+            for given in ([update(told)], [update(artifact("a", text="x")), task(told)])
         ),
     ],
 )
