@@ -54,7 +54,7 @@ references: $(STAMP) ## write evaluators/docs/references.md from the markers of 
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.validation
 
-bench: $(STAMP) ## traffic, stages, traces, evaluators, runs, workers, or a profile; ARGS=--help lists them
+bench: $(STAMP) ## traffic, stages, traces, runs, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench $(ARGS)
 
 simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the tables of evaluators/docs/runs.md; an hour

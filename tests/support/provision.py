@@ -75,12 +75,6 @@ def other_python(version: str) -> str:
     pytest.skip(f"no Python {version}")
 
 
-def provided_python(requirements: Path) -> Path | None:
-    """As `python_with`, where that environment already exists; else None."""
-    home = _home(requirements.stem, [requirements])
-    return home / "bin/python" if home.exists() else None
-
-
 def node_environment(name: str = "js", folder: Path = PINS / "node") -> Path:
     """A folder whose `node_modules` hold what the lock file in `folder` pins: both generations of A2A's, or others.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from support.provision import UnavailableError, python_with
+from support.provision import python_environment
 from tool_call_evaluators.importers import uipath
 
 pytestmark = pytest.mark.installs
@@ -59,10 +59,7 @@ def case(chance: random.Random) -> tuple[str, dict[str, Any], list[dict[str, Any
 
 @pytest.mark.statement(13, 23, 26, 27, 28, 29)
 async def test_scores_are_those_of_uipaths_own_package() -> None:
-    try:
-        python = python_with(TESTS / "tools/bench/environments/uipath.txt")
-    except UnavailableError as error:
-        pytest.skip(str(error))
+    python = python_environment("uipath", needed_in_ci=False)
     chance = random.Random(20261122)
     cases = [case(chance) for _ in range(CASES)]
     done = subprocess.run(

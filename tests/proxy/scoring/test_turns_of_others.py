@@ -26,6 +26,7 @@ from support.patience import PATIENCE_S
 from support.proxied import proxied
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.agent_tree import AgentTurn, walk
+from tool_call_evaluators.report.tree import tree_text
 from tools.soak.trees.crew import Crew, http_client, running_crew
 from tools.soak.trees.plan import ANSWERS, FAILS, NOTHING, WHOLE, Message
 
@@ -106,6 +107,16 @@ async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, ca
                 (first,) = (item for item in items if item["agent_name"] == "a")
                 talk = (await admin.get(f"/api/conversations/{first['conversation_id']}")).json()
                 page = (await admin.get(f"/turns/{first['turn_id']}")).text
+            tree = await StoredTrees(proxy.control.store).below(first["turn_id"])
+    assert tree is not None
+    shown = re.findall(r"^( *)[*-] (\w+): (\w+), [^,]+, (.*?)  ", tree_text(tree), re.MULTILINE)
+    assert shown == [
+        ("", "a", "completed", "calls ask, ask"),
+        ("  ", "b", "failed", "calls ask"),
+        ("    ", "c", "completed", "no calls"),
+        ("  ", "b", "completed", "calls ask"),
+        ("    ", "c", "completed", "no calls"),
+    ]
     made = re.search(r">(\d+) and (\d+) of asked agents<", page)
     assert made is not None
     assert int(made[1]) + int(made[2]) == 4

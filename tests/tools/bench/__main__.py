@@ -22,7 +22,6 @@ from . import procfs
 from .part import QUICK, BehaviourError, Plan, Setting, UnavailableTargetError
 from .profile import profile
 from .runs import runs
-from .scoring import scoring
 from .targets import ROOT, STAGES, TRAFFIC_TARGETS
 from .traces import traces
 from .traffic import stages, traffic
@@ -36,7 +35,6 @@ PARTS: dict[str, tuple[int, str, Any]] = {
     "stages": (5, "what forwarding, capture, filter, store and scoring each add to a request and an event", stages),
     "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread", profile),
     "traces": (3, "spans received over OTLP, compared with decoding them", traces),
-    "evaluators": (3, "turns scored per second, compared with the evaluators of other packages", scoring),
     "runs": (3, "runs of 1,000 cases x 5 attempts: the CPU time of `run` itself", runs),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL", workers),
 }

@@ -38,10 +38,9 @@ class Plan:
     turns: int = 1000  # with traces of their own
     queued: int = 20_000  # turns that are scored by workers
     cases: int = 1000  # of a whole run
-    scoring_s: float = 1.0  # of CPU time, for each rule and size
 
 
-QUICK = Plan(1, 0.3, 25, 50, 2.0, 200, 3.0, 150, 2, 50, 200, 20, 0.05)
+QUICK = Plan(1, 0.3, 25, 50, 2.0, 200, 3.0, 150, 2, 50, 200, 20)
 """A look, no figures to quote."""
 
 

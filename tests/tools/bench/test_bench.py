@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.postgres_server import PostgresServer
-from support.provision import provided_python
-from tools.bench import procfs
 from tools.bench.__main__ import PARTS, main
 from tools.bench.part import BehaviourError, Measured, Metric, Plan, Setting, UnavailableTargetError
 from tools.bench.profile import Function, read_stacks, tables
 from tools.bench.programs import compile_c
-from tools.bench.scoring import SCORERS, check_scores, score, varied_turns
 from tools.bench.targets import SCORING
 from tools.bench.traffic import benching, check
 from tools.bench.workers import turns_per_s
@@ -89,19 +85,6 @@ def test_a_profile_has_times_and_calls() -> None:
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
     assert turns_per_s(postgres, tmp_path, "workers_awaited", workers=1, turns=2) > 0
-
-
-def test_peers_score_as_we_do() -> None:
-    pythons = {scorer: provided_python(scorer.requirements) for scorer in SCORERS[1:] if scorer.requirements}
-    found = {
-        scorer.name: score(scorer, python, varied_turns(5), 0.0, procfs.split_cpus()[0])
-        for scorer, python in [(SCORERS[0], Path(sys.executable)), *pythons.items()]
-        if python
-    }
-    assert found["ours"]["arguments"]["scores"] == [1.0, 0.8, 0.8, 1.0, 1.0]
-    check_scores(found)
-    with pytest.raises(BehaviourError, match="we score"):
-        check_scores(found | {"another": {"arguments": {"turns_per_s": 1.0, "scores": [0.0] * 5}}})
 
 
 def test_tables_have_medians_and_ratios() -> None:
