@@ -211,39 +211,6 @@ async def test_an_upload_waits_for_a_slow_agent() -> None:
         assert asked_for == total
 
 
-async def test_an_answer_before_the_upload_is_complete() -> None:
-    released = asyncio.Event()
-    cancelled = asyncio.Event()
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"some"
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-
-    async with (
-        origin(scripted(HEAD, b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno", released)) as it,
-        client_of(it) as client,
-    ):
-        response = await client.request(b"POST", b"/", HOST, pieces())
-        assert (response.status, await body_of(response)) == (413, b"no")
-        await cancelled.wait()
-        released.set()
-
-
-async def test_a_connection_with_an_unfinished_upload_is_not_used_again() -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"some"
-        await asyncio.Event().wait()
-
-    async with origin(always_ok) as it, client_of(it) as client:
-        assert await body_of(await client.request(b"POST", b"/", HOST, pieces())) == b"ok"
-        assert await get(client) == b"ok"
-        assert it.connections == 2
-
-
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [(ConnectionResetError("it left"), UpstreamCutError), (LookupError("it left"), LookupError)],
@@ -286,18 +253,9 @@ FRAMED = {
     "chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=1\r\nsome\r\n5\r\n body\r\n0\r\n\r\n",
     "until close": b"HTTP/1.1 200 OK\r\n\r\nsome body",
     "until close, HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\nsome body",
+    "interim responses": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome body",
 }
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-async def test_interim_responses_are_not_the_answer(at_once: bool) -> None:
-    parts = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n", OK]
-    parts = [b"".join(parts)] if at_once else parts
-
-    async with origin(scripted(HEAD, *parts)) as it, client_of(it) as client:
-        response = await client.request(b"GET", b"/", HOST)
-        assert (response.status, response.headers) == (200, [(b"content-length", b"2")])
-        assert await body_of(response) == b"ok"
 
 
 async def test_trailers_are_no_headers() -> None:
@@ -365,6 +323,25 @@ async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
 # ── keep-alive ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_an_answer_before_the_upload_is_complete() -> None:
+    """Its connection is not used again."""
+    cancelled = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async with origin(always_ok) as it, client_of(it) as client:
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces())) == b"ok"
+        await cancelled.wait()
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
 async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent may be closing it right now, and a request sent on it would be lost."""
     monkeypatch.setattr(http_client, "KEEPALIVE_S", 0.0)
@@ -416,17 +393,6 @@ async def test_a_safe_request_is_repeated_once_however_many_connections_are_idle
         with pytest.raises(UpstreamCutError):
             await get(client)
         assert (len(it.requests), it.connections) == (7, 6)
-
-
-async def test_words_nobody_asked_for_end_a_connection() -> None:
-    drop_in = asyncio.Event()
-
-    async with origin(scripted(HEAD, OK, drop_in, OK, REST), always_ok) as it, client_of(it) as client:
-        assert await get(client) == b"ok"
-        drop_in.set()
-        await let_everything_run()
-        assert await get(client) == b"ok"
-        assert it.connections == 2
 
 
 async def test_closing_the_client_closes_what_is_idle() -> None:
@@ -517,6 +483,11 @@ EXCHANGES: dict[str, Exchange] = {
         )
         for beginning in (b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n")
     },
+    **{
+        f"at once, {framing}": (answering(answer), {}, [(b"GET", b"some body")], 1)
+        for framing, answer in FRAMED.items()
+    },
+    "words that nobody asked for end a connection": (scripted(HEAD, OK, OK, REST), {}, [(b"GET", b"ok")] * 2, 2),
     "a connection is used again": (always_ok, {}, [(b"GET", b"ok")] * 5, 1),
     "an idle connection that the agent closed is not used": (answering(OK), {}, [(b"POST", b"ok")] * 3, 3),
     **{
