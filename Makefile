@@ -82,7 +82,7 @@ conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT,
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.conformance $(ARGS)
 
 nightly: ## what is too long for each change: all tests, frameworks, conformance, fuzz, known faults, and random turns with proxies that are killed
-	$(MAKE) test ARGS=--everything
+	$(MAKE) test ARGS='--everything --hypothesis-profile thorough'
 	$(MAKE) frameworks conformance
 	$(MAKE) fuzz ARGS="--minutes 20"
 	for proxies in 1 2 3; do $(MAKE) turns ARGS="--turns 1000 --kill --proxies $$proxies" || exit 1; done

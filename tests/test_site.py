@@ -25,7 +25,18 @@ from support.site import ROOT, collect, generated, written
 CONFIG = ROOT / "mkdocs.yml"
 WRITTEN = sorted(path.relative_to(ROOT).as_posix() for path in written() if path.suffix == ".md")
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.about(
+        "mkdocs.yml",
+        "README.md",
+        "CONTRIBUTING.md",
+        "proxy/docs",
+        "extension/docs",
+        "evaluators/docs",
+        "deploy/README.md",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from a2a_eval_proxy.telemetry.prometheus import BacklogWatch, process_registry
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("deploy", "proxy/a2a_eval_proxy/telemetry")]
 
 RULES = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
 DASHBOARD = DEPLOY / "helm/a2a-eval-proxy/files/dashboard.json"

@@ -48,7 +48,11 @@ cases:
             - {name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.50}}
 """
 
-pytestmark = [pytest.mark.installs, pytest.mark.timeout(600)]  # the first has the package installed
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.timeout(600),
+    pytest.mark.about("deploy/ci", ".ci", ".github"),
+]  # the first has the package installed
 
 
 def agent(port: int = 0) -> ChildProcess:

@@ -31,7 +31,12 @@ CLIENTS = 6
 GRACE_S = 60
 """As the manifest has it."""
 
-pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.timeout(600)]  # the first has the image built
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.about("deploy", "hatch_build.py", "tests/deployment"),
+]  # the first has the image built
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from support.processes import ChildProcess
 from support.provision import PINS, ROOT, UnavailableError, other_python, python_environment, python_with
 from support.proxy import Proxy
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("hatch_build.py", ".ci", "extension/pyproject.toml")]
 
 TRY = REPOSITORY / ".ci/try_wheel.py"
 EXTRAS = "grpc,postgres,pytest"

@@ -28,7 +28,7 @@ from deployment.rendering import (
 )
 from tool_call_evaluators.suite import parse_suite
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("deploy", "tests/deployment")]
 
 NATIVE, CLASSIC, GATEWAY, SHARED = "sidecar-native", "sidecar-classic", "gateway", "shared-store"
 MANY = "many-agents"

@@ -61,6 +61,7 @@ pytestmark = [
     pytest.mark.installs,
     pytest.mark.slow,
     pytest.mark.timeout(600),
+    pytest.mark.about("proxy/a2a_eval_proxy/features/ray.py", "tests/e2e/environments/ray.txt"),
 ]  # Ray takes a minute to start beside other load
 
 

@@ -20,6 +20,8 @@ from support.linked import EXTENSION
 from support.patience import PATIENCE_S
 from support.processes import ChildProcess
 
+pytestmark = pytest.mark.about("extension/examples", "extension/docs/frameworks")
+
 PAGE = (PAGES / "by-hand.md").read_text("utf-8")
 QUESTION = "Where is order ORD-1001?"
 CALL = ("look_up", {"order_id": "ORD-1001"}, '{"order": "ORD-1001", "status": "shipped"}')

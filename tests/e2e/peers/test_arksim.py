@@ -21,7 +21,10 @@ from support.provision import python_environment, source_of
 from tool_call_evaluators.foreign import HeldTurn
 from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, simulation_text
 
-pytestmark = pytest.mark.installs
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.about("evaluators/tool_call_evaluators/importers/arksim", "evaluators/tool_call_evaluators/judged"),
+]
 
 READER = Path(__file__).parents[1] / "clients/arksim_files.py"
 EXAMPLE = Path(__file__).parents[2] / "evaluators/fixtures/arksim/customer-service"

@@ -16,7 +16,7 @@ from support.linked import beside_the_extension, brought_by
 from support.processes import ChildProcess
 from support.provision import python_environment
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("extension/a2a_tool_capture", "extension/docs/frameworks")]
 
 
 async def test_few_changed_lines_make_an_agent_of_pydantic_ai_conform(tmp_path: Path) -> None:

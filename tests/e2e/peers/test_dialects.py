@@ -8,7 +8,7 @@ import pytest
 from a2a_tool_capture.client import CaptureClient
 from e2e.contracts import GetAgent, GetProxy
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("extension/a2a_tool_capture")]
 
 
 async def test_the_proxy_reads_them_only_where_asked_and_clients_see_them_in_any_case(

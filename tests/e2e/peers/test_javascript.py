@@ -26,7 +26,11 @@ from support.prefork import run
 from support.processes import ChildProcess
 from support.provision import node_environment
 
-pytestmark = [pytest.mark.installs, pytest.mark.skipif(shutil.which("node") is None, reason="no node")]
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.skipif(shutil.which("node") is None, reason="no node"),
+    pytest.mark.about("extension/js", "extension/examples", "extension/docs/frameworks"),
+]
 
 PACKAGE = EXTENSION / "js"
 PAGE = (PAGES / "javascript.md").read_text("utf-8")

@@ -13,7 +13,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from support.provision import python_environment
 from tool_call_evaluators.importers import uipath
 
-pytestmark = pytest.mark.installs
+pytestmark = [
+    pytest.mark.installs,
+    pytest.mark.about("evaluators/tool_call_evaluators/importers", "evaluators/tool_call_evaluators/metrics"),
+]
 
 TESTS = Path(__file__).parents[2]
 CASES = 400

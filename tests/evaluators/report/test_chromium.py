@@ -17,7 +17,7 @@ from tool_call_evaluators.report import html as html_module
 from tool_call_evaluators.report import html_report
 from tool_call_evaluators.report.model import Report
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.about("evaluators/tool_call_evaluators/report")]
 
 ROOT = Path(__file__).parents[3]
 ARTIFACTS = ROOT / "artifacts" / "report"

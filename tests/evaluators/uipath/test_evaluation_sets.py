@@ -14,7 +14,7 @@ from tool_call_evaluators import parse_suite
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite.writing import suite_text
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("evaluators/tool_call_evaluators/importers")]
 
 SETS = 27
 """The number of evaluation sets in the packages."""

@@ -16,7 +16,7 @@ from a2a_tool_capture.spec import NOT_RECORDED_KEY
 from support.linked import beside_the_extension, brought_by
 from support.provision import python_environment
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("extension/a2a_tool_capture/bridges", "tests/extension/bridges")]
 
 PROGRAMS = Path(__file__).parent
 FRAMEWORKS = ["langchain", "google_adk", "pydantic_ai", "mcp"]

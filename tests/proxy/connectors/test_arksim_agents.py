@@ -17,7 +17,7 @@ import pytest
 from support.prefork import run
 from support.provision import python_environment
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("proxy/a2a_eval_proxy/features/connectors")]
 
 AGENT = '''
 from __future__ import annotations

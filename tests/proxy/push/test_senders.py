@@ -17,7 +17,7 @@ from proxy.push.conftest import Endpoint, relaying
 from support.processes import ChildProcess
 from support.provision import node_environment, python_environment
 
-pytestmark = pytest.mark.installs
+pytestmark = [pytest.mark.installs, pytest.mark.about("proxy/a2a_eval_proxy/features/push")]
 
 EXTENSION = Path(__file__).parents[3] / "extension"
 AGENTS = Path(__file__).parents[2] / "agents"

@@ -22,7 +22,11 @@ from tool_call_evaluators.outcomes.calibration import Consistency, JudgeVerdict,
 
 from .conftest import A2A, CARD, Shown, artifact, json_answer, shown_proxy, status, task
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.about("proxy/a2a_eval_proxy/features/pages", "evaluators/tool_call_evaluators/report"),
+]
 
 ROOT = Path(__file__).parents[3]
 DEMO = str(ROOT / "proxy/a2a_eval_proxy/features/demo/suite.yaml")

@@ -17,7 +17,7 @@ from tools.bench.targets import SCORING
 from tools.bench.traffic import benching, check
 from tools.bench.workers import turns_per_s
 
-pytestmark = [pytest.mark.installs, pytest.mark.slow]
+pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.about("tests/tools/bench")]
 
 ALL_CPUS = os.sched_getaffinity(0)
 TINY = Plan(
