@@ -285,21 +285,6 @@ spec:
 """
 
 
-JOB = """\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: nightly
-  labels: {a2a-eval-proxy: sidecar}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - {name: agent, image: "shop:1.2"}
-"""
-
-
 def snippets(language: str) -> list[tuple[str, str]]:
     """The code blocks of deploy/README.md that begin with a comment that names a file: name and text."""
     text = (DEPLOY / "README.md").read_text("utf-8")
@@ -349,151 +334,44 @@ def test_the_readme_shows_how_to_have_two_gateways_side_by_side(tmp_path: Path) 
     assert not first & second
 
 
-def injected(tmp_path: Path, theirs: str, component: str = "sidecar-native") -> list[Manifest]:
-    """Manifests of others, with the label, after that component."""
-    shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
-    (tmp_path / "evaluated").mkdir()
-    (tmp_path / "evaluated/theirs.yaml").write_text(theirs)
-    lines = f"resources: [theirs.yaml]\ncomponents: [../kustomize/components/{component}]\n"
-    (tmp_path / "evaluated/kustomization.yaml").write_text(lines)
-    return kustomized(tmp_path / "evaluated")
+RENDERINGS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("renderings.yaml").read_text("utf-8"))
 
 
-SERVICE = """\
-apiVersion: v1
-kind: Service
-metadata:
-  name: shop
-  labels: {a2a-eval-proxy: sidecar}
-spec:
-  selector: {app: shop}
-  ports:
-    - {name: metrics, port: 9090, targetPort: metrics}
-    - {name: http, port: 80, targetPort: 8080}
-    - {name: https, port: 443}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: unlabelled
-spec:
-  selector: {app: shop}
-  ports:
-    - {name: metrics, port: 9090, targetPort: metrics}
-"""
+def with_components(rendering: dict[str, Any], folder: Path) -> list[Manifest]:
+    """An overlay, or the manifests of others, after those components."""
+    shutil.copytree(DEPLOY / "kustomize", folder / "kustomize")
+    (folder / "mine").mkdir()
+    (folder / "mine/theirs.yaml").write_text(yaml.safe_dump_all(rendering.get("theirs", [])))
+    resource = f"../kustomize/overlays/{rendering['overlay']}" if "overlay" in rendering else "theirs.yaml"
+    components = [f"../kustomize/components/{one}" for one in rendering["components"]]
+    (folder / "mine/kustomization.yaml").write_text(f"resources: [{resource}]\ncomponents: {components}\n")
+    return kustomized(folder / "mine")
 
 
-def test_every_port_of_a_labelled_service_leads_to_the_proxy(tmp_path: Path) -> None:
-    manifests = injected(tmp_path, SERVICE)
-    ports = only(manifests, "Service", "shop")["spec"]["ports"]
-    assert [(port["port"], port["targetPort"]) for port in ports] == [(9090, 18080), (80, 18080), (443, 18080)]
-    assert only(manifests, "Service", "unlabelled")["spec"]["ports"][0]["targetPort"] == "metrics"
-    assert [one["metadata"]["name"] for one in manifests if one["kind"] == "Service"] == ["shop", "unlabelled"]
-    assert complaints(manifests, VERSIONS[NATIVE]) == []
+def fits(expected: Any, actual: Any) -> bool:
+    """Whether what is expected is there, in the notation of renderings.yaml."""
+    if isinstance(expected, dict):
+        found = {one["name"]: one for one in actual} if isinstance(actual, list) else actual
+        return found is not None and all(fits(value, found.get(key)) for key, value in expected.items())
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(fits, expected, actual))
+    return bool(expected == actual)
 
 
-@pytest.mark.parametrize("component", ["sidecar-native", "sidecar-classic"])
-def test_the_grace_period_of_a_workload_stays_its_own(component: str, tmp_path: Path) -> None:
-    """Each kind of workload without one, with a short and with a long one, all in one rendering."""
-    workloads = {}
-    for kind in ("Deployment", "StatefulSet", "DaemonSet"):
-        for grace in (None, 5, 300):
-            theirs = yaml.safe_load(THEIRS.partition("---")[0])
-            theirs["kind"] = kind
-            theirs["metadata"] |= {"labels": {"a2a-eval-proxy": "sidecar"}, "name": f"shop-{grace or 'default'}"}
-            if kind == "StatefulSet":
-                theirs["spec"]["serviceName"] = "shop"
-            if grace:
-                theirs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
-            workloads[kind, grace] = theirs
-    manifests = injected(tmp_path, yaml.safe_dump_all(workloads.values()), component)
-    for (kind, grace), theirs in workloads.items():
-        pod = only(manifests, kind, theirs["metadata"]["name"])["spec"]["template"]["spec"]
-        assert pod.get("terminationGracePeriodSeconds") == grace, kind
-        env = {one["name"]: one["value"] for one in proxy_in(pod)["env"]}
-        timeouts = dict(one.split("=") for one in env["A2A_EVAL_PROXY_TIMEOUTS"].split(","))
-        needed = int(timeouts["drain"]) + 2 * int(timeouts["shutdown"])
-        assert needed + 5 <= 30, "the default grace period, with time to spare"
-        assert "A2A_EVAL_PROXY_OTLP" not in env, "config.yaml may name another port, where a collector has the default"
-    assert complaints(manifests, VERSIONS[NATIVE]) == []
-
-
-def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
-    manifests = injected(tmp_path, JOB)
-    pod = only(manifests, "Job")["spec"]["template"]["spec"]
-    (proxy,) = pod["initContainers"]
-    assert proxy["restartPolicy"] == "Always"
-    assert pod["restartPolicy"] == "Never"
-    assert [one["name"] for one in pod["containers"]] == ["agent"]
-    assert complaints(manifests, VERSIONS[NATIVE]) == []
-
-
-@pytest.mark.parametrize(
-    ("component", "to"),
-    [
-        ("store-volume", GATEWAY),
-        ("pod-monitor", NATIVE),
-        ("grpc", NATIVE),
-        ("grpc", GATEWAY),
-        ("push", GATEWAY),
-        ("egress", SHARED),
-        ("http-route", GATEWAY),
-        ("grpc-route", GATEWAY),
-        ("service-account", SHARED),
-    ],
-)
-def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
-    shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
-    (tmp_path / "mine").mkdir()
-    needed = ["grpc", component] if component == "grpc-route" else [component]
-    components = [f"../kustomize/components/{one}" for one in needed]
-    lines = f"resources: [../kustomize/overlays/{to}]\ncomponents: {components}\n"
-    (tmp_path / "mine/kustomization.yaml").write_text(lines)
-    manifests = kustomized(tmp_path / "mine")
-    assert complaints(manifests, VERSIONS[to]) == []
-    assert_restricted(pod_of(manifests))
-    if component == "store-volume":
-        claim = only(manifests, "PersistentVolumeClaim")["metadata"]["name"]
-        (data,) = (one for one in pod_of(manifests)["volumes"] if one["name"] == "a2a-eval-proxy-data")
-        assert data == {"name": "a2a-eval-proxy-data", "persistentVolumeClaim": {"claimName": claim}}
-        assert only(manifests, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
-    elif component == "egress":
-        policy = only(manifests, "NetworkPolicy", "a2a-eval-proxy-egress")["spec"]
-        for template in (with_proxy(manifests)["spec"]["template"], worker_of(manifests)):
-            assert _selects(policy["podSelector"], template["metadata"]["labels"])
-        assert {port["port"] for port in policy["egress"][0]["ports"]} == {53}
-    elif component == "http-route":
-        (rule,) = only(manifests, "HTTPRoute")["spec"]["rules"]
-        assert rule["backendRefs"] == [{"name": only(manifests, "Service")["metadata"]["name"], "port": 80}]
-    elif component == "grpc-route":
-        (rule,) = only(manifests, "GRPCRoute")["spec"]["rules"]
-        assert rule["backendRefs"][0]["port"] in {port["port"] for port in only(manifests, "Service")["spec"]["ports"]}
-    elif component == "service-account":
-        account = only(manifests, "ServiceAccount")["metadata"]["name"]
-        assert pod_of(manifests)["serviceAccountName"] == worker_of(manifests)["spec"]["serviceAccountName"] == account
-    elif component in ("grpc", "push"):
-        opened = {port["name"]: port["targetPort"] for port in service_of(manifests)["ports"] if "name" in port}
-        assert (component in opened) is (to == GATEWAY)
-        (policy,) = (one for one in manifests if one["metadata"]["name"] == f"a2a-eval-proxy-{component}")
-        assert _selects(policy["spec"]["podSelector"], with_proxy(manifests)["spec"]["template"]["metadata"]["labels"])
+@pytest.mark.parametrize("rendering", [pytest.param(one, id=one["it"]) for one in RENDERINGS])
+def test_what_is_rendered(rendering: dict[str, Any], tmp_path: Path) -> None:
+    if "release" in rendering:
+        manifests = chart(*RELEASES[rendering["release"]], *rendering.get("words", []))
     else:
-        assert_monitors(manifests)
-
-
-def assert_monitors(manifests: list[Manifest]) -> None:
-    monitor = only(manifests, "PodMonitor")["spec"]
-    template = with_proxy(manifests)["spec"]["template"]
-    assert _selects(monitor["selector"], template["metadata"]["labels"])
-    (endpoint,) = monitor["podMetricsEndpoints"]
-    proxy = proxy_in(template["spec"])
-    assert endpoint["port"] in {port["name"] for port in proxy["ports"]}
-    assert endpoint["path"] == "/metrics"
-    assert {"secretRef": {"name": endpoint["authorization"]["credentials"]["name"]}} in proxy["envFrom"]
-    assert endpoint["authorization"]["credentials"]["key"] == "A2A_EVAL_PROXY_METRICS_TOKEN"
-    if any(one["metadata"]["name"].endswith("-worker") for one in deployments(manifests)):
-        worker = worker_of(manifests)
-        assert _selects(monitor["selector"], worker["metadata"]["labels"])
-        assert endpoint["port"] in {port["name"] for port in worker["spec"]["containers"][0]["ports"]}
+        manifests = with_components(rendering, tmp_path)
+    found = {f"{one['kind']} {one['metadata']['name']}": one for one in manifests}
+    for name, expected in rendering.get("has", {}).items():
+        assert fits(expected, found[name]), yaml.safe_dump(found[name])
+    if "config" in rendering:
+        assert fits(rendering["config"], yaml.safe_load(settings_in(manifests)["config.yaml"]))
+    if "overlay" in rendering:
+        assert_restricted(pod_of(manifests))
+    assert complaints(manifests, VERSIONS.get(rendering.get("overlay", ""), VERSIONS[NATIVE])) == []
 
 
 # ── helm ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -574,18 +452,6 @@ def test_secrets_in_settings_are_refused(settings: dict[str, Any], key: str) -> 
         assert "abc" not in str(raised.value)
 
 
-def test_references_to_secrets_are_not() -> None:
-    settings = {
-        "upstream_header": ["Authorization: Bearer ${TOKEN}", "X-Tenant: shop"],
-        "redact_key": "${file:/run/secrets/a2a-eval-proxy/key}",
-        "otlp_forward_headers": "x-api-key=${KEY}",
-        "tls_key": "/run/secrets/a2a-eval-proxy/tls.key",
-        "tls_cert": "/run/secrets/a2a-eval-proxy/tls.crt",
-    }
-    config = settings_in(chart(*AGENT, "--set-json", f"settings={json.dumps(settings)}"))["config.yaml"]
-    assert settings.items() <= yaml.safe_load(config).items()
-
-
 # ── the cluster around it ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -599,40 +465,6 @@ def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
     assert settings.redact
     assert settings.upstream_header
     assert worker_of(manifests)
-
-
-def test_clients_reach_the_proxy_by_the_names_of_its_service() -> None:
-    for extra, more in ((), []), (("--set", "settings.allow_hosts={agent.example}"), ["agent.example"]):
-        config = only(chart(*AGENT, *extra, "--namespace", "store"), "ConfigMap")["data"]["config.yaml"]
-        assert yaml.safe_load(config)["allow_hosts"] == ["shop", "shop.store", *more]
-
-
-def service_of(manifests: list[Manifest]) -> dict[str, Any]:
-    spec: dict[str, Any] = only(manifests, "Service")["spec"]
-    return spec
-
-
-def test_helm_opens_the_ports_for_grpc_and_push() -> None:
-    """The sidecar receives notifications on loopback; the gateway on its Service, whose address the agent gets."""
-    opened, variables = {}, {}
-    for name in ("helm-grpc", "helm-gateway-grpc"):
-        manifests = release(name)
-        opened[name] = {port["name"]: port["targetPort"] for port in service_of(manifests)["ports"]}
-        proxy = proxy_in(pod_of(manifests))
-        env = {one["name"].removeprefix("A2A_EVAL_PROXY_"): one.get("value") for one in proxy["env"]}
-        variables[name] = [env[key] for key in ("GRPC", "PUSH_LISTEN", "PUSH_URL")]
-        listening = {port["containerPort"] for port in proxy["ports"]}
-        assert set(opened[name].values()) <= listening
-        (grpc,) = (port for port in service_of(manifests)["ports"] if port["name"] == "grpc")
-        assert (grpc["port"], grpc["appProtocol"]) == (50051, "kubernetes.io/h2c")
-    assert opened["helm-grpc"] == {"http": 18080, "grpc": 18082}
-    assert opened["helm-gateway-grpc"] == {"http": 18080, "grpc": 18082, "push": 18083, "otlp": 4318}
-    assert variables == {
-        "helm-grpc": ["0.0.0.0:18082", "127.0.0.1:18083", "http://127.0.0.1:18083"],
-        "helm-gateway-grpc": ["0.0.0.0:18082", "0.0.0.0:18083", "http://shop.default:18083"],
-    }
-    secure = service_of(chart(*RELEASES["helm-tls"], "--set", "grpc.enabled=true"))["ports"]
-    assert {port["name"]: port.get("appProtocol") for port in secure} == {"https": None, "grpc": "https"}
 
 
 @pytest.mark.parametrize("name", ["12345", "shop.v1"])
@@ -652,17 +484,6 @@ def test_names_that_yaml_reads_as_something_else(name: str) -> None:
     assert complaints(manifests, VERSIONS[GATEWAY]) == []
     assert only(manifests, "Service")["metadata"]["name"] == name
     assert proxy_in(pod_of(manifests))["envFrom"] == [{"secretRef": {"name": name}}]
-
-
-def test_an_autoscaler_and_a_disruption_budget() -> None:
-    wanted = "autoscaling.enabled=true,autoscaling.maxReplicas=9,podDisruptionBudget.enabled=true"
-    manifests = chart(*RELEASES["helm-gateway"], "--set", wanted)
-    assert "replicas" not in with_proxy(manifests)["spec"], "the autoscaler decides that"
-    scaler, budget = only(manifests, "HorizontalPodAutoscaler")["spec"], only(manifests, "PodDisruptionBudget")["spec"]
-    assert scaler["scaleTargetRef"]["name"] == with_proxy(manifests)["metadata"]["name"]
-    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (1, 9)
-    assert budget["selector"] == with_proxy(manifests)["spec"]["selector"]
-    assert complaints(manifests, VERSIONS[GATEWAY]) == []
 
 
 def test_the_alerts_of_the_chart_are_those_of_the_component() -> None:
@@ -711,35 +532,11 @@ def test_helm_refuses(values: str, complaint: str) -> None:
         chart("--set", values)
 
 
-@pytest.mark.parametrize(
-    ("values", "megabytes"),
-    [
-        ((), 1717),
-        (("store.size=1.5Ti", "store.type=persistentVolumeClaim"), 1319413),
-        (("store.type=postgresql",), None),
-    ],
-)
-def test_the_oldest_turns_go_before_the_volume_is_full(values: tuple[str, ...], megabytes: int | None) -> None:
-    manifests = chart(*AGENT, *(word for value in values for word in ("--set", value)))
-    config = yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"])
-    assert config.get("retain_mb") == megabytes
-
-
 def test_helm_refuses_a_native_sidecar_where_it_would_never_let_the_agent_start() -> None:
     with pytest.raises(RenderError, match=re.escape("this is v1.28.9; use classic-sidecar")):
         chart(*AGENT, "--kube-version", "v1.28.9")
     assert chart(*AGENT, "--kube-version", "v1.29.0-gke.1")
     assert chart(*RELEASES["helm-classic"], "--kube-version", "v1.28.9")
-
-
-def test_the_grace_period_grows_with_the_time_the_agent_goes_on() -> None:
-    pod = pod_of(chart(*AGENT, "--set", "agent.preStopSeconds=120"))
-    (agent,) = pod["containers"]
-    assert agent["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "120"]
-    assert pod["terminationGracePeriodSeconds"] >= 120 + 2 * 20 + 15
-    for wanted, granted in ((300, 300), (5, 60)):
-        pod = pod_of(chart(*AGENT, "--set", f"shutdown.gracePeriodSeconds={wanted}"))
-        assert pod["terminationGracePeriodSeconds"] == granted
 
 
 def test_the_schema_knows_every_value() -> None:
