@@ -198,23 +198,3 @@ async def test_what_is_no_experiment(dataset, evaluators, options, error, messag
         await run_experiment(dataset, lambda example: pytest.fail("it ran"), evaluators, **options)
     with pytest.raises(RuntimeError, match="await run_experiment"):
         experiment(dataset, str, evaluators, **options)
-
-
-@pytest.mark.statement(258)
-async def test_a_task_with_a_loop_of_an_openai_model_and_its_tools():
-    """The tools in OpenAI's form, and a trace of the messages."""
-    asked = {"id": "1", "function": {"name": "search_flights", "arguments": '{"city": "Paris"}'}}
-
-    def agent(example):
-        assert [tool.to_openai()["function"]["name"] for tool in example.tools] == ["search_flights"]
-        messages = [
-            {"role": "user", "content": example.input},
-            {"role": "assistant", "tool_calls": [asked]},
-            {"role": "tool", "tool_call_id": "1", "content": "AF 7"},
-            {"role": "assistant", "content": "AF 7 goes there."},
-        ]
-        return AgentTrace.from_openai_messages(messages)
-
-    result = await run_experiment(TRAVEL[:1], agent, ["tool_call_validity", "tool_error", "tool_correctness"])
-    assert result.passed
-    assert result.conversations[0].executed[0]["tool_calls"][0]["result"] == "AF 7"

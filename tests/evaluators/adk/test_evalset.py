@@ -10,31 +10,16 @@ import pytest
 from a2a_tool_capture import ToolCall
 from tool_call_evaluators import EvalCase, evaluate_sync
 from tool_call_evaluators.importers import Imported, import_suite, import_text
-from tool_call_evaluators.model import ExpectedCall
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Simulation, SuiteError
 
 EVALSETS = Path(__file__).parents[1] / "fixtures/google-adk"
 
 FILE = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
-STRICT = EvaluatorSpec("tool_trajectory", {"mode": "strict"})
 ERROR = EvaluatorSpec("tool_error")
 
 
 def imported(name: str) -> Imported:
     return import_suite(EVALSETS / name)
-
-
-def test_the_expected_calls_of_each_turn() -> None:
-    dice = imported("hello_world_agent/roll_die.test.json")
-    (case,) = dice.suite.cases
-    assert [turn.expect.tool_calls for turn in case.turns] == [
-        (),
-        (),
-        (ExpectedCall("roll_die", {"sides": 6}),),
-    ]
-    assert dice.suite.evaluators == (STRICT, ERROR)
-    assert dice.suite.gates == {}
-    assert dice.notes == ("the criterion response_match_score was not imported",)
 
 
 def test_what_the_criteria_do_not_name_is_not_evaluated() -> None:
@@ -44,17 +29,6 @@ def test_what_the_criteria_do_not_name_is_not_evaluated() -> None:
         "the criterion response_match_score was not imported",
         "state of the session input was not imported: the session has none",
     }
-
-
-def test_a_conversation_scenario_is_a_simulated_user() -> None:
-    live = imported("live_non_blocking_tool_agent/live_non_blocking_tool_agent.evalset.json")
-    scenario, scripted = live.suite.cases
-    assert (scenario.turns, len(scripted.turns)) == ((), 2)
-    assert scenario.simulate is not None
-    assert scenario.simulate.opening == "Hi, can you kick off a long background task for me?"
-    assert scenario.simulate.goal.startswith("Ask the agent to start a slow background task")
-    assert (scenario.simulate.profile, scenario.simulate.max_turns) == ("NOVICE", 20)
-    assert live.notes == ()
 
 
 def test_a_persona_may_be_described() -> None:

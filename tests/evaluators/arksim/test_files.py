@@ -318,31 +318,30 @@ def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:
     assert former.suite.gates == {"overall_agent_score": Gate(conversation_mean=0.8)}
 
 
-@pytest.mark.statement(75)
-@pytest.mark.parametrize(("given", "workers"), [(None, 50), ("auto", 50), (3, 3), (100_000, 1_000)])
-def test_workers(tmp_path: Path, given: Any, workers: int) -> None:
-    suite = configured(tmp_path, num_workers=given).suite
-    assert (suite.judge.concurrency, suite.agent.concurrency) == (workers, workers)
-
-
-@pytest.mark.statement(73)
+@pytest.mark.statement(73, 74, 75)
 @pytest.mark.parametrize(
-    ("provider", "url", "key"),
+    ("keys", "judge"),
     [
-        ("openai", "https://api.openai.com/v1", None),
-        ("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
-        ("google", "https://generativelanguage.googleapis.com/v1beta/openai", "GOOGLE_API_KEY"),
+        ({}, {"model": "gpt-5.1", "temperature": None, "concurrency": 50}),  # it accepts no temperature
+        ({"num_workers": "auto"}, {"concurrency": 50}),
+        ({"num_workers": 3}, {"concurrency": 3}),
+        ({"num_workers": 100_000}, {"concurrency": 1_000}),
+        ({"provider": "openai"}, {"url": "https://api.openai.com/v1", "api_key_env": None}),
+        ({"provider": "anthropic"}, {"url": "https://api.anthropic.com/v1", "api_key_env": "ANTHROPIC_API_KEY"}),
+        (
+            {"provider": "google", "model": "m"},
+            {
+                "url": "https://generativelanguage.googleapis.com/v1beta/openai",
+                "api_key_env": "GOOGLE_API_KEY",
+                "model": "m",
+            },
+        ),
     ],
 )
-def test_provider_and_model(tmp_path: Path, provider: str, url: str, key: str | None) -> None:
-    judge = configured(tmp_path, provider=provider, model="m").suite.judge
-    assert (judge.url, judge.model, judge.api_key_env) == (url, "m", key)
-
-
-@pytest.mark.statement(74)
-def test_the_default_model(tmp_path: Path) -> None:
-    judge = configured(tmp_path).suite.judge
-    assert (judge.model, judge.temperature) == ("gpt-5.1", None)  # it accepts no temperature
+def test_the_judge_of_a_configuration(tmp_path: Path, keys: dict[str, Any], judge: dict[str, Any]) -> None:
+    suite = configured(tmp_path, **keys).suite
+    assert {name: getattr(suite.judge, name) for name in judge} == judge
+    assert suite.agent.concurrency == suite.judge.concurrency
 
 
 def test_the_prompt_of_the_simulated_user(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from support.turn_samples import result, turn
-from tool_call_evaluators import EvalResult
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim import (
     Evaluation,
@@ -86,7 +85,8 @@ def test_without_a_scenario_file_errors_lead_nowhere() -> None:
 def test_scores_and_labels_of_turns_and_conversations() -> None:
     label = result("tone", None, threshold=None, label="kind", status="scored")
     judged = result("agent_behavior_failure", 1.0, label="no failure", reason="none seen")
-    scores = [result("helpfulness", 4.0, scale=[1.0, 5.0]), result("clarity", 3.0, scale=[0.0, 5.0])]
+    checked = {"metadata": {"checked": True}, "judge": {}}
+    scores = [result("helpfulness", 4.0, scale=[1.0, 5.0]), result("clarity", 3.0, scale=[0.0, 5.0], details=checked)]
     whole = [
         result("turn_success_ratio", 1.0),
         result("overall_agent_score", 1.0, label="Done"),
@@ -98,9 +98,9 @@ def test_scores_and_labels_of_turns_and_conversations() -> None:
     (only,) = evaluation(found)["conversations"]
     assert (only["evaluation_status"], only["turn_success_ratio"], only["goal_completion_score"]) == ("Done", 1.0, -1.0)
     (scored,) = only["turn_scores"]
-    assert [(item["name"], item["value"], item["scope"]) for item in scored["scores"]] == [
-        ("helpfulness", 4.0, "turn"),
-        ("clarity", 3.0, "turn"),
+    assert [(item["name"], item["value"], item["scope"], item["metadata"]) for item in scored["scores"]] == [
+        ("helpfulness", 4.0, "turn", None),
+        ("clarity", 3.0, "turn", {"checked": True}),
     ]
     assert scored["turn_score"] == 3.5
     assert [(item["name"], item["value"]) for item in scored["qual_scores"]] == [("tone", "kind")]
@@ -145,8 +145,15 @@ def test_expected_calls_that_were_not_made_are_a_failure_of_the_turn_that_they_c
 def test_an_evaluation_that_failed() -> None:
     errored = result("agent_behavior_failure", None, status="errored", reason="no answer")
     whole = [result("turn_success_ratio", 1.0), result("overall_agent_score", 1.0, label="Done")]
-    found = evaluation(results(turn("1", evaluations=[errored], case="browse", conversation="c1"), c1=whole))
-    (only,) = found["conversations"]
+    found = evaluation(
+        results(
+            turn("1", evaluations=[errored], case="browse", conversation="c1"),
+            turn("2", case="small_talk", conversation="c2", start=1, state="TASK_STATE_FAILED"),
+            c1=whole,
+        )
+    )
+    broken, only = found["conversations"]
+    assert broken["turn_scores"][0]["turn_behavior_failure"] == "agent_api_error"
     assert (only["evaluation_status"], only["overall_agent_score"]) == ("Evaluation Failed", -1.0)
     (scored,) = only["turn_scores"]
     assert (scored["turn_behavior_failure"], scored["turn_behavior_failure_reason"]) == (
@@ -154,19 +161,6 @@ def test_an_evaluation_that_failed() -> None:
         "no answer",
     )
     assert (scored["scores"], scored["turn_score"]) == ([], -1.0)
-
-
-def test_a_turn_that_the_agent_failed() -> None:
-    found = evaluation(results(turn("1", case="browse", conversation="c1", state="TASK_STATE_FAILED")))
-    (scored,) = found["conversations"][0]["turn_scores"]
-    assert scored["turn_behavior_failure"] == "agent_api_error"
-
-
-def test_metadata_of_custom_metrics_is_kept() -> None:
-    clear = EvalResult("clarity", 4.0, scale=(0, 5), details={"metadata": {"checked": True}, "judge": {}}).to_dict()
-    (found,) = evaluation(results(turn("1", evaluations=[clear], case="browse", conversation="c")))["conversations"]
-    (score,) = found["turn_scores"][0]["scores"]
-    assert score == {"name": "clarity", "value": 4.0, "reason": "", "metadata": {"checked": True}, "scope": "turn"}
 
 
 def judged(number: int, failure: str = "no failure", labels: dict[str, str] | None = None, **scores: float) -> Any:
@@ -211,7 +205,7 @@ TWO = written(
 )
 
 
-@pytest.mark.statement(107, 108, 113)
+@pytest.mark.statement(107, 108, 113, 114)
 @pytest.mark.parametrize(
     ("thresholds", "passes"),
     [
@@ -286,14 +280,6 @@ def test_what_failed_is_logged_with_its_place(caplog):
         "a: helpfulness is 3.500, below 3.75",
         "b, turn 3: agent_behavior_failure is 'repetition'",
     ]
-
-
-@pytest.mark.statement(114)
-def test_a_gate_of_ones_own_reads_the_conversations():
-    low = [
-        item.conversation_id for item in Evaluation.model_validate(TWO).conversations if item.overall_agent_score < 0.8
-    ]
-    assert low == ["a"]
 
 
 def test_objects_of_arksim_itself_are_read_by_their_attributes():

@@ -10,7 +10,7 @@ from dataclasses import replace
 import httpx
 import pytest
 from agents.serving import ServerThread
-from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, fit, refuses, says, served
+from judges.fake_api import KEY, MODEL, Reply, fails, fit, refuses, says, served
 from judges.providers import (
     AZURE_BASE,
     AZURE_QUERY,
@@ -175,14 +175,6 @@ async def test_a_transient_failure_is_tried_again(failure):
     with served(failure, failure, says(GOOD)) as (judge, api):
         assert (await judge.ask(QUESTION)).value == GOOD
     assert api.attempts == 3
-
-
-async def test_nobody_there():
-    with ServerThread(FakeApi().app) as server:
-        url = server.url
-    judge = ChatJudge(JudgeSettings(base_url=f"{url}/v1", model=MODEL, retries=1), KEY)
-    with pytest.raises(JudgeUnreachableError, match=r"ConnectError: .* \(after 2 attempts\)"):
-        await judge.ask(QUESTION)
 
 
 async def test_no_more_questions_at_a_time_than_allowed():
@@ -364,32 +356,22 @@ async def test_a_refused_parameter_is_left_out_once_and_for_all_with_a_note(refu
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    ("refusal", "attempts"),
     [
-        fails(400, "Unsupported value: 'messages'"),
-        fails(400, "Blocked: 'what is the temperature in Paris?'"),
-        fails(403, "temperature is not supported"),
+        (fails(400, "Unsupported value: 'messages'"), 1),
+        (fails(400, "Blocked: 'what is the temperature in Paris?'"), 1),
+        (fails(403, "temperature is not supported"), 1),
+        (fails(400, "Unsupported value: 'temperature'"), 2),  # also without it
     ],
 )
-async def test_another_refusal_is_final(refusal):
+async def test_another_refusal_is_final(refusal, attempts):
     api = AzureApi(refusal)
     api._complaint = lambda scope, body: None
     with ServerThread(api.app) as server:
         judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL), KEY)
         with pytest.raises(JudgeUnreachableError, match=f"HTTP {refusal.status}") as caught:
             await judge.ask(QUESTION)
-    assert (api.attempts, caught.value.usage.requests) == (1, 0)
-
-
-async def test_a_parameter_that_stays_refused_is_not_left_out_twice():
-    message = "Unsupported value: 'temperature'"
-    api = AzureApi(fails(400, message))
-    api._complaint = lambda scope, body: None
-    with ServerThread(api.app) as server:
-        judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL), KEY)
-        with pytest.raises(JudgeUnreachableError, match=message):
-            await judge.ask(QUESTION)
-    assert api.attempts == 2
+    assert (api.attempts, caught.value.usage.requests) == (attempts, 0)
 
 
 @pytest.mark.parametrize("lost", [Reply(cut=True), Reply(hang=True)], ids=["cut", "timeout"])

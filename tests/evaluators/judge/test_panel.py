@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tool_call_evaluators.judge import (
     JudgeAnswerError,
     PreparedJudge,
     Question,
 )
-from tool_call_evaluators.judge.panel import dissent, judge_details, majority, most_given, poll, spread
+from tool_call_evaluators.judge.panel import dissent, judge_details, majority, most_given, poll
 from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.base import grade_schema
 
@@ -47,19 +45,6 @@ async def test_all_are_asked_before_the_first_failure_is_told():
 
 
 LABELS = ("worst", "bad", "fine")
-
-
-@given(st.lists(st.integers(1, 5), min_size=1))
-def test_the_spread_is_the_distance_of_the_extremes(scores):
-    assert spread(scores) == max(scores) - min(scores)
-    assert spread([scores[0]] * len(scores)) == 0
-
-
-@given(st.lists(st.sampled_from(LABELS), min_size=1))
-def test_the_most_given_label(labels):
-    chosen = most_given(labels, LABELS)
-    assert labels.count(chosen) == max(map(labels.count, labels))
-    assert 0 <= dissent(labels, chosen) < 1
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_an_equal_question_has_an_equal_key():
         Prompt("p", "1", "Judge this."), {"answer": "a", "user message": "b"}, {"type": "object"}, "strictly"
     )
     assert again.key("j") == QUESTION.key("j")
-    assert len(QUESTION.key("j")) == 64
+    assert QUESTION.key("k") != QUESTION.key("j")
 
 
 @pytest.mark.parametrize(

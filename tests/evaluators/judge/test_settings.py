@@ -74,20 +74,6 @@ def test_which_key(settings, environ, key):
     assert JudgeSettings(**settings).api_key(environ) == key
 
 
-def test_identity_is_what_answers_depend_on():
-    settings = JudgeSettings(model="m")
-    assert JudgeSettings(model="m", timeout=1, retries=0, concurrency=9, votes=3).identity == settings.identity
-    for other in (
-        {"model": "n"},
-        {"temperature": 1.0},
-        {"base_url": "http://h/v1"},
-        {"base_url": "https://api.openai.com/v1?api-version=1"},
-        {"extra_body": {"seed": 1}},
-        {"headers": {"X-Route": "b"}},
-    ):
-        assert settings.overridden(other).identity != settings.identity
-
-
 @pytest.mark.parametrize(
     ("settings", "environ", "missing"),
     [

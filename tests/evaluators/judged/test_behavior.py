@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,6 @@ from tool_call_evaluators.behavior_failures import (
     behavior_failures,
 )
 from tool_call_evaluators.judge import PreparedJudge
-from tool_call_evaluators.judge.question import load_prompt
 from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
 from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.metrics.conversation_scores import TurnSuccessRatio
@@ -34,7 +32,7 @@ def said(*labels):
     return PreparedJudge([{"reason": f"It is {label}.", "label": label} for label in labels])
 
 
-@pytest.mark.statement(62, 63, 64, 65, 67)
+@pytest.mark.statement(62, 63, 64, 65, 66, 67)
 @pytest.mark.parametrize(("kind", "labels"), KINDS)
 async def test_labels_scores_and_severities(kind, labels):
     assert set(kind.labels) == set(labels)
@@ -144,10 +142,3 @@ async def test_goal_completion_of_one_turn_and_those_before_it():
     first, second = judge.questions[0].data["conversation"].splitlines()
     assert '"user": "Cancel order 7"' in first
     assert '"user": "Thanks"' in second
-
-
-@pytest.mark.statement(66)
-def test_a_false_information_directly_contradicts_what_is_known():
-    (words,) = re.findall(r"- `false information`: (.*?)\n- ", load_prompt("agent_behavior_failure").text, re.DOTALL)
-    assert "directly contradicts the knowledge" in words
-    assert "made up" not in words

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from a2a_tool_capture import ToolCallSource
 from tool_call_evaluators import (
     EvalCase,
     EvalResult,
     Measurement,
     OptionError,
-    SkipEvaluation,
     Status,
     evaluate,
     evaluator_class,
@@ -129,11 +127,6 @@ def test_what_is_no_answer(value, complaint):
         measurement_of(value)
 
 
-def test_a_metric_may_skip():
-    with pytest.raises(SkipEvaluation, match="no greeting"):
-        measurement_of({"skipped": "no greeting"})
-
-
 async def test_what_another_evaluator_says_may_be_returned():
     @metric(threshold=0.5)
     def half_is_enough(case):
@@ -154,15 +147,3 @@ async def test_what_another_evaluator_says_may_be_returned():
     skipped, errored = await score("needs_tools", case), await score("breaks", case)
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not given: tools")
     assert (errored.status, errored.reason) == (Status.ERRORED, "ValueError: other has no score: it broke")
-
-
-@pytest.mark.statement(339)
-def test_a_metric_can_filter_calls_by_their_source() -> None:
-    @metric(name="calls_of_the_protocol")
-    def of_the_protocol(case: EvalCase) -> float:
-        """The share of calls that the agent reported itself."""
-        return sum(call.source == ToolCallSource.A2A_PROTOCOL for call in case.tool_calls) / len(case.tool_calls)
-
-    sources = [ToolCallSource.A2A_PROTOCOL, ToolCallSource.OTEL_TRACE, "a2a_protocol", "openai_agents"]
-    case = EvalCase(tool_calls=[{"name": "search", "source": source} for source in sources])
-    assert get_evaluator("calls_of_the_protocol").evaluate(case).score == 0.5

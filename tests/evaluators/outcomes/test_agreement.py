@@ -131,34 +131,38 @@ TEXT = "turn_id,label,evaluator,who,by\nt1,pass,helpfulness,Jörg,person\nt2,2.5
 LABELS = [Label("t1", True, "helpfulness", "Jörg"), Label("t2", 2.5, None, "bo", by_model=True)]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_files_of_spreadsheets_are_read(encoding: str, separator: str, end: str) -> None:
-    text = TEXT.replace(",", separator).replace("\n", end)
-    assert read_labels(text.encode(encoding), "labels.csv") == LABELS
+LINES = """{"turn_id": "t1", "label": true, "evaluator": "helpfulness", "who": "Jörg"}
+
+{"turn_id": "t2", "label": 2.5, "who": "bo", "by": "model", "evaluator": null, "more": [1]}
+"""
+OF_A_CONVERSATION = Label("", True, conversation_id="c1")
 
 
-def test_columns_may_come_in_any_order_and_case_with_others_and_quotes() -> None:
-    text = 'note,Label , TURN_ID\n"a, b\nc",FAIL,"t1"\n,"no failure",t2\n'
-    assert read_labels(text.encode(), "l.csv") == [Label("t1", False), Label("t2", "no failure")]
-
-
-def test_a_conversation_is_named_where_no_turn_is() -> None:
-    text = b"conversation_id,turn_id,label\nc1,,pass\nc1,t1,fail\n"
-    assert read_labels(text, "l.csv") == [Label("", True, conversation_id="c1"), Label("t1", False)]
-    assert read_labels(b'{"conversation_id": "c1", "label": "pass"}', "l.jsonl") == [
-        Label("", True, conversation_id="c1")
-    ]
-
-
-def test_json_lines_are_read() -> None:
-    lines = [
-        {"turn_id": "t1", "label": True, "evaluator": "helpfulness", "who": "Jörg"},
-        {"turn_id": "t2", "label": 2.5, "who": "bo", "by": "model", "evaluator": None, "more": [1]},
-    ]
-    text = "\n\n".join(map(json.dumps, lines)) + "\n"
-    assert read_labels(text.encode(), "labels.JSONL") == LABELS
+@pytest.mark.parametrize(
+    ("name", "text", "labels"),
+    [
+        *(
+            ("l.csv", start + TEXT.replace(",", separator).replace("\n", end), LABELS)
+            for start in ("", "\ufeff")
+            for separator in ",;\t"
+            for end in ("\n", "\r\n")
+        ),
+        (
+            "l.csv",
+            'note,Label , TURN_ID\n"a, b\nc",FAIL,"t1"\n,"no failure",t2\n',
+            [Label("t1", False), Label("t2", "no failure")],
+        ),
+        (
+            "l.csv",
+            "conversation_id,turn_id,label\nc1,,pass\nc1,t1,fail\n",
+            [OF_A_CONVERSATION, Label("t1", False)],
+        ),
+        ("l.jsonl", '{"conversation_id": "c1", "label": "pass"}', [OF_A_CONVERSATION]),
+        ("l.JSONL", LINES, LABELS),
+    ],
+)
+def test_labels_are_read(name: str, text: str, labels: list[Label]) -> None:
+    assert read_labels(text.encode(), name) == labels
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ EQUAL = [one("a", calls=[call("f", x=1)]), one("b", 0.0)]
 ODD = [one("a", calls=[call("f", x={"$any": True})])]
 FLAKY = runs([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
 WHOLE = said("Hi", "Cancel it", "Yes")
+BARE = [turn(n, case=n) for n in "0123456789"]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,15 @@ WHOLE = said("Hi", "Cancel it", "Yes")
             False,
         ),
         (WHOLE, said("Hi", "No"), {"a": "same"}, False),
+        (WHOLE, WHOLE[:2], {"a": "newly_failing"}, False),
+        (WHOLE[:2], WHOLE, {"a": "fixed"}, False),
+        (WHOLE[:2], WHOLE[:2], {"a": "same"}, False),
+        (
+            BARE,
+            [one | {"state": "TASK_STATE_FAILED"} for one in BARE],
+            dict.fromkeys("0123456789", "newly_failing"),
+            True,
+        ),
         (said("Hi", "And?", case=None), said("Hi", case=None), {"“Hi”": "same"}, False),
         (FLAKY, runs([0.0, 0.0, 1.0, 1.0, 0.0, 0.0]), {"a": "changed"}, False),
         (runs([0.0] * 6), FLAKY, {"a": "changed"}, False),
@@ -107,16 +117,6 @@ def test_calls_that_are_not_visible_in_a_run_are_not_gone():
         ("removed", ((1, 1), (1, 1))),
         ("added", ((1, 1), (1, 1))),
     ]
-
-
-def test_a_conversation_that_broke_off_is_a_failure_without_a_suite_too():
-    whole, broken = said("Hi", "Cancel it", "Yes"), said("Hi", "Cancel it")
-    (case,) = compare(whole, broken).cases
-    assert (case.status, case.failures, case.passed) == ("newly_failing", ("missing_turn",), ((1, 1), (0, 1)))
-    assert statuses(compare(broken, whole)) == {"a": "fixed"}
-    assert statuses(compare(broken, broken)) == {"a": "same"}
-    again = [*whole, *said("Hi", conversation="d")]
-    assert compare(whole, again).cases[0].passed == ((1, 1), (1, 2))
 
 
 def test_what_changed_in_the_calls():
@@ -176,8 +176,7 @@ def test_scores_of_repetitions_come_with_their_uncertainty():
     assert score.p_value == pytest.approx(1 / comb(8, 4))
     assert score.dropped
     assert (case.status, case.regressed) == ("worse", True)
-    (case,) = compare(runs([0.9] * 2), runs([0.6] * 2)).cases
-    assert not case.scores[0].dropped  # one of 6 arrangements
+
     (case,) = compare(runs([0.9]), runs([0.6])).cases
     assert (case.scores[0].interval, case.scores[0].p_value, case.regressed) == (None, None, False)
 
@@ -342,10 +341,3 @@ def test_excluded_attempts_leave_the_others_as_they_are():
     assert comparison.sensitivity.cases == 10
     assert comparison.pass_rate.after == 1.0
     assert Counter(case.status for case in comparison.cases) == {"unscored": 10, "same": 10}
-
-
-def test_runs_without_metrics_are_compared_by_turns_that_failed():
-    before = [turn(str(n), case=f"case-{n}") for n in range(10)]
-    after = [item | {"state": "TASK_STATE_FAILED"} for item in before]
-    assert compare(before, after).comparable
-    assert compare(before, after).regressed

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from a2a_tool_capture import Severity
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.behavior_failures import unique_errors
@@ -137,18 +136,6 @@ def test_a_conversation_may_go_on_longer():
 def test_how_a_turn_went_wrong(fields, failure):
     (conversation,) = follow([turn("a", **fields)])
     assert conversation.turns[0].failure == failure
-
-
-def test_what_the_gates_get_to_see():
-    noisy = turn("s", "Where is it?", [], [result("tool_error", 1.0)], case="status", findings=[finding("odd")])
-    came, missing, *_ = outcomes(follow([noisy], SUITE))
-    assert (came.where, came.case_id, came.turn_id) == ("status #1", "status", "s")
-    assert (came.captured, came.findings) == (False, [Severity.WARNING])
-    assert (missing.results, missing.captured, missing.turn_id) == (None, None, None)
-    called = turn("s", "Where is it?", [call("lookup_order")], case="status")
-    assert outcomes(follow([called], SUITE))[0].captured is True
-    quiet = turn("r2", "Yes, please.", case="refund")
-    assert outcomes(follow([quiet], SUITE))[3].captured is None  # no call was expected
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
@@ -22,25 +21,6 @@ from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.report.shorten import shortened_turn
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--"
-
-
-class Page(HTMLParser):
-    """Which elements there are, and the texts of scripts and styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.raw: dict[str, list[str]] = {"script": [], "style": []}
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag in self.raw:
-            self.raw[tag].append("")
-
-    def handle_data(self, data):
-        if self.cdata_elem in self.raw:
-            self.raw[self.cdata_elem][-1] += data
 
 
 def data_of(made: Report) -> list[dict]:
@@ -81,27 +61,15 @@ HOSTILE_TURN = turn(
 )
 
 
-def test_no_text_becomes_markup():
-    text = html_report(report([HOSTILE_TURN], HOSTILE_SUITE))
-    page = Page(text)
-    assert [tag for tag, _ in page.tags if tag in ("img", "iframe", "object", "link", "base")] == []
-    assert len(page.raw["script"]) == 2
-    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name == "style"]
-    (conversation,) = json.loads(page.raw["script"][0])["conversations"]
-    assert conversation["turns"][0]["agent"] == MARKUP
-
-
-def test_the_policy_allows_its_own_script_and_style_and_nothing_else():
-    page = Page(html_report(report([turn("a")])))
-    (policy,) = [attributes["content"] for tag, attributes in page.tags if attributes.get("http-equiv")]
-    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
-    for kind, text in (("script", page.raw["script"][1]), ("style", page.raw["style"][0])):
+def test_no_text_becomes_markup_and_the_policy_allows_its_own_script_and_style_only():
+    page = html_report(report([HOSTILE_TURN], HOSTILE_SUITE))
+    assert not re.search(r"<(?:img|iframe|object|link|base)\b", page)
+    assert page.count("<script") == 2
+    for kind, text in re.findall(r"<(script|style)>(.*?)</\1>", page, re.DOTALL):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert rules[f"{kind}-src"] == f"'sha256-{digest}'"
-    assert page.tags.index(("meta", {"http-equiv": "Content-Security-Policy", "content": policy})) < [
-        tag for tag, _ in page.tags
-    ].index("style")
+        assert f"{kind}-src 'sha256-{digest}'" in page.partition("<style>")[0]
+    for source in ("default-src", "base-uri", "form-action"):
+        assert f"{source} 'none'" in page.partition("<style>")[0]
 
 
 def test_the_scripts_only_ever_write_texts():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from copy import deepcopy
@@ -524,14 +523,6 @@ def test_evaluators_see_what_the_simulated_user_has_unless_the_case_has_its_own(
         ("Keep the customer.", "Refunds take two days.", None),
     ]
     assert [mixed.turn_index("Hi", earlier) for earlier in (0, 1, 2)] == [0, 1, 2], "simulated turns come after others"
-
-
-def test_options_in_another_case_are_read_and_written_under_their_own_names():
-    spelled = {"ToolTrajectoryEvaluator": {"matchMode": "IN_ORDER", "argumentMatcher": {"trimStrings": True}}}
-    suite = parse_suite(json.dumps({"suite": "x", "evaluators": [spelled]}))
-    (spec,) = suite.evaluators
-    assert (spec.name, spec.options) == ("tool_trajectory", {"mode": "in_order", "matcher": {"trimStrings": True}})
-    assert parse_suite(suite_text(suite)) == suite
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,6 @@ from tool_call_evaluators.importers.uipath import (
     ToolCallArgsEvaluationCriteria,
     ToolCallArgsEvaluator,
     ToolCallArgsEvaluatorConfig,
-    ToolCallCountEvaluator,
-    ToolCallOrderEvaluator,
-    ToolCallOutputEvaluator,
     WorkloadExecution,
 )
 from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED
@@ -176,18 +173,10 @@ async def test_criteria_are_a_list_of_calls_with_args():
 @pytest.mark.statement(24, 26)
 async def test_it_is_awaited_with_an_execution():
     execution = AgentExecution(agent_input={"q": 1}, agent_output="ok", agent_trace=[plain("f", '{"x": 1}', 0)])
-    results = [
-        await kind(id="e", config=config).validate_and_evaluate_criteria(
-            agent_execution=execution, evaluation_criteria=expected
-        )
-        for kind, config, expected in [
-            (ToolCallArgsEvaluator, {}, {"toolCalls": [{"name": "f", "args": {"x": 1}}]}),
-            (ToolCallOrderEvaluator, {"strict": True}, {"tool_calls_order": ["f"]}),
-            (ToolCallCountEvaluator, None, {"tool_calls_count": {"f": ["=", 1]}}),
-            (ToolCallOutputEvaluator, None, {"tool_outputs": [{"name": "f", "output": ""}]}),
-        ]
-    ]
-    assert [result.score for result in results] == [1.0] * 4
+    made = await ToolCallArgsEvaluator(id="e").validate_and_evaluate_criteria(
+        agent_execution=execution, evaluation_criteria={"toolCalls": [{"name": "f", "args": {"x": 1}}]}
+    )
+    assert made.score == 1.0
     skipped = await ToolCallArgsEvaluator(id="e").validate_and_evaluate_criteria(execution)
     assert skipped.status is Status.SKIPPED
     with pytest.raises(TypeError, match="needs agent_execution or workload_execution"):
@@ -238,6 +227,7 @@ async def test_its_types_are_accepted_and_returned(kind):
         assert result.to_dict()["details"] == dict(result.details)
 
 
+@pytest.mark.statement(13, 36)
 async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
     spans = [{"attributes": {"tool.name": "renamed", "tool.id": "t-1", "input.value": "{}"}}]
     for expected, fits in (
@@ -245,6 +235,8 @@ async def test_an_expected_call_goes_by_its_id_if_a_span_has_it():
         (ToolCall(name="renamed", args={}, id="t-2"), True),
         (ToolCall(name="pay", args={}, id="t-2"), False),
         (ToolCall(name="pay", args={}), False),
+        (ToolCall(name="Renamed", args={}), False),
+        (ToolCall(name="renamed ", args={}), False),
     ):
         result = await ToolCallArgsEvaluator(id="e").validate_and_evaluate_criteria(
             AgentExecution(agent_trace=spans), ToolCallArgsEvaluationCriteria(tool_calls=[expected])
@@ -289,17 +281,6 @@ def test_values_are_equal_to_themselves_alone(value, strict):
 def test_each_expected_tool_counts_alone(made, options, share):
     assert score(made, PROFILE, **options) == pytest.approx(share)
     assert score(made, PROFILE, strict=True, **options) == float(share == 1.0)
-
-
-@pytest.mark.statement(13, 36)
-@pytest.mark.parametrize(("named", "score"), [("pay", 1.0), ("pay ", 0.0), ("Pay", 0.0)])
-async def test_names_of_spans_match_exactly(named, score):
-    span = {"name": named, "attributes": {"tool.name": named, "input.value": "{'eur': 1}"}}
-    result = await ToolCallArgsEvaluator(id="args-1", config={"strict": False}).validate_and_evaluate_criteria(
-        agent_execution=AgentExecution(agent_input={}, agent_output={}, agent_trace=[span]),
-        evaluation_criteria={"tool_calls": [{"name": "pay", "args": {"eur": 1}}]},
-    )
-    assert result.score == score
 
 
 @pytest.mark.statement(30, 45, 46, 48)
