@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import orjson
@@ -16,7 +15,6 @@ from a2a_tool_capture.extension_filter import names_extension
 from a2a_tool_capture.spec import BASE_URI
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.junk import almost_events, json_values
 from support.recordings import Recording, anonymous, names
 
 OTHER = "https://example.com/other-extension/v1"
@@ -498,15 +496,6 @@ def test_what_has_too_many_values_is_refused_where_it_names_it() -> None:
     assert guard(f'{{"a\\u0020": [[]{many}]}}'.encode()) == f'{{"a\\u0020": [[]{many}]}}'.encode()
     with pytest.raises(UnreadableError):
         guard(f'{{"artifacts": [{{"extensions": ["{URI}"]}}{many}]}}'.encode())
-
-
-@given(almost_events | json_values)
-def test_json_shaped_junk_loses_at_most_the_extension(junk: Any) -> None:
-    sent = json.dumps(junk).encode()
-    got = guard(sent)
-    assert not named(json.loads(got))
-    read = partial(json.loads, parse_constant=str)  # NaN does not equal itself
-    assert named(junk) or read(got) == read(sent)
 
 
 @pytest.mark.parametrize("brackets", [(b"[", b"]"), (b'{"a":', b"}")])

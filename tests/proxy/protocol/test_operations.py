@@ -80,11 +80,11 @@ def test_recorded_rest_requests(subtests: pytest.Subtests) -> None:
     [
         ("POST", "/message:send", Operation.SEND),
         ("POST", "/message:stream", Operation.STREAM),
-        ("GET", "/tasks/t-1", Operation.GET),
+        ("GET", "/tasks/urn:a ü", Operation.GET),
         ("GET", "/tasks", Operation.LIST),
-        ("POST", "/tasks/t-1:cancel", Operation.CANCEL),
-        ("GET", "/tasks/t-1:subscribe", Operation.SUBSCRIBE),
-        ("POST", "/tasks/t-1:subscribe", Operation.SUBSCRIBE),
+        ("POST", "/tasks/urn:a ü:cancel", Operation.CANCEL),
+        ("GET", "/tasks/urn:a ü:subscribe", Operation.SUBSCRIBE),
+        ("POST", "/tasks/urn:a ü:subscribe", Operation.SUBSCRIBE),
         ("GET", "/extendedAgentCard", Operation.EXTENDED_CARD),
         ("GET", "/v1/card", Operation.EXTENDED_CARD),
         ("GET", "/agent/authenticatedExtendedCard", Operation.EXTENDED_CARD),
@@ -94,7 +94,7 @@ def test_paths(mount: str, method: str, path: str, operation: Operation) -> None
     request = rest_request(method, mount + path, b"")
     assert request is not None
     assert request.operation is operation
-    assert request.task_id == ("t-1" if "t-1" in path else "")
+    assert request.task_id == ("urn:a ü" if "urn" in path else "")
 
 
 @pytest.mark.parametrize(
@@ -115,15 +115,6 @@ def test_paths(mount: str, method: str, path: str, operation: Operation) -> None
 )
 def test_paths_that_are_none_of_ours(method: str, path: str) -> None:
     assert rest_request(method, path, b"") is None
-
-
-@pytest.mark.parametrize("task_id", ["a:b", "a b", "ü", "urn:task:1"])
-def test_task_ids_of_any_form(task_id: str) -> None:
-    read = rest_request("GET", f"/tasks/{task_id}", b"")
-    cancelled = rest_request("POST", f"/tasks/{task_id}:cancel", b"")
-    assert read is not None
-    assert cancelled is not None
-    assert read.task_id == cancelled.task_id == task_id
 
 
 @pytest.mark.parametrize(
@@ -153,19 +144,6 @@ def test_any_path_can_be_asked_about(method: str, path: str, query: bytes) -> No
 
 def rpc(method: Any, params: Any = None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-
-
-@pytest.mark.parametrize("method", ["whatever", ""])
-def test_methods_that_carry_no_task(method: str) -> None:
-    request = rpc_request(rpc(method, {"id": "t"}))
-    assert request is not None
-    assert request.operation is Operation.OTHER
-
-
-def test_a_request_that_does_not_say_json_rpc() -> None:
-    request = rpc_request({"method": "message/send", "params": {}})
-    assert request is not None
-    assert request.operation is Operation.SEND
 
 
 @pytest.mark.parametrize(
@@ -237,6 +215,9 @@ READ: list[tuple[Any, dict[str, Any]]] = [
     (rpc(CREATE, {"taskId": "t"}), {"operation": Operation.PUSH_CONFIG, "has_webhook": True, "task_id": "t"}),
     (rpc(CREATE, {"parent": "tasks/t/x"}), {"task_id": "t"}),
     (rpc(CREATE, {"taskId": 7}), {"task_id": ""}),
+    (rpc("whatever", {"id": "t"}), {"operation": Operation.OTHER}),
+    (rpc("", {"id": "t"}), {"operation": Operation.OTHER}),
+    ({"method": "message/send", "params": {}}, {"operation": Operation.SEND}),
     ([rpc(SEND, {"message": ASKING})], {"operation": Operation.BATCH, "asks": True}),
     ([rpc(SEND, {"message": {}}), 1], {"operation": Operation.BATCH, "asks": False}),
 ]
@@ -307,11 +288,3 @@ def test_decoding(body: bytes, value: Any) -> None:
 def test_what_cannot_be_decoded_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError):
         decode_json(body)
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_are_json_or_a_value_error(body: bytes) -> None:
-    try:
-        decode_json(body)
-    except ValueError:
-        return
