@@ -40,12 +40,6 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def thread_cpu_seconds(pid: int) -> dict[int, float]:
-    """Time each living thread of `pid` has run, by thread id (Linux: sched-stats, exact to the nanosecond)."""
-    folders = Path(f"/proc/{pid}/task").iterdir()
-    return {int(folder.name): int((folder / "schedstat").read_text().split()[0]) / 1e9 for folder in folders}
-
-
 def fixed_loop_ms(cpus: set[int]) -> float:
     """CPU time of a fixed amount of Python on one of these CPUs, in milliseconds: how fast they are at the moment."""
     usual = os.sched_getaffinity(0)  # of this thread

@@ -11,7 +11,7 @@ import pytest
 from support.postgres_server import PostgresServer
 from tools.bench.__main__ import PARTS, main
 from tools.bench.part import BehaviourError, Measured, Metric, Plan, Setting, UnavailableTargetError
-from tools.bench.profile import Function, read_stacks, tables
+from tools.bench.profile import profile
 from tools.bench.programs import compile_c
 from tools.bench.targets import SCORING
 from tools.bench.traffic import benching, check
@@ -60,27 +60,10 @@ def test_a_revision_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[s
     assert "bench: no-such-revision is no folder and no revision" in capsys.readouterr().err
 
 
-def test_a_profile_has_times_and_calls() -> None:
-    raw = (
-        "thread (7): MainThread;run (/lib/asyncio/runners.py:86);Tap.response (/app/relay/tap.py:189) 30\n"
-        "thread (7): MainThread;run (/lib/asyncio/runners.py:86) 40\n"
-        "thread (9): store-writer;write (/app/store.py:5);write (/app/store.py:5) 5\n"
-        "thread (11) 5\n"
-    )
-    response = Function("/app/relay/tap.py", 189, "Tap.response")
-
-    written = tables("an exchange", read_stacks(raw), {("MainThread", response): 1.5}, {7: 70.0, 9: 20.0})
-
-    assert [line for line in written.splitlines() if "---" not in line] == [
-        "**an exchange: 90.0 µs of CPU**",
-        "",
-        "| MainThread, 70.0 µs, 1.50 calls | own, µs | with callees, µs | calls |",
-        "| run (asyncio/runners.py) | 40.0 | 70.0 | 0.00 |",
-        "| Tap.response (relay/tap.py) | 30.0 | 30.0 | 1.50 |",
-        "",
-        "| store-writer, 20.0 µs, 0.00 calls | own, µs | with callees, µs | calls |",
-        "| write (app/store.py) | 20.0 | 20.0 | 0.00 |",
-    ]
+def test_a_profile_has_the_functions_of_an_exchange_and_of_an_event(setting: Setting) -> None:
+    exchange, event = profile(replace(setting, plan=replace(TINY, profile_s=0.1))).tables
+    assert "RelayedExchange" in exchange
+    assert "| scoring, an event, 100 streams | calls |" in event
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 os.environ["OTEL_INSTRUMENTATION_A2A_SDK_ENABLED"] = "false"  # spans that nobody reads
 
 from .plan import conversations
-from .run import Setup, soak
+from .run import soak
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,16 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--conversations", type=int, default=500, help="at the same time; default 500")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of what users ask")
     parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; each agent has one of them")
-    parser.add_argument("--named", action="store_true", help="the agents have names (--agents of serve)")
     options = parser.parse_args(arguments)
     logging.disable()  # agents of a2a-sdk say a lot about those that break
-    setup = Setup(options.proxies, options.named)
-    print(f"seed {options.seed}, {setup}", flush=True)
-    planned = list(conversations(options.seed, options.conversations, traced_users=setup.names_turns))
+    print(f"seed {options.seed}", flush=True)
+    planned = list(conversations(options.seed, options.conversations, traced_users=options.proxies > 1))
     with TemporaryDirectory() as folder:
-        outcome = asyncio.run(soak(planned, setup, Path(folder), options.seed))
-    print(*outcome.lines(), *outcome.problems[:25], sep="\n")
-    return 0 if outcome.is_right else 1
+        outcome = asyncio.run(soak(planned, options.proxies, Path(folder), options.seed))
+    for (how, drawn), count in sorted(outcome.edges.items()):
+        print(f"{how}: {count} edges {drawn}")
+    print(f"{outcome.turns} turns", *outcome.problems[:25], sep="\n")
+    return bool(outcome.problems)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,7 @@ from tempfile import TemporaryDirectory
 
 os.environ["OTEL_INSTRUMENTATION_A2A_SDK_ENABLED"] = "false"  # spans that nobody reads
 
-from support.proxy import COMMAND
-
-from .judge import Fault
 from .plan import Turn, conversation, conversations
-from .proxies import Setup
 from .run import KILLS, Outcome, soak
 
 EXAMPLES = 25
@@ -37,56 +33,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--proxies", type=int, default=1, help="on one PostgreSQL; clients choose at random")
     parser.add_argument("--kill", action="store_true", help=f"a proxy, or a serving process of one, {KILLS} times")
     parser.add_argument("--only", type=int, metavar="N", help="only conversation N of the seed, and all about it")
-    parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     options = parser.parse_args(arguments)
-    setup = Setup(options.proxies, options.proxy)
-    print(f"seed {options.seed}, {options.clients} clients, {setup}", flush=True)
+    print(f"seed {options.seed}, {options.clients} clients, {options.proxies} proxies", flush=True)
     planned = list(conversations(options.seed, options.turns))
     if options.only is not None:
         planned = [conversation(options.seed, options.only)]
     with TemporaryDirectory() as folder:
         outcome = asyncio.run(
-            soak(planned, setup, Path(folder), seed=options.seed, clients=options.clients, kill=options.kill)
+            soak(planned, options.proxies, Path(folder), seed=options.seed, clients=options.clients, kill=options.kill)
         )
     if options.only is not None:
         _tell_all(outcome)
     else:
         _tell_examples(outcome, options.seed)
-    _tell_table(outcome)
+    _tell_sums(outcome)
     return 0 if outcome.is_right else 1
 
 
 # ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tell_table(outcome: Outcome) -> None:
+def _tell_sums(outcome: Outcome) -> None:
     verdict = outcome.verdict
-    faults = [fault for fault in Fault if any(charge.fault is fault for charge in verdict.charges)]
-    kinds = Counter(verdict.kinds.values())
-    silent = Counter((verdict.kinds.get(one.turn, ""), one.fault) for one in verdict.charges if not one.declared)
-    width = max(len(kind) for kind in [*kinds, "none of ours"])
-    print(f"\n{'client':{width}}  turns  wrong  {'  '.join(faults)}")
-    for kind in [*sorted(kinds), ""]:
-        counts = [silent[kind, fault] for fault in faults]
-        if kind or any(counts):
-            cells = "  ".join(f"{count or '':>{len(fault)}}" for fault, count in zip(faults, counts, strict=True))
-            print(f"{kind or 'none of ours':{width}}  {kinds[kind]:5}  {len(verdict.wrong(kind)):5}  {cells}".rstrip())
-    declared = Counter((one.declared, one.fault) for one in verdict.charges if one.declared)
-    for (finding, fault), count in sorted(declared.items()):
-        print(f"declared by {finding}: {count} {fault}")
-    for finding, count in sorted(verdict.remarks.items()):
-        print(f"turns with nothing wrong and {finding}: {count}")
+    for (fault, declared), count in sorted(Counter((one.fault, one.declared) for one in verdict.charges).items()):
+        print(f"{count} {fault}{f', declared by {declared}' if declared else ''}")
     if outcome.kills:
         unarrived = sum(not truth.executed for truth in outcome.truths)
         print(f"{outcome.kills} kills: {unarrived} messages never arrived, {verdict.excused} turns lost as documented")
     if "Traceback" in outcome.log:
         print(f"the log has a traceback:\n{outcome.log[outcome.log.index('Traceback') :][:3000]}")
     print(*outcome.growth, sep="\n", end="")
-    wrong, partly = len(verdict.wrong()), len(verdict.wrong(declared=True))
-    print(
-        f"{wrong} of {len(verdict.kinds)} turns wrong, {verdict.per_thousand():.1f} per 1,000; {partly} declared so; "
-        f"{outcome.seconds:.0f} s"
-    )
+    wrong, partly = verdict.wrong()
+    print(f"{wrong} of {len(outcome.records)} turns wrong; {partly} declared so; {outcome.seconds:.0f} s")
 
 
 def _tell_examples(outcome: Outcome, seed: int) -> None:

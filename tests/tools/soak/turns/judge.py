@@ -58,7 +58,6 @@ class Truth:
     """A turn that was sent, and what the agent did about it."""
 
     number: int
-    kind: str
     end: End
     calls: tuple[Call, ...]
     executed: bool = True
@@ -153,25 +152,15 @@ class Charge:
 
 @dataclass
 class Verdict:
-    """`kinds` has the client of each turn that was sent."""
-
-    kinds: dict[int, str]
     charges: list[Charge] = field(default_factory=list)
     excused: int = 0
     """Turns that the documents let be lost, whole or their end, and that were."""
-    remarks: Counter[str] = field(default_factory=Counter)
-    """Findings of turns with nothing wrong."""
 
-    def wrong(self, kind: str | None = None, *, declared: bool = False) -> set[int]:
-        """The turns with a fault that no finding declares, or with `declared` ones only; of one kind of client."""
+    def wrong(self) -> tuple[int, int]:
+        """How many turns have a fault that no finding declares, and how many only some that one declares."""
         silent = {turn for charge in self.charges if not charge.declared for turn in (charge.turn, *charge.also)}
         everyone = {turn for charge in self.charges for turn in (charge.turn, *charge.also)}
-        chosen = everyone - silent if declared else silent
-        return {turn for turn in chosen if kind is None or self.kinds.get(turn) == kind}
-
-    def per_thousand(self) -> float:
-        """Wrong turns that no finding declares, per 1,000 sent."""
-        return 1000 * len(self.wrong()) / max(1, len(self.kinds))
+        return len(silent), len(everyone - silent)
 
 
 def judge(truths: Sequence[Truth], stored: Iterable[Stored]) -> Verdict:
@@ -179,11 +168,11 @@ def judge(truths: Sequence[Truth], stored: Iterable[Stored]) -> Verdict:
 
     A finding of that turn, or of one that has its calls, may declare it.
     """
-    verdict = Verdict({truth.number: truth.kind for truth in truths})
+    verdict, sent = Verdict(), {truth.number for truth in truths}
     by_number: defaultdict[int, list[Stored]] = defaultdict(list)
     places: defaultdict[Call, list[int]] = defaultdict(list)
     for turn in stored:
-        if turn.number not in verdict.kinds:
+        if turn.number not in sent:
             verdict.charges.append(Charge(-1, Fault.FOREIGN, f"{turn}"))
             continue
         by_number[turn.number].append(turn)
@@ -199,9 +188,6 @@ def judge(truths: Sequence[Truth], stored: Iterable[Stored]) -> Verdict:
                 continue
             witnesses = [turn for number in (charge.turn, *charge.also) for turn in by_number[number]]
             verdict.charges.append(replace(charge, declared=_declaration(charge.fault, witnesses)))
-    wrong = {turn for charge in verdict.charges for turn in (charge.turn, *charge.also)}
-    for number in verdict.kinds.keys() - wrong:
-        verdict.remarks.update({code for turn in by_number[number] for code in turn.findings})
     return verdict
 
 

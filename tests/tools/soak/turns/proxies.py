@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -40,26 +39,14 @@ def running_agent() -> Iterator[tuple[str, str]]:
         agent.process.stdin.close()
 
 
-@dataclass(frozen=True)
-class Setup:
-    """More than one of `proxies` share a PostgreSQL.
-    `command` is the program."""
-
-    proxies: int = 1
-    command: Path = COMMAND
-
-    def __str__(self) -> str:
-        return f"{self.proxies} proxies, {self.command}"
-
-
 class Proxies:
     """Some proxies with one store before the agent, as a context manager; each keeps its ports when it is killed."""
 
-    def __init__(self, setup: Setup, folder: Path) -> None:
-        self._setup = setup
+    def __init__(self, count: int, folder: Path) -> None:
+        self._count = count
         self._folder = folder
         self._stack = ExitStack()
-        held = self._stack.enter_context(held_ports(setup.proxies * len(_PORTS)))
+        held = self._stack.enter_context(held_ports(count * len(_PORTS)))
         self._ports = [held[at : at + len(_PORTS)] for at in range(0, len(held), len(_PORTS))]
         self._proxies: list[Proxy] = []
         self._past: list[str] = []
@@ -74,10 +61,10 @@ class Proxies:
         (self._folder / "suite.yaml").write_text(_SUITE)
         self._store = (
             self._stack.enter_context(running_postgres()).new_database()
-            if self._setup.proxies > 1
+            if self._count > 1
             else str(self._folder / "turns.db")
         )
-        self._proxies = [self._started(number) for number in range(self._setup.proxies)]
+        self._proxies = [self._started(number) for number in range(self._count)]
         return self
 
     def __exit__(
@@ -98,7 +85,7 @@ class Proxies:
             "--push-allow": "127.0.0.1",
         }
         words = [word for option in options.items() for word in option]
-        command = [sys.executable, self._setup.command]  # as users start it
+        command = [sys.executable, COMMAND]  # as users start it
         return Proxy(self._upstream, self._folder / "turns.db", *words, command=command).__enter__()
 
     def entrances(self) -> list[Entrance]:

@@ -18,7 +18,7 @@ from tools.bench import procfs
 from .clients import Agent, Connections, Hooks, Record, World, converse
 from .judge import Kill, Stored, Truth, Verdict, excuses, judge
 from .plan import NUMBERS_PER_CONVERSATION, Conversation
-from .proxies import Proxies, Setup, receiving, running_agent
+from .proxies import Proxies, receiving, running_agent
 
 QUIET_WITHIN_S = 20.0
 """How long the store may take to close what has ended: longer than any wait that the documents name."""
@@ -64,15 +64,15 @@ class Outcome:
 
 
 async def soak(
-    planned: Sequence[Conversation], setup: Setup, folder: Path, *, seed: int, clients: int, kill: bool
+    planned: Sequence[Conversation], count: int, folder: Path, *, seed: int, clients: int, kill: bool
 ) -> Outcome:
     """Carries out the conversations, several at once, and judges. `folder` is an empty one for stores.
 
-    `kill`: a proxy is killed a few times in the middle.
+    `count`: of proxies; several share a PostgreSQL. `kill`: one is killed a few times in the middle.
     """
     async with AsyncExitStack() as stack:
         agent = stack.enter_context(running_agent())
-        hooks, proxies = Hooks(), Proxies(setup, folder)
+        hooks, proxies = Hooks(), Proxies(count, folder)
         url = await stack.enter_async_context(receiving(hooks, proxies.push_ports, seed))
         hooks.url = url
         proxies.before(*agent, push_url=f"{url}/push")
@@ -187,7 +187,5 @@ def _truths(records: Sequence[Record], log: dict[str, Any], kills: Sequence[Kill
         follows = turn.number % NUMBERS_PER_CONVERSATION > 0
         times = record.began, record.sent, record.ended
         may_be_lost, may_stay_open = excuses(*times, record.entered, kills, follows=follows)
-        truths.append(
-            Truth(turn.number, turn.kind, turn.end, made, executed, record.refusal, may_be_lost, may_stay_open)
-        )
+        truths.append(Truth(turn.number, turn.end, made, executed, record.refusal, may_be_lost, may_stay_open))
     return truths
