@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import threading
 
 import pytest
 from a2a_eval_proxy.body_memory import SMALL_BYTES, BodyMemory, HeldBody
 from a2a_eval_proxy.protocol.content_coding import Decoding, NoRoomError, decoding
+from support.patience import PATIENCE_S
 
 MB = 1024 * 1024
 
@@ -75,14 +77,18 @@ async def test_what_is_decoded_is_held_before_it_is_decoded() -> None:
     assert MB // 2 < decoded == body.size <= MB
 
 
-async def test_large_bodies_are_parsed_one_at_a_time() -> None:
-    body, at_work, most = HeldBody(BodyMemory(MB)), 0, 0
+async def test_large_bodies_are_parsed_one_at_a_time_and_small_ones_at_once() -> None:
+    body, begun, ended = HeldBody(BodyMemory(MB)), threading.Event(), threading.Event()
 
-    def work() -> None:
-        nonlocal at_work, most
-        at_work += 1
-        most = max(most, at_work)
-        at_work -= 1
+    def large() -> None:
+        begun.set()
+        assert ended.wait(PATIENCE_S)
 
-    await asyncio.gather(*(body.parse(MB, work) for _ in range(10)), body.parse(10, work))
-    assert most == 1
+    first = asyncio.create_task(body.parse(MB, large))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    second = asyncio.create_task(body.parse(MB, ended.is_set))
+    assert not await body.parse(10, ended.is_set)
+    await asyncio.to_thread(begun.wait, PATIENCE_S)  # if the second were in a thread, it would be over
+    ended.set()
+    await first
+    assert await second

@@ -95,7 +95,7 @@ async def test_without_calls_a_turn_is_not_complete_with_the_root_span() -> None
 
     told: asyncio.Queue[str] = asyncio.Queue()
     tracing = Tracing(Metrics(), wait_s=60.0, expected=False)
-    tracing.listen(None, lambda turn, tells: told.put_nowait(turn.turn_id))
+    stop = tracing.listen(None, lambda turn, tells: told.put_nowait(turn.turn_id))
     turn = Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}")
     tracing.opened(turn)
     turn.ended_at = time.time()
@@ -108,4 +108,9 @@ async def test_without_calls_a_turn_is_not_complete_with_the_root_span() -> None
     await tracing.take(spans("execute_tool"), 100)
     await told.get()
     assert (tracing.complete(turn), tracing.wait_s(turn)) == (True, 0.0)
+    stop()
+    await tracing.take(spans("execute_tool"), 100)
+    assert told.empty()
+    tracing.expire(time.time() + 10_000)
+    assert tracing.evidence(turn) is None
     tracing.close()
