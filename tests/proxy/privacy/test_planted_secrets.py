@@ -153,20 +153,16 @@ class Exchanged:
         }
         return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
 
-    def through(self, pipeline: Pipeline) -> None:
-        pass_on(self.turn, self.request, self.answer, pipeline)
-
-
-def pass_on(turn: Turn, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
-    folded = Folded()
-    exchange = ReadExchange(folded.book, turn)
-    exchange.request(None, request, 1.0)
-    exchange.answer(200, answer, 2.0)
-    exchange.end(3.0)
-    folded.now = 3.0 + folded.rules.timeout_s + 1
-    folded.book.expire(folded.now)
-    for turn in folded.closed:
-        pipeline.take(turn)
+    @property
+    def closed(self) -> list[Turn]:
+        folded = Folded()
+        exchange = ReadExchange(folded.book, self.turn)
+        exchange.request(None, self.request, 1.0)
+        exchange.answer(200, self.answer, 2.0)
+        exchange.end(3.0)
+        folded.now = 3.0 + folded.rules.timeout_s + 1
+        folded.book.expire(folded.now)
+        return folded.closed
 
 
 class Running:
@@ -186,7 +182,11 @@ class Running:
         listeners = TurnListener(TurnEvents(self.bus), telemetry)
         self.pipeline = Pipeline(self.store, self.cases, self.scorer, listeners, self.metrics, privacy=privacy)
 
-    async def turns(self) -> list[dict[str, Any]]:
+    async def take(self, *turns: Turn) -> list[dict[str, Any]]:
+        """All turns that are stored when these are scored."""
+        for one in turns:
+            self.pipeline.take(one)
+        await self.pipeline.drained()
         return (await self.store.turns(TurnQuery(limit=1000))).items
 
     async def told(self, events: Listener) -> str:
@@ -217,6 +217,19 @@ async def running(
         finally:
             await it.pipeline.close()
             await asyncio.to_thread(it.store.close)
+
+
+async def scored(suite: Suite | None, privacy: Privacy, *turns: Turn) -> list[dict[str, Any]]:
+    async with running(suite, privacy) as it:
+        return await it.take(*turns)
+
+
+async def told_of(place: str, planted: str, suite: Suite | None, privacy: Privacy) -> tuple[list[dict[str, Any]], str]:
+    """The turns that are stored, and all that came out of the proxy."""
+    async with running(suite, privacy) as it:
+        with it.bus.listen() as events:
+            turns = await it.take(*Exchanged(place, planted).closed)
+            return turns, await it.told(events)
 
 
 def judged_suite(url: str, **more: Any) -> Suite:
@@ -276,15 +289,10 @@ def test_no_secret_gets_out(
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
     rules = [{"detector": name, "action": action} for name in EVERY.split(",")]
 
-    async def play() -> str:
-        async with running(judged_suite(url), privacy(rules, no_content=no_content)) as it:
-            with it.bus.listen() as events:
-                Exchanged(place, WRAPPINGS[wrapping](secret)).through(it.pipeline)
-                await it.pipeline.drained()
-                return await it.told(events)
-
+    by = privacy(rules, no_content=no_content)
     with caplog.at_level(logging.DEBUG, "a2a_eval_proxy"):
-        told = "\n".join([asyncio.run(play()), json.dumps(api.requests), caplog.text])
+        _, out = asyncio.run(told_of(place, WRAPPINGS[wrapping](secret), judged_suite(url), by))
+        told = "\n".join([out, json.dumps(api.requests), caplog.text])
     if place not in ("case", "agent error"):
         assert api.requests  # lest nothing was judged
     for mark in marks(secret):
@@ -292,20 +300,14 @@ def test_no_secret_gets_out(
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "version"])
-def test_without_rules_it_would_get_out(
+async def test_without_rules_it_would_get_out(
     place: str, judge: tuple[FakeApi, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above would also pass if nothing were planted."""
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
 
-    async def play() -> str:
-        async with running(judged_suite(judge[1])) as it:
-            with it.bus.listen() as events:
-                Exchanged(place, SECRETS[0]).through(it.pipeline)
-                await it.pipeline.drained()
-                return await it.told(events)
-
-    assert SECRETS[0] in asyncio.run(play())
+    _, told = await told_of(place, SECRETS[0], judged_suite(judge[1]), NO_PRIVACY)
+    assert SECRETS[0] in told
 
 
 @pytest.mark.parametrize(
@@ -322,33 +324,20 @@ async def test_a_state_that_a2a_does_not_have_may_be_anything(
     no_content: bool, state: str | None, kept: str | None
 ) -> None:
     """And it is read in capitals, with its hyphens gone, so that rules may not know it again."""
-    async with running(None, privacy(None if no_content else EVERY, no_content=no_content)) as it:
-        it.pipeline.take(paid("somebody", state=state))
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
-        assert turn["state"] == kept
+    by = privacy(None if no_content else EVERY, no_content=no_content)
+    (turn,) = await scored(None, by, paid("somebody", state=state))
+    assert turn["state"] == kept
 
 
-@settings(max_examples=20, deadline=None)
-@given(place=st.sampled_from(SAID))
-def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
-    planted = "Rosebud was the name of 1 sledge"
-
-    async def play() -> str:
-        async with running(None, privacy(None, None, no_content=True)) as it:
-            with it.bus.listen() as events:
-                Exchanged(place, planted).through(it.pipeline)
-                await it.pipeline.drained()
-                (turn,) = await it.turns()
-                assert turn["status"] == "done"
-                assert lacks_content(turn["user_text"])
-                if place != "agent error":
-                    (call,) = turn["tool_calls"]
-                    assert call["name"] == "lookup"
-                    assert call["arguments"]["a"] == "string"
-                return await it.told(events)
-
-    assert "Rosebud" not in asyncio.run(play())
+@pytest.mark.parametrize("place", SAID)
+async def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
+    bare = privacy(None, None, no_content=True)
+    (turn,), told = await told_of(place, "Rosebud was the name of 1 sledge", None, bare)
+    assert turn["status"] == "done"
+    assert lacks_content(turn["user_text"])
+    expected = [] if place == "agent error" else [("lookup", "string")]
+    assert [(call["name"], call["arguments"]["a"]) for call in turn["tool_calls"]] == expected
+    assert "Rosebud" not in told
 
 
 # ── scoring ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -387,35 +376,25 @@ def paid(to: str, **fields: Any) -> Turn:
     ],
 )
 async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passes: bool) -> None:
-    async with running(parse_suite(SUITE), privacy(rules)) as it:
-        it.pipeline.take(paid(to))
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
-        assert turn["case_id"] == "pay"
-        assert to not in json.dumps([turn["tool_calls"], turn["evaluations"]])
-        (result,) = turn["evaluations"]
-        assert result["passed"] is passes, result
+    (turn,) = await scored(parse_suite(SUITE), privacy(rules), paid(to))
+    assert turn["case_id"] == "pay"
+    assert to not in json.dumps([turn["tool_calls"], turn["evaluations"]])
+    assert [result["passed"] for result in turn["evaluations"]] == [passes]
 
 
 @pytest.mark.parametrize("action", ["mask", "hash"])
 async def test_placeholders_stand_for_secrets_too(action: str) -> None:
     text = SUITE.replace("{to: ann@example.com}", "{token: {$type: string}}")
-    async with running(parse_suite(text), privacy(f"token:{action}")) as it:
-        it.pipeline.take(paid("", tool_calls=[ToolCall("pay", {"token": {"$type": "sesame"}})]))
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
-        assert "sesame" not in json.dumps(turn)
-        (result,) = turn["evaluations"]
-        assert result["passed"] is True, result
+    made = paid("", tool_calls=[ToolCall("pay", {"token": {"$type": "sesame"}})])
+    (turn,) = await scored(parse_suite(text), privacy(f"token:{action}"), made)
+    assert "sesame" not in json.dumps(turn)
+    assert [result["passed"] for result in turn["evaluations"]] == [True]
 
 
 async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: Path) -> None:
     rules = privacy("email:hash")
     async with running(parse_suite(SUITE), rules, tmp_path) as it:
-        it.pipeline.take(paid("ann@example.com", turn_id="a"))
-        it.pipeline.take(paid("eve@example.com", turn_id="b"))
-        await it.pipeline.drained()
-        first = await it.turns()
+        first = await it.take(paid("ann@example.com", turn_id="a"), paid("eve@example.com", turn_id="b"))
         for turn in first:
             left = Turn.from_dict(turn)
             left.turn_id, left.status = f"{left.turn_id}-again", "pending"
@@ -423,8 +402,7 @@ async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: 
         await it.store.drained()
     async with running(parse_suite(SUITE), privacy("email:hash"), tmp_path) as it:
         assert await it.pipeline.resume() == 2
-        await it.pipeline.drained()
-        turns = await it.turns()
+        turns = await it.take()
         assert [turn["evaluations"] for turn in turns[2:]] == [turn["evaluations"] for turn in first]
 
 
@@ -434,20 +412,16 @@ async def test_a_turn_left_pending_without_content_cannot_be_scored(tmp_path: Pa
         it.store.add([bare.stored(paid("ann@example.com", case_id="pay"))], lambda: None)
         await it.store.drained()
         assert await it.pipeline.resume() == 1
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
+        (turn,) = await it.take()
         assert [result["status"] for result in turn["evaluations"]] == ["errored"]
 
 
 async def test_without_content_turns_are_scored_by_what_was_said() -> None:
-    async with running(parse_suite(SUITE), privacy(None, None, no_content=True)) as it:
-        it.pipeline.take(paid("ann@example.com"))
-        it.pipeline.take(paid("eve@example.com"))
-        await it.pipeline.drained()
-        turns = await it.turns()
-        assert [turn["evaluations"][0]["passed"] for turn in turns] == [True, False]
-        assert {turn["tool_calls"][0]["arguments"]["to"] for turn in turns} == {"string"}
-        assert {turn["evaluations"][0]["reason"] for turn in turns} == {""}
+    made = [paid("ann@example.com"), paid("eve@example.com")]
+    turns = await scored(parse_suite(SUITE), privacy(None, None, no_content=True), *made)
+    assert [turn["evaluations"][0]["passed"] for turn in turns] == [True, False]
+    assert {turn["tool_calls"][0]["arguments"]["to"] for turn in turns} == {"string"}
+    assert {turn["evaluations"][0]["reason"] for turn in turns} == {""}
 
 
 async def test_registered_cases_and_contexts_match_redacted_turns() -> None:
@@ -459,9 +433,8 @@ async def test_registered_cases_and_contexts_match_redacted_turns() -> None:
             ],
         }
         it.cases.put(RegisteredCase(parse_case({**case, "evaluators": ["tool_call_args"]}), "user:ann@example.com"))
-        it.pipeline.take(paid("ann@example.com", conversation_id="user:ann@example.com", user_text="whatever"))
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
+        made = paid("ann@example.com", conversation_id="user:ann@example.com", user_text="whatever")
+        (turn,) = await it.take(made)
         assert turn["case_id"] == "put"
         assert turn["evaluations"][0]["score"] == 1.0
 
@@ -473,10 +446,7 @@ async def test_what_cannot_be_redacted_is_not_kept(
         raise RuntimeError(f"cannot read {text}")
 
     monkeypatch.setitem(DETECTORS, "email", broken)
-    async with running(None, privacy("email")) as it:
-        it.pipeline.take(paid("ann@example.com"))
-        await it.pipeline.drained()
-        (turn,) = await it.turns()
+    (turn,) = await scored(None, privacy("email"), paid("ann@example.com"))
     assert "ann@" not in json.dumps(turn) + caplog.text
     assert [finding["code"] for finding in turn["findings"]] == ["redaction_failed"]
     outcomes = {result["evaluator"]: result["status"] for result in turn["evaluations"]}
