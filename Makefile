@@ -48,7 +48,7 @@ quick: lint types ## under a minute: lint, types, tests of the pure core without
 frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
 	$(BIN)/python -m pytest -m frameworks tests/e2e/peers $(ARGS)
 
-references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
+references: $(STAMP) ## print the statements of the documents that this project implements, each with its tests
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.references.table
 
 validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluators/docs/validation.md

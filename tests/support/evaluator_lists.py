@@ -1,62 +1,87 @@
-"""The lists of the evaluators in their README and in the navigation of the site, from their classes and pages.
+"""The pages of the evaluators on the site, and their list in the README: both from the classes.
 
-`python tests/support/evaluator_lists.py` writes them.
+`python tests/support/evaluator_lists.py` writes the list.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from tool_call_evaluators.evaluator import is_built_in
+from a2a_eval_proxy.features.evaluators import explained
+from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
 from tool_call_evaluators.registry import evaluator_class, evaluator_names
 
-ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "evaluators/docs"
-README, NAVIGATION = ROOT / "evaluators/README.md", ROOT / "mkdocs.yml"
-BEGIN, END = "evaluators: python tests/support/evaluator_lists.py", "/evaluators"
+README = Path(__file__).parents[2] / "evaluators/README.md"
+BEGIN, END = "<!-- evaluators: python tests/support/evaluator_lists.py -->\n", "<!-- /evaluators -->\n"
 
 
-def names(*, judged: bool) -> list[str]:
-    """Of the built-in evaluators that can only ask a judge, or of all others."""
-    classes = {name: evaluator_class(name) for name in evaluator_names()}
-    return [name for name, cls in classes.items() if is_built_in(cls) and cls.needs_judge is judged]
+class Family(NamedTuple):
+    """Evaluators on one page. All of them have the options `without`, which the page does not repeat."""
+
+    page: str
+    title: str
+    introduction: str
+    without: tuple[str, ...]
+    members: tuple[type[EvaluatorBase], ...]
 
 
-def question(name: str) -> str:
-    """The question at the head of its page."""
-    found = re.match(rf"# {name}\n\n\*\*(.+?)\*\*", (PAGES / f"{name}.md").read_text("utf-8"), re.DOTALL)
-    assert found, f"{name}.md does not begin with its name and a question in bold type"
-    text = " ".join(found[1].split())
-    return text[0].lower() + text[1:]
+def families() -> tuple[Family, Family, Family]:
+    classes = [cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))]
+    judged = tuple(cls for cls in classes if cls.needs_judge)
+    calls = tuple(cls for cls in classes if cls.reads_calls and cls not in judged)
+    others = tuple(cls for cls in classes if cls not in (*judged, *calls))
+    return (
+        Family(
+            "reference/evaluators-of-calls.md",
+            "Tool calls",
+            "These compute a score from the tool calls of a turn or, with `scope: conversation`, of a conversation. "
+            "[How calls compare](../evaluators/docs/matching.md) explains `matcher`. Each also has the "
+            "options `id` and `scope`.",
+            ("id",),
+            calls,
+        ),
+        Family(
+            "reference/evaluators-of-answers.md",
+            "Answers, limits, agents, conversations",
+            "These compute a score from anything else. Each also has the options `id` and `scope`.",
+            ("id", "judge", "votes"),
+            others,
+        ),
+        Family(
+            "reference/evaluators-judged.md",
+            "Judged",
+            "These ask a language model, the [judge](../evaluators/docs/judge.md). Each also has the options `id`, "
+            "`scope`, `judge` (settings that come before those of the suite) and `votes` (how often it is asked). "
+            "The details of each result have `votes` and `judge`.",
+            ("id", "judge", "votes"),
+            judged,
+        ),
+    )
 
 
-def table(evaluators: list[str]) -> str:
-    rows = [f"| [{name}](docs/{name}.md) | {question(name)} |\n" for name in evaluators]
-    return "| evaluator | question |\n|---|---|\n" + "".join(rows)
+def pages() -> Iterator[tuple[str, str]]:
+    """Path and text of each page."""
+    for family in families():
+        sections = [f"## {cls.name}\n\n{explained(cls, family.without)}" for cls in family.members]
+        yield family.page, "\n\n".join([f"# {family.title}", family.introduction, *sections]) + "\n"
 
 
-def listed() -> dict[Path, str]:
-    """By file, its text with the lists as they are now."""
-    tables = f"{table(names(judged=False))}\nThese ask a language model:\n\n{table(names(judged=True))}"
-    entries = [
-        f"      - {title}:\n" + "".join(f"          - evaluators/docs/{name}.md\n" for name in names(judged=judged))
-        for title, judged in (("Computed", False), ("Judged", True))
-    ]
-    return {
-        README: _between(README, f"<!-- {BEGIN} -->\n", f"<!-- {END} -->\n", f"\n{tables}\n"),
-        NAVIGATION: _between(NAVIGATION, f"      # {BEGIN}\n", f"      # {END}\n", "".join(entries)),
-    }
-
-
-def _between(path: Path, begin: str, end: str, text: str) -> str:
-    head, found, rest = path.read_text("utf-8").partition(begin)
-    _, closed, tail = rest.partition(end)
-    assert found, f"{path.name} has no {begin}"
-    assert closed, f"{path.name} has no {end}"
-    return head + begin + text + end + tail
+def readme() -> str:
+    """The README with the list as it is now."""
+    tables = []
+    for family in families():
+        rows = [f"| `{cls.name}` | {re.split('[:;.]', inspect.getdoc(cls) or '')[0]} |\n" for cls in family.members]
+        tables.append(f"| {family.title} | |\n|---|---|\n" + "".join(rows))
+    head, found, rest = README.read_text("utf-8").partition(BEGIN)
+    _, closed, tail = rest.partition(END)
+    assert found
+    assert closed
+    return "\n".join([head + BEGIN, *tables, END + tail])
 
 
 if __name__ == "__main__":
-    for path, text in listed().items():
-        path.write_text(text, "utf-8")
+    README.write_text(readme(), "utf-8")

@@ -1,7 +1,7 @@
 """Collects what the site of the documentation is built from, in `artifacts/pages`: `make docs`.
 
 The pages of the components keep their paths, so that the links between them lead somewhere. A reference of what only
-the code knows is added: the commands, and the public names of the packages.
+the code knows is added: the commands, the evaluators, and the public names of the packages.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from a2a_eval_proxy.features.check.rules import CARD_RULES, TRAFFIC_RULES
 from a2a_eval_proxy.features.pages.rendering import MEANINGS
 from a2a_eval_proxy.settings.options import OptionGroup, options_of
 
+from . import evaluator_lists
 from .public_api import PUBLIC_MODULES
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,7 @@ def written() -> set[Path]:
 def generated() -> Iterator[tuple[str, str]]:
     """Path and text of the pages that no file of the repository contains."""
     yield "reference/commands.md", commands()
+    yield from evaluator_lists.pages()
     rows = "".join(f"| `{code}` | {meaning} |\n" for code, meaning in MEANINGS.items())
     yield "reference/findings.md", f"# Findings\n\n| code on a turn | meaning |\n| --- | --- |\n{rows}"
     modules: defaultdict[str, list[str]] = defaultdict(list)

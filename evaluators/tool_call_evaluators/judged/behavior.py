@@ -37,11 +37,21 @@ class _BehaviorFailure(LabelledEvaluator):
 
 @register
 class AgentBehaviorFailure(_BehaviorFailure):
-    """The failure in the answer, if any: 1 for `no failure`, else 0. The labels are arksim's, one per turn.
+    """Whether the answer is a failure, and which, as a judge labels it: 1 for `no failure`, else 0.
 
-    With `ask_below`, a turn whose scores are all good is 1 with the label `skipped_good_performance`, and no judge is
-    asked. A turn without scores, or with an evaluator that errored, is asked about.
-    Details: `severity` of the label (null for no failure).
+    The labels are `false information` (critical), `disobey user request` (high), `lack of specific information` and
+    `failure to ask for clarification` (medium), and `repetition` (low). A gate can forbid one in any turn.
+
+    With `ask_below`, a turn whose other scores are all good is 1 with the label `skipped_good_performance`, and no
+    judge is asked. A turn without scores, or with an evaluator that errored, is asked about.
+
+    Details: `severity` of the label, null for no failure. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - helpfulness
+          - agent_behavior_failure: {ask_below: 0.6, votes: 3}
     """
 
     version = "2"
@@ -80,10 +90,18 @@ def _performs(case: EvalCase, share: float) -> bool:
 
 @register
 class ToolCallBehaviorFailure(_BehaviorFailure):
-    """The failure in the tool calls, if any: their choice, parameters, necessity, use of results, and safety.
+    """Whether the tool calls are a failure, and which, as a judge labels them: 1 for `no failure`, else 0.
 
-    1 for `no failure`, else 0. A turn without calls has no failure, and no judge is asked (as in arksim).
-    Details: `severity` of the label (null for no failure).
+    It covers the choice of tools, their arguments, whether the calls were needed, the use of their results, and safety.
+    The labels are those of `agent_behavior_failure` and `unsafe action` and `unsafe state`, which are critical. A turn
+    without calls has no failure, and no judge is asked.
+
+    Details: `severity` of the label, null for no failure. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - tool_call_behavior_failure
     """
 
     reads_calls = True
@@ -98,10 +116,15 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
 
 @register
 class GoalCompletion(GradedEvaluator):
-    """How far a conversation reached the user's goal: 0 not at all, 1 completely.
+    """How far a conversation reached the user's goal: a judge's grade from 1 to 5, as (grade - 1) / 4.
 
-    The judge's grade from 1 to 5, as (grade - 1) / 4. A single turn is the last of its conversation, after its
-    `history`. Without `user_goal` or without texts: skipped.
+    The judge reads messages, calls and their results; a claim of success counts only if nothing contradicts it. A
+    single turn is the last of its conversation, after its `history`. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - goal_completion: {threshold: 0.75}
     """
 
     scope = "conversation"

@@ -28,29 +28,66 @@ class _Quality(GradedEvaluator):
 
 @register
 class Helpfulness(_Quality):
-    """How far the answer helps the user with the request: 1 not at all, 5 fully."""
+    """How far the answer helps the user: a judge's grade, from 1, not at all or misleading, to 5, all that was wanted.
+
+    A helpful answer may be false: that is `faithfulness`. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - helpfulness: {threshold: 4}
+    """
 
 
 @register
 class Coherence(_Quality):
-    """How consistent the answer is, in itself and with earlier turns: 1 contradicts itself, 5 flows."""
+    """How consistent the answer is, in itself and with earlier turns: a judge's grade from 1 to 5.
+
+    A coherent answer may be wrong or useless. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - coherence: {threshold: 4}
+    """
 
 
 @register
 class Relevance(_Quality):
-    """How relevant the answer is to the request: 1 about something else, 5 entirely to the point."""
+    """How far the answer is about what was asked: a judge's grade, from 1, about something else, to 5, to the point.
+
+    Whether the answer is true or complete does not count. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - relevance: {threshold: 4}
+    """
 
 
 @register
 class Verbosity(_Quality):
-    """How concise the answer is: 1 long-winded, 5 concise."""
+    """How concise the answer is: a judge's grade, from 1, rambles, to 5, as short as the matter allows.
+
+    An answer that is too short is not penalised: that is `helpfulness`. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - verbosity: {threshold: 4}
+    """
 
 
 @register
 class Faithfulness(_Quality):
-    """How far the answer keeps to the given `knowledge`: 1 contradicts it, 5 states nothing beyond it.
+    """How far the answer keeps to what the agent knows: a judge's grade, from 1, contradicts it, to 5, adds nothing.
 
-    Tool results of this and earlier turns count as knowledge too. Without `knowledge`: skipped.
+    It knows the `knowledge` of the case and the results of tools in this and earlier turns. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - faithfulness: {threshold: 4}
     """
 
     needs = ("user_text", "response_text", "knowledge")
@@ -75,11 +112,16 @@ class _Reference(GradedEvaluator):
 
 @register
 class LlmJudgeOutput(_Reference):
-    """How far the answer means the same as the expected one: 0 not at all, 1 the same.
+    """How far the answer means the same as the expected one: a judge's grade from 0 to 100, over 100.
 
-    The judge's grade from 0 to 100, over 100. The expected answer is the case's `expected_response`, else
-    the option `expected`; a value that is not a string is used as JSON. With `criteria`, which describes in words what
-    to grade, no expected answer is needed. Without both: skipped.
+    The expected answer is that of the case (`expect: {response: ...}`), else the option `expected`; JSON data stand for
+    their text. With `criteria` the judge grades these instead, and an expected answer is only an example of a good one:
+    one sentence makes a judged metric of your own. Without any the result is skipped. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - llm_judge_output: {id: polite, criteria: The answer is polite and names no prices., threshold: 0.8}
     """
 
     reads = ("expected_response",)
@@ -101,11 +143,17 @@ class LlmJudgeOutput(_Reference):
 
 @register
 class LlmJudgeTrajectory(_Reference):
-    """How far the trajectory is the expected one: 0 not at all, 1 exactly.
+    """How far the agent did what was expected, in words: a judge's grade from 0 to 100, over 100.
 
-    The judge's grade from 0 to 100, over 100. The trajectory is the messages, calls and reasoning of a turn and
-    the turns before it, or of a whole conversation. The expectation is the case's `expected_behavior`, else the option
-    of that name. With `criteria`, which describes in words what to grade, it is not needed. Without both: skipped.
+    The judge reads the messages, calls, results and reasoning of a turn and the turns before it, or of a conversation,
+    and the definitions of the tools. The expectation is that of the case (`expect: {behavior: ...}`), else the option
+    `expected_behavior`; with `criteria` it is not needed. Without any the result is skipped. Where the expected calls
+    can be listed, `tool_trajectory` is exact and free. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - llm_judge_trajectory: {expected_behavior: Looks the order up before it answers.}
     """
 
     criterion = "expected_behavior"

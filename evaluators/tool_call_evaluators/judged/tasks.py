@@ -12,11 +12,17 @@ from .base import JudgedEvaluator, Ruling, numbered, rulings, rulings_schema, sh
 
 @register
 class TaskCompletion(JudgedEvaluator):
-    """Completed tasks / `tasks`, given the `constraints` if any; 1 for an empty list of tasks.
+    """The share of the `tasks` of the case that the agent completed, as a judge rules on each; 1 for an empty list.
 
-    Judges a turn with the turns before it, or a whole conversation. Without tasks or without texts: skipped. With
-    several votes, a task is completed if most votes say so.
-    Details: `tasks`, a list of `{task, completed, reason}`.
+    A task that was begun, announced or completed in part is not completed, and the `constraints` of the case must be
+    met. It judges a turn with the turns before it, or a conversation. With several votes, most must say so.
+
+    Details: `tasks`, a list of `{task, completed, reason}`. Source: Dokimos.
+
+    Example:
+
+        evaluators:
+          - task_completion: {scope: conversation, threshold: 1.0}
     """
 
     needs = ("tasks",)
@@ -45,12 +51,18 @@ class TaskCompletion(JudgedEvaluator):
 
 @register
 class ToolArgumentHallucination(JudgedEvaluator):
-    """Calls whose argument values can be derived from known data / calls; 1 without calls.
+    """The share of the calls whose arguments the agent did not make up, as a judge rules on each; 1 without calls.
 
-    Known are the user messages of this and earlier turns, and the tool results before the call. A call without
-    arguments counts as derived, without a judge; a call whose arguments were not recorded does not count. If no call
-    counts: skipped.
-    Details: `calls`, a list of `{position, name, derived, reason}`.
+    Known are the user's messages of this and earlier turns, and the results of tools before the call; an agent that
+    knows more, from a profile or its instructions, gets low scores for it. A call without arguments counts as derived,
+    and one whose arguments are unknown does not count; if no call counts, the result is skipped.
+
+    Details: `calls`, a list of `{position, name, derived, reason}`. Source: Dokimos.
+
+    Example:
+
+        evaluators:
+          - tool_argument_hallucination: {threshold: 1.0}
     """
 
     reads_calls = True

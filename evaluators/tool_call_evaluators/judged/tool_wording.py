@@ -71,15 +71,24 @@ class _ToolReliability(JudgeableEvaluator):
 
 @register
 class ToolNameReliability(_ToolReliability):
-    """Checks passed / checks run over the names of all tools; 1 without tools.
+    """How well the names of the tools tell a model what they do: checks passed / checks run; 1 without tools.
 
-    - `snakecase_format` lower-case words and digits joined by single underscores
-    - `conciseness` at most 7 such segments
-    - `intent_over_implementation` contains no word of `implementation_words`, in any case; a judge also checks the
-      meaning
-    - `clarity`, `name_order` with a judge: the purpose is clear from the name; operation, system, entity, data
+    - `snakecase_format`: lower-case words and digits joined by single underscores
+    - `conciseness`: at most 7 such segments
+    - `intent_over_implementation`: none of `implementation_words` is in it; a judge also checks the meaning
+    - `clarity`, `name_order`, only with a judge: the purpose is clear from the name alone; operation, system, entity,
+      data come in this order
 
-    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
+    It scores definitions, which do not change from turn to turn: one case is enough. Without a judge only the rules
+    run.
+
+    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`. Source: Dokimos.
+
+    Example:
+
+        tools: [{name: get_order_status}]
+        evaluators:
+          - tool_name_reliability: {implementation_words: [_via_api, _from_sap]}
     """
 
     judged_checks = ("clarity", "name_order", "intent_over_implementation")
@@ -98,17 +107,24 @@ class ToolNameReliability(_ToolReliability):
 
 @register
 class ToolDescriptionReliability(_ToolReliability):
-    """Checks passed / checks run over the definitions of all tools; 1 without tools.
+    """How well the definitions of the tools tell a model how to call them: checks passed / checks run; 1 without tools.
 
-    - `input_arguments_clarity` every argument has a description
-    - `input_arguments_types` every argument has a type (or an enum, a reference or a choice that implies one)
-    - `max_num_input_arguments` maximum number of arguments
-    - `max_optional_input_arguments` maximum number of arguments that are not required
+    - `input_arguments_clarity`: every argument has a description
+    - `input_arguments_types`: every argument has a type, or an enum, a reference or a choice that implies one
+    - `max_num_input_arguments`, `max_optional_input_arguments`: at most so many arguments, and optional ones
+    - only with a judge: `general_structure`, `has_examples`, `has_usage_notes`, `intent_over_implementation`,
+      `clarity`, `redundancy`, `input_arguments_enum`, `input_arguments_format`, `return_statement_quality`
 
-    Arguments are the schema's top-level properties. With a judge also `general_structure`, `has_examples`,
-    `has_usage_notes`, `intent_over_implementation`, `clarity`, `redundancy`, `input_arguments_enum`,
-    `input_arguments_format`, `return_statement_quality`.
-    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
+    Arguments are the top-level properties of the schema. It scores definitions, which do not change from turn to turn:
+    one case is enough.
+
+    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`. Source: Dokimos.
+
+    Example:
+
+        tools: [{name: get_order_status, description: Finds an order.}]
+        evaluators:
+          - tool_description_reliability: {max_num_input_arguments: 8}
     """
 
     judged_checks = (

@@ -23,13 +23,28 @@ NO_CONTENT = "it is stored without content"
 
 @register
 class AgentsAsked(SyncEvaluator):
-    """Expectations met / expectations of `agents`; with `in_order`, the order is one more.
+    """The share of the expectations about other agents that are met: who is asked, how often and with what.
 
-    An agent counts where it was asked by the agent of the turn (with `scope: conversation`, of any turn) or by one that
-    this asked, as far as that is certain: a guess neither meets an expectation nor breaks one. If one could still be
-    met, or broken, by what is not certain, the result is skipped. So it is if an agent must not be asked and no request
-    to any agent was seen. Agents that work at the same time have no order, unless one asked the other.
-    Details: `asked`, by agent, how many times; `mast`, the failure modes.
+    An entry of `expect: {agents: ...}` is the name of an agent, or `{name, at_least, at_most, given}`: at least once
+    unless it says otherwise, at most `at_most` times (0: never), and each text in `given` is in a message to it,
+    whatever the case. An agent counts however deep below the turn it was asked. Agents that work at the same time
+    have no order, unless one asked the other.
+
+    Only requests that are certain count. If a guess, or a turn that is not over, could still change an expectation, and
+    no other is broken, the result is skipped; so it is if no request to any agent was seen.
+
+    Details: `asked`, by agent, how many times; `mast`, the failure modes of MAST: FM-1.1, FM-1.2 or FM-2.4. Source:
+    MAST (Cemri et al. 2025, https://arxiv.org/abs/2503.13657).
+
+    Example:
+
+        suite: desk
+        evaluators: [agents_asked]
+        cases:
+          - id: refund
+            turns:
+              - user: Refund order ORD-1002, please.
+                expect: {agents: [{name: orders, given: ORD-1002}, {name: payroll, at_most: 0}]}
     """
 
     needs = ("expected_agents", "trees")

@@ -22,11 +22,24 @@ class _Amount(NamedTuple):
 
 @register
 class Budget(SyncEvaluator):
-    """Limits met / limits. With `scope: conversation`: the sums over its turns, and of first events the latest.
+    """The share of the limits of time, tool calls, tokens and cost that were met.
 
-    An amount that is not known meets no limit and exceeds none: if all others are met, the result is skipped, with the
-    reason. Tokens are those of the spans; without any, those that the agent states in its answer.
-    Details, by limit: `{limit, actual}`, with `unknown` where it is not known; and `source` of the tokens.
+    With `scope: conversation`, the limits are those of the sums over its turns, and of the latest of the first events.
+    An amount that is not known meets no limit and exceeds none: if no other limit is exceeded, the result is skipped.
+
+    Tokens are those of the spans, else those that the agent states in its answer; the two are never added. The cost is
+    what spans state, else that of the tokens by the `prices` of the suite, by name of a model or a pattern such as
+    `gpt-4o-*`, for a million tokens; cached tokens are priced as input. Without `prices`, a table of 28 models applies,
+    in US dollars, as of November 2026.
+
+    Details, by limit: `{limit, actual}`, with `unknown` where the amount is not known; `source` of the tokens.
+
+    Example:
+
+        prices: {gpt-4o: {input: 2.5, output: 10}}
+        evaluators:
+          - budget: {max_seconds: 10, max_calls: 5, max_total_tokens: 20000}
+          - budget: {id: whole, scope: conversation, max_cost: 0.05}
     """
 
     max_seconds: float | None = None

@@ -21,12 +21,19 @@ EVALUATION_FAILED = "Evaluation Failed"
 
 @register
 class TurnSuccessRatio(SyncEvaluator):
-    """Turns without a behaviour failure / turns.
+    """The share of the turns of a conversation without a behaviour failure.
 
-    A turn failed if the result of one of `metrics` has the label of a failure, or failed without a label. If
-    none of them has a result for a turn, or there are no turns, the evaluator is skipped. With `trajectory`, a turn
-    also failed if the conversation does not make its expected calls: the last one with calls, or the last one.
-    Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
+    A turn failed if the result of one of `metrics` has a label other than `no failure`, or failed without a label. If a
+    turn has no such result, or the conversation no turns, the result is skipped. With `trajectory`, a conversation
+    that does not make its expected calls has one more failed turn: the last one with calls, or the last one.
+
+    Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1. Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - agent_behavior_failure
+          - turn_success_ratio: {threshold: 0.75}
     """
 
     scope = "conversation"
@@ -68,13 +75,22 @@ class TurnSuccessRatio(SyncEvaluator):
 
 @register
 class OverallAgentScore(SyncEvaluator):
-    """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal or `with_goal`, turn_success_ratio alone.
+    """The quality of a conversation in one number: 0.75 * turn_success_ratio + 0.25 * goal_completion.
 
-    Both are read from the results of the conversation; a missing turn_success_ratio is computed. A
-    conversation with a goal but without a score of goal_completion is skipped. The label is arksim's status: `Done`
-    for 1, `Partial Failure` from 0.6 on, `Failed` below; the default threshold separates the last two. If the score
-    cannot be computed because an evaluator errored, the skipped result has the label `Evaluation Failed`.
-    Details: `turn_success_ratio`, `goal_completion` (null without a goal).
+    Both are read from the results of the conversation; a missing turn_success_ratio is computed. Without a goal it is
+    the score alone; with a goal but without a score of goal_completion, the result is skipped.
+
+    The label is the status of the conversation: `Done` for 1, `Partial Failure` from 0.6 on, `Failed` below. If the
+    score cannot be computed because an evaluator errored, the skipped result has the label `Evaluation Failed`.
+
+    Details: `turn_success_ratio`, `goal_completion` (null without a goal). Source: ArkSim.
+
+    Example:
+
+        evaluators:
+          - agent_behavior_failure
+          - turn_success_ratio
+          - overall_agent_score: {threshold: 0.8}
     """
 
     scope = "conversation"

@@ -37,14 +37,19 @@ class _Found(NamedTuple):
 
 @register
 class Delegation(SyncEvaluator):
-    """Limits met / limits of the tree of turns that a turn caused. Only certain edges count.
+    """The share of the limits on how agents give work to each other that are met.
 
-    With `scope: conversation`: the largest depth and fan-out in the trees of its turns, and the sums of what is
-    counted.
+    It reads the tree of turns that a turn caused. With `scope: conversation`, depth and fan-out are the largest of any
+    turn, and the others the sums of all turns. Only requests that are certain count: if a guess or a turn that is not
+    over could still exceed a limit, and no other is exceeded, the result is skipped. So it is if no agent was asked.
 
-    A limit that is not exceeded, while there may be more turns or what was asked is not known, is not known to be met:
-    then, if no other is exceeded, the result is skipped. So it is if no agent was asked.
-    Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes.
+    Details, by limit: `{limit, actual}`; `first_failed`, the turn that failed first; `mast`, the failure modes of MAST:
+    FM-1.3 for repeats, FM-1.5 for loops. Source: MAST (Cemri et al. 2025, https://arxiv.org/abs/2503.13657).
+
+    Example:
+
+        evaluators:
+          - delegation: {max_depth: 3, max_fan_out: 5, max_failures: 1}
     """
 
     needs = ("trees",)
@@ -154,13 +159,21 @@ _MODES = {"max_loops": (ENDLESS,), "max_repeats": (REPEATED,)}
 
 @register
 class DelegatedValues(SyncEvaluator):
-    """Values kept / values that the patterns find: `passed_on` in the user's message, `used` in the answers of agents.
+    """The share of the values that reach other agents and come back, such as the number of an order.
 
-    A value of the user's message is kept if a message to an asked agent has it, one of an answer if the final answer
-    has it; case does not matter. Answers of turns that failed do not count. Only agents that the agent of the turn
-    asked itself, and certainly. With `scope: conversation`: what the user says, other agents are asked and answer, and
-    this one answers, in any turn. If no agent was asked, or nothing is found, the result is skipped.
-    Details: `lost`, the values that are not kept, `{value, by}`; `mast`, the failure modes.
+    Patterns find the values: those of `passed_on` in the user's message must be in a message to an agent that was
+    asked; those of `used` in the answers of these agents must be in the final answer. Values compare as text, without
+    case. Only agents count that the agent of the turn certainly asked itself, and no answers of turns that failed. With
+    `scope: conversation`, a value is kept in whatever turn. If no agent was asked, or no value is found, the result is
+    skipped.
+
+    Details: `lost`, a list of `{value, by}`; `mast`, the failure modes of MAST: FM-2.4 or FM-2.5. Source: MAST (Cemri
+    et al. 2025, https://arxiv.org/abs/2503.13657).
+
+    Example:
+
+        evaluators:
+          - delegated_values: {passed_on: ["ORD-[0-9]+"], used: ["REF-[0-9]+", "[0-9.]+ EUR"]}
     """
 
     needs = ("trees",)

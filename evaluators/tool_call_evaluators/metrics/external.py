@@ -30,13 +30,21 @@ class ExternalError(Exception):
 
 @register
 class External(AsyncEvaluator):
-    """Runs the program `command` once per case, without a shell, and reads the result from its output.
+    """The score that a program of yours writes, in any language.
 
-    It reads one JSON object, `{version: 1, metric, scope, options, case}`, from its standard input, and writes one
-    JSON value to its standard output: a score on `scale`, true or false, one of `labels`, or an object with
-    `score`, `label`, `reason`, `details` (or only `skipped`, the reason why nothing was measured). The result
-    is errored, with the standard error of the program, if it exits with a code other than 0, does not finish within
-    `timeout` seconds, or writes more than 1 MB or any other value.
+    The program `command` runs once for each turn or conversation, without a shell. It reads one JSON object from its
+    standard input, `{version: 1, metric, scope, options, case}`, and writes one JSON value to its standard output: a
+    score on `scale`, true or false, one of `labels`, or an object with `score`, `label`, `reason` and `details`, or
+    with `skipped`, the reason why nothing was measured.
+
+    The result is errored if the program ends with a code other than 0 (with the end of its standard error), does not
+    finish within `timeout`, writes more than 1 MB, or writes another value. When it ends, or must end, all processes of
+    its group are killed. It runs with your rights and environment: name only programs that you trust.
+
+    Example:
+
+        evaluators:
+          - external: {command: [./score.py], id: my_metric, timeout: 10}
     """
 
     reads = None

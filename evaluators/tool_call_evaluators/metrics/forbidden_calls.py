@@ -26,13 +26,25 @@ def unproven_reason(unproven: Sequence[Mapping[str, Any]]) -> str:
 
 @register
 class ForbiddenCalls(CriteriaEvaluator):
-    """Kept prohibitions / all prohibitions of `forbidden_calls`.
+    """The share of the prohibitions that the agent kept.
 
-    A prohibition names a tool, a pattern or a class of tools, and may have arguments: then only calls whose arguments
-    match, by `matcher`, are forbidden. One that is kept needs a positive control, which shows that such a call would
-    have been seen: the tool is among the tools of the case, or was called in this turn or before. Without
-    one the result is skipped as `unproven`; a run looks for controls in its other turns, too.
-    Details: `made`, the forbidden calls, `{position, name, prohibition}`; `controls` by prohibition; `unproven`.
+    A prohibition names a tool, a pattern such as `delete_*` or a class of tools (`reads`, `writes`). Without
+    `arguments` it forbids every call; with them, calls whose arguments match.
+
+    A prohibition counts as kept only if something shows that a forbidden call would have been seen: the tool is in the
+    `tools` of the suite, or such a tool was called in the turn, before it in the conversation, or elsewhere in the run.
+    Otherwise the result is skipped with the label `unproven`, and the run fails unless the suite tolerates it. A
+    forbidden call that was seen fails the turn even if other calls are unknown.
+
+    Details: `made`, the forbidden calls, `{position, name, prohibition}`; `controls`, what shows it, by prohibition;
+    `unproven`.
+
+    Example:
+
+        tool_classes: {reads: [lookup_*], writes: [refund, cancel_*]}
+        tools: [{name: delete_order}, {name: refund}]
+        evaluators:
+          - forbidden_calls: {forbidden_calls: [{name: "delete_*"}, {name: writes}]}
     """
 
     criterion = "forbidden_calls"

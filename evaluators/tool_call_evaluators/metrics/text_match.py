@@ -36,13 +36,19 @@ class _ExpectedAnswer(AnswerEvaluator):
 
 @register
 class ExactMatch(_ExpectedAnswer):
-    """1 if `field` equals the expected value, else 0; `negated`: reversed.
+    """Whether the answer equals the expected one: 1 or 0.
 
-    The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Two strings
-    compare ignoring case unless `case_sensitive`; if the expected value is not a string, the answer is parsed as JSON.
-    `field` is a path such as `response_text.order.status`; if it does not exist, the score is 0, negated or not.
-    `target_output_key` selects a part of both, as in UiPath: a key or path, or a list of them; `*` is all.
-    Expected values may be placeholders. Details: `expected`, `actual`.
+    The expected value is that of the case (`expect: {response: ...}`), else the option `expected`; without both the
+    result is skipped. Two strings compare without case unless `case_sensitive`. If the expected value is no string, the
+    answer is parsed as JSON and compares by value. Expected values may contain placeholders. If `field` does not exist,
+    the score is 0, `negated` or not.
+
+    Details: `expected`, `actual`. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - exact_match: {field: response_text.status, expected: sent}
     """
 
     case_sensitive: bool = False
@@ -69,12 +75,18 @@ class ExactMatch(_ExpectedAnswer):
 
 @register
 class Contains(AnswerEvaluator):
-    """1 if `field` contains a string, else 0; `negated`: reversed.
+    """Whether the answer contains a text: 1 or 0.
 
-    The string is the case's `response_contains`, else the option `search_text`; without both: skipped. The search
-    ignores case unless `case_sensitive`. Other values are searched as JSON text. `field` is a path such as
-    `response_text.order.status`; if it does not exist, the score is 0, negated or not. `target_output_key` selects a
-    part, as in UiPath. Details: `search_text`, `found`.
+    The text is that of the case (`expect: {response_contains: ...}`), else the option `search_text`; without both the
+    result is skipped. Values other than strings are searched as JSON. If `field` does not exist, the score is 0,
+    `negated` or not. "It was not sent" contains "sent": to compare the meaning, use a judge.
+
+    Details: `search_text`, `found`. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - contains: {search_text: I am sorry, negated: true}
     """
 
     reads = ("response_contains",)
@@ -106,16 +118,25 @@ class Contains(AnswerEvaluator):
 
 @register
 class JsonSimilarity(_ExpectedAnswer):
-    """Sum of the similarity of each expected leaf / number of expected leaves; 1 without leaves.
+    """How similar the answer is to the expected JSON.
 
-    Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Strings: 1 - Levenshtein distance /
-    greater length. Booleans and null: equal or not. Another type: 0 for every leaf under it. Only expected
-    keys count; lists compare by index, missing elements score 0 and extra ones do not count.
+    The score is the sum of the similarities of the expected leaves / number of expected leaves; 1 without leaves.
 
-    The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Strings on
-    both sides are parsed if they are JSON. `field` is a path such as `response_text.order`; if it does not exist, the
-    score is 0. `target_output_key` selects a part of both, as in UiPath. Details: `leaves`, `matched` (their sum) and
-    `differences`, a list of `{path, expected, actual, similarity}` for leaves below 1.
+    - Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar.
+    - Strings: 1 - Levenshtein distance / greater length; longer ones than 100,000 characters are equal or not.
+    - True, false and null are equal or not; a value of another type counts 0 for each leaf under it.
+
+    Only expected keys count. Lists compare by index: missing elements score 0, and extra ones do not count. Strings on
+    both sides are parsed if they are JSON. The expected value is that of the case (`expect: {response: ...}`), else the
+    option `expected`; without both the result is skipped. If `field` does not exist, the score is 0.
+
+    Details: `leaves`; `matched`, the sum of the similarities; `differences`, a list of `{path, expected, actual,
+    similarity}`. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - json_similarity: {field: response_text.order, expected: {status: sent}, threshold: 0.9}
     """
 
     def measure(self, case: EvalCase) -> Measurement:

@@ -30,24 +30,24 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 @register
 class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
-    """Matched expected calls / expected calls; each takes the first unused call that fits, in order.
+    """The share of the expected calls that were made with the expected arguments.
 
-    A call fits if the names and arguments are equal; with `subset` it may have further arguments. `strict`: 1 if all
-    are matched, else 0. Extra calls do not count and calls of different tools may come
-    in any order. Both empty: 1; exactly one empty: 0. The greedy order is not optimal: with
-    placeholders or `subset` it may leave a later call unmatched; `tool_trajectory` with `recall` is optimal.
+    Each expected call, in order, takes the first unused call of its name whose arguments are equal. Extra calls do not
+    count, and calls of different tools may come in any order. Both empty: 1; exactly one empty: 0. With `subset` or
+    placeholders, an early expectation may take a call that only a later one matches; `tool_trajectory` with `recall`
+    never does. An expected name may also be the id of a call.
 
-    With `argument_score: similarity`, each expected call that no call fits then takes the unused call of its name with
-    the most similar arguments, and counts by their similarity as `json_similarity` computes it, where each further
-    argument is a value of similarity 0 unless `subset`, and an expected result or error one of similarity 1 or 0.
+    With `argument_score: similarity`, an expected call that no call fits takes the unused call of its name with the
+    most similar arguments and counts by their similarity, as in `json_similarity`. Each further argument then counts
+    as a value with similarity 0 unless `subset`, and an expected result or error as one of similarity 1 or 0.
 
-    The expected calls are the case's, else the option `expected_tool_calls`; without both: skipped. An expected name
-    may also be the id of a call, as UiPath's criteria name a tool by the `tool.id` of its spans.
+    Details: `<name>_0`, `<name>_1`, ..., each pair that was tried as `{expected, actual, score}`;
+    `explained_tool_calls_args`, the first 100 of them as sentences; the pairs as in `tool_trajectory`. Source: UiPath.
 
-    Rule: UiPath's tool call args evaluator, which accepts extra arguments even without `subset`, contrary to its
-    documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
-    `{expected, actual, score}`, the first ones also as sentences in `explained_tool_calls_args`; and the pairing
-    (positions from 1).
+    Example:
+
+        evaluators:
+          - tool_call_args: {subset: true}
     """
 
     criterion = "expected_tool_calls"

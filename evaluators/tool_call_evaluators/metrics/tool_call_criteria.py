@@ -29,11 +29,18 @@ OTHERS = "*"
 
 @register
 class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
-    """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
+    """How far the tools were called in the expected order, by name.
 
-    Calls that overlap in time count in whichever order fits best. `strict`: 1 for equal sequences, else 0. Further
-    calls cost nothing unless `strict`. Both empty: 1; exactly one empty: 0.
-    Details: `lcs`, `actual`, `expected`, each a list of names.
+    The score is the longest common subsequence of the names called and the names expected / number of names expected.
+    Further calls cost nothing unless `strict`. Calls that overlap in time count in whichever order fits best. Both
+    empty: 1; exactly one empty: 0. The result is skipped without expected names.
+
+    Details: `lcs`, `actual` and `expected`, each a list of names. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - tool_call_order: {tool_calls_order: [search, pay]}
     """
 
     criterion = "tool_calls_order"
@@ -65,12 +72,17 @@ class ToolCallOrder(CriteriaEvaluator, ComparesCalls):
 
 @register
 class ToolCallCount(CriteriaEvaluator):
-    """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
+    """The share of the criteria of the form "called so many times" that are met.
 
-    A tool that was never called counts 0, also if no tool was called at all (the reference then
-    always scores 0, so that `= 0` could never pass). The name `*` stands for the calls of all tools that are not named:
-    with `["=", 0]`, only the named tools may be called. No criteria: skipped.
-    Details, by name: `{actual, comparator, expected, score}`.
+    A tool that was never called counts 0, also if no tool was called at all. `*` is all tools that are not named: with
+    `["=", 0]`, only the named tools may be called. The result is skipped without criteria.
+
+    Details, by name: `{actual, comparator, expected, score}`. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - tool_call_count: {tool_calls_count: {search: [">=", 1], delete: ["=", 0]}}
     """
 
     criterion = "tool_calls_count"
@@ -113,12 +125,19 @@ class ToolCallCount(CriteriaEvaluator):
 
 @register
 class ToolCallOutput(CriteriaEvaluator):
-    """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
+    """The share of the expected outputs that tools returned.
 
-    Each expected output, in order, takes the first unused call of that name whose result is an equal string. A
-    result that is a JSON object counts as its `content` if it has one, else as canonical JSON; so does an expected
-    output. No result is an empty string. Both empty: 1; exactly one empty: 0.
-    Details, for each call tried, under `name_0`, `name_1`, ...: `{expected, actual, score}`.
+    Each expected output, in order, takes the first unused call of its name whose result is an equal string. A result
+    that is a JSON object counts as its `content` if it has one, else as JSON with sorted keys; so does an expected
+    output. A call without a result has the empty string. Both empty: 1; exactly one empty: 0. The result is skipped
+    without expected outputs.
+
+    Details, for each call tried, as `<name>_0`, `<name>_1`, ...: `{expected, actual, score}`. Source: UiPath.
+
+    Example:
+
+        evaluators:
+          - tool_call_output: {tool_outputs: [{name: lookup, output: sent}], strict: true}
     """
 
     criterion = "tool_outputs"

@@ -32,16 +32,23 @@ _NO_REMOTE: Registry[Any] = Registry()
 
 @register
 class ToolCallValidity(SyncEvaluator):
-    """The fraction of calls that are valid against the definition of their tool; 1 without calls.
+    """The share of calls that conform to the definition of their tool; 1 without calls.
 
-    Valid: the name is that of a defined tool; the arguments satisfy its JSON Schema, with the standard's own
-    semantics (draft 2020-12 unless `$schema` says otherwise; 1.0 is an integer); and if the definition, or
-    this evaluator's `strict`, is strict, every argument is in the schema.
+    A call conforms if a tool of its name is defined and its arguments satisfy the JSON Schema of that tool (draft
+    2020-12 unless `$schema` names another). 1.0 is a valid integer. Arguments that the schema does not have are invalid
+    if it forbids them, or if the definition or the option `strict` is strict. Without definitions the result is
+    skipped; with an empty list of them every call is of an unknown tool. A call whose arguments are unknown does not
+    count if its tool is defined. An invalid schema makes the result `errored`; nothing is fetched.
 
-    Calls with unknown arguments are judged by their name alone and, if the name is defined, do not count; skipped if
-    no call counts. Without definitions: skipped. An invalid schema in a definition is an error,
-    not an invalid call.
-    Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions that do not count.
+    Details: `invalid`, a list of `{position, name, errors}`; `unknown`, the positions that do not count. Source:
+    Dokimos.
+
+    Example:
+
+        tools:
+          - {name: book, parameters: {type: object, properties: {nights: {type: integer}}, required: [nights]}}
+        evaluators:
+          - tool_call_validity: {strict: true}
     """
 
     reads_calls = True

@@ -22,15 +22,23 @@ _NAMES = ArgumentMatcher(mode="ignore")
 
 @register
 class ToolCorrectness(MatchingEvaluator):
-    """Compares the tools used (A) with the expected ones (E).
+    """How well the tools that were used (A) agree with the expected ones (E), as one number.
 
-    - `names_only` F1 of the two sets of names: 2 * shared / (names in A + names in E)
-    - `names_and_order` longest common subsequence of the names / max(|A|, |E|); calls that overlap in time have no
-      order among themselves
-    - `names_and_args` F1 of a largest matching m of the calls, by `matcher`: 2m / (|A| + |E|)
+    - `names_only`: F1 of the two sets of names, 2 * shared / (names in A + names in E)
+    - `names_and_order`: longest common subsequence of the names / max(|A|, |E|); calls that overlap in time count in
+      whichever order fits best
+    - `names_and_args`: F1 of the calls, 2m / (|A| + |E|), with m the size of a largest matching by `matcher`
 
-    Both empty: 1; exactly one empty: 0. Details: `mode` and, for `names_only`, the names that are `correct`,
-    `redundant` and `missing`; else the pairing (positions from 1).
+    Both empty: 1; exactly one empty: 0. To tell missing calls from superfluous ones, use `tool_trajectory` with
+    `recall` or `precision`.
+
+    Details: `mode`, and for `names_only` the names that are `correct`, `redundant` and `missing`, else the pairs as in
+    `tool_trajectory`. Source: Dokimos.
+
+    Example:
+
+        evaluators:
+          - tool_correctness: {mode: names_and_args, matcher: subset}
     """
 
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}

@@ -21,12 +21,19 @@ from .comparing import MatchingEvaluator, without_calls
 
 @register
 class ToolEfficiency(MatchingEvaluator):
-    """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
+    """The share of calls that do not repeat an earlier one; 1 without calls.
 
-    Skipped if a call has unknown arguments and its tool was called more than once. A repeat may
-    be right (polling, a retry): set the threshold accordingly. Details: `repeats`, a list of `{position, name, of}`
-    with the position of the call that is repeated; and `loops`, runs of the same call without another between,
-    `{name, from, to}`.
+    A call repeats another if the name is the same and `matcher` accepts the arguments. The result is skipped if the
+    arguments of a call are unknown and its tool was called more than once. Polling and retries are repeats that may be
+    right: set the threshold accordingly.
+
+    Details: `repeats`, a list of `{position, name, of}`; `loops`, `{name, from, to}`, runs of the same call without
+    another between. Source: Dokimos.
+
+    Example:
+
+        evaluators:
+          - tool_efficiency: {threshold: 0.5}
     """
 
     def measure(self, case: EvalCase) -> Measurement:

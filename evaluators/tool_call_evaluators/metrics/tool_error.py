@@ -19,15 +19,20 @@ from .comparing import without_calls
 
 @register
 class ToolError(SyncEvaluator):
-    """The fraction of calls that succeeded; 1 without calls.
+    """The share of calls that succeeded; 1 without calls.
 
-    Calls whose outcome is not seen, as in traces without content, do not count; if no call counts: skipped.
+    A call failed if its error is not blank; if its result is null or blank; if its result is a JSON object whose
+    `error` is not null or whose `isError` is true, as in MCP 2025-06-18; or if `error_detector` finds an error in the
+    result. A call that only a trace shows, without its result and without an error, does not count; if no call counts,
+    the result is skipped.
 
-    A call failed if it has an error that is not blank; or its result is null or blank; or its result is
-    a JSON object whose top-level `error` is present and not null, or whose `isError` is true, as in a result of an MCP
-    tool (MCP 2025-06-18, CallToolResult); or `error_detector`, a regular expression
-    or a function, finds an error in its result.
-    Details: `failed`, a list of `{position, name, reason}`, and positions that do not count, if any, as `unknown`.
+    Details: `failed`, a list of `{position, name, reason}`; `unknown`, the positions that do not count. Source:
+    Dokimos.
+
+    Example:
+
+        evaluators:
+          - tool_error: {error_detector: "HTTP 5[0-9][0-9]", threshold: 0.9}
     """
 
     reads_calls = True

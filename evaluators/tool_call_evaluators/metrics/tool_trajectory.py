@@ -24,22 +24,29 @@ _ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 
 @register
 class ToolTrajectory(MatchingEvaluator):
-    """Compares the actual calls (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
+    """Whether the agent made the expected calls, by one of eight modes of comparison.
 
-    With m the size of a largest matching that uses each call once:
+    A are the calls that were made, E the expected ones, and m the size of a largest matching between them that uses
+    each call once. Two calls match if their names are equal and `matcher` accepts the arguments.
 
-    Calls that overlap in time count in whichever order fits best.
+    - `strict`: 1 if both have the same length and match pair by pair, else 0
+    - `in_order`: longest common subsequence / max(|A|, |E|)
+    - `any_order`: m / max(|A|, |E|)
+    - `superset`: 1 if every expected call was made (m = |E|), else 0
+    - `subset`: 1 if every call that was made was expected (m = |A|), else 0
+    - `precision`: m / |A|; `recall`: m / |E|
+    - `within`: 1 if each call matches some expected one, which several may match, else 0
 
-    - `strict` 1 if both have the same length and match pair by pair, else 0
-    - `in_order` longest common subsequence / max(|A|, |E|)
-    - `any_order` m / max(|A|, |E|)
-    - `superset` 1 if every expected call was made (m = |E|), else 0
-    - `subset` 1 if every actual call was expected (m = |A|), else 0
-    - `precision` m / |A|, `recall` m / |E|
-    - `within` 1 if every actual call matches some expected one, which may match several, else 0
+    Both empty: 1. E empty: 1 for `superset`, else 0. A empty: 1 for `subset` and `within`, else 0. In `strict` and
+    `in_order`, calls that overlap in time count in whichever order fits best.
 
-    Both empty: 1. E empty: 1 for `superset`, else 0. A empty: 1 for `subset` and `within`, else 0.
-    Details: `mode`, and the pairing as `matched`, `missing`, `extra`, `near_misses` (positions from 1).
+    Details: `mode`; `matched`, `missing` and `extra`, with positions from 1; `near_misses`, each missing call with the
+    least different extra call of its tool. Source: Dokimos.
+
+    Example:
+
+        evaluators:
+          - tool_trajectory: {mode: any_order, matcher: {mode: subset, trim: true}, threshold: 0.8}
     """
 
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode"}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Collection
 from dataclasses import MISSING, Field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,11 @@ class EvaluatorsOptions(Options):
     )
 
 
-_COMMON = ("threshold", "id")
-
-
 @command(EvaluatorsOptions)
 def evaluators(options: EvaluatorsOptions) -> None:
     """List the evaluators, or explain one.
 
-    With NAME: what it measures, what it needs, and its options.
+    With NAME: what it measures, what it needs, an example, and its options.
 
     \b
     Example: a2a-eval-proxy evaluators tool_call_count
@@ -58,7 +56,8 @@ def evaluators(options: EvaluatorsOptions) -> None:
     wide_console().print(table, markup=False)
 
 
-def explained(cls: type[EvaluatorBase]) -> str:
+def explained(cls: type[EvaluatorBase], without: Collection[str] = ()) -> str:
+    """An evaluator in Markdown, with its options but those in `without` and `threshold`, which the text has."""
     from jinja2 import PackageLoader
     from tool_call_evaluators.evaluator import field_text
     from tool_call_evaluators.report.templating import plain_text
@@ -71,7 +70,10 @@ def explained(cls: type[EvaluatorBase]) -> str:
         cls=cls,
         text=inspect.getdoc(cls) or "",
         needs=", ".join(map(field_text, cls.needs)),
-        options=sorted(fields(cls), key=lambda spec: _COMMON.index(spec.name) if spec.name in _COMMON else -1),
+        options=sorted(
+            (spec for spec in fields(cls) if spec.name not in ("threshold", *without)),
+            key=lambda spec: spec.name == "id",
+        ),
         schemas=schemas.get(cls.name, {}).get("properties", {}),
         default=_default,
     )
@@ -80,6 +82,8 @@ def explained(cls: type[EvaluatorBase]) -> str:
 def _default(option: Field[Any]) -> str:
     if option.default is MISSING:
         return "required" if option.default_factory is MISSING else "empty"
+    if isinstance(option.default, tuple):
+        return ", ".join(map(str, option.default)) or "not set"
     if option.default is None:
         return "not set"
     return json.dumps(option.default) if isinstance(option.default, str | int | float | bool) else str(option.default)

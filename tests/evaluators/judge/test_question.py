@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judges import prompts_page
+from judges import prompt_versions
 from judges.fake_api import says, served
 from tool_call_evaluators import EvalCase, evaluator_class, evaluator_names, get_evaluator
 from tool_call_evaluators.judge import Prompt, Question, Usage
@@ -82,9 +82,9 @@ def test_every_prompt_belongs_to_an_evaluator_and_has_its_version():
 
 
 def test_a_changed_prompt_has_a_new_version():
-    known = prompts_page.recorded()
-    assert {version: known.get(version) for version in prompts_page.hashes()} == prompts_page.hashes(), (
-        "run `python tests/judges/prompts_page.py`, which says what to do"
+    known = prompt_versions.recorded()
+    assert {version: known.get(version) for version in prompt_versions.hashes()} == prompt_versions.hashes(), (
+        "run `python tests/judges/prompt_versions.py`, which says what to do"
     )
 
 

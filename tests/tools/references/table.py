@@ -2,7 +2,7 @@
 
 `statements.yaml` contains the statements. A test names those it shows, `@pytest.mark.statement(14, 15)`: a function, a
 class, a parameter set or, as `pytestmark`, a module. The markers are read from the source, without importing the
-tests. `make references` (`PYTHONPATH=tests python -m tools.references.table`) writes evaluators/docs/references.md.
+tests. `make references` (`PYTHONPATH=tests python -m tools.references.table`) prints them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ import yaml
 
 TESTS = Path(__file__).parents[2]
 STATEMENTS = Path(__file__).with_name("statements.yaml")
-PAGE = TESTS.parent / "evaluators/docs/references.md"
 
 INTRODUCTION = """\
 # The references, statement by statement
 
 This project implements five documents of other projects. Below is each of their statements, in our words, with the
 tests that show that it holds here, or with what is otherwise here and why.
-
-<!-- `make references` writes this page from tests/tools/references/statements.yaml and the markers of the tests. -->
 """
 
 
@@ -140,4 +137,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(statements(), markers()), "utf-8")
+    print(page(statements(), markers()))
