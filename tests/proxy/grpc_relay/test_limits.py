@@ -40,8 +40,10 @@ async def calling(proxy: Any) -> AsyncIterator[Caller]:
 async def test_a_call_is_never_repeated(agent, proxy):
     """Also where the agent's status invites it."""
     del agent.seen[:]
+    errors = proxy.control.serving.metrics.upstream_errors
     async with calling(proxy) as caller:
         outcome = await caller.call("UnaryUnary", b"unavailable")
+    assert proxy.control.serving.metrics.upstream_errors == errors + 1
     assert (outcome["code"], outcome["details"]) == (grpc.StatusCode.UNAVAILABLE, "try again")
     assert [seen.path for seen in agent.seen] == ["/test.Service/UnaryUnary"]
 

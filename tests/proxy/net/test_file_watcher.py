@@ -51,13 +51,6 @@ def problems(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_what_has_not_changed_is_loaded_once(reader: Reader, watch: FileWatch) -> None:
-    watch.check()
-    os.utime(reader.path, (1, 1))
-    watch.check()
-    assert reader.values == ["one"]
-
-
 def in_place(path: Path) -> None:
     """Its time stays: contents count."""
     before = path.stat()
@@ -70,36 +63,35 @@ def by_a_rename(path: Path) -> None:
     (path.parent / "fresh").rename(path)
 
 
-@pytest.mark.parametrize("replace", [in_place, by_a_rename])
-def test_a_replaced_file(reader: Reader, watch: FileWatch, replace: Callable[[Path], None]) -> None:
-    replace(reader.path)
-    watch.check()
-    assert reader.values == ["one", "two"]
+STORIES: dict[str, tuple[list[Callable[[Path], object]], list[str], list[str]]] = {
+    "nothing changes": ([lambda path: os.utime(path, (1, 1))], ["one"], []),
+    "it is written": ([in_place], ["one", "two"], []),
+    "it is renamed": ([by_a_rename], ["one", "two"], []),
+    "it is no good and is mended": (
+        [lambda path, text=text: path.write_text(text) for text in ("bad", "bad", "bad again", "one")],  # type: ignore[misc]
+        ["one", "one"],
+        ["bad", "bad again"],
+    ),
+    "it vanishes and comes back": (
+        [Path.unlink, lambda path: path.write_text("two")],
+        ["one", "two"],
+        ["bad: missing"],
+    ),
+}
+"""What happens to a file, the values that it has in turn, and what is said of it, once each."""
 
 
-def test_what_is_no_good_is_said_once_and_mended(
-    reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for text in ("bad", "bad", "bad again", "one"):
-        reader.path.write_text(text)
+@pytest.mark.parametrize("story", STORIES)
+def test_a_file_that_changes(story: str, reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture) -> None:
+    steps, values, said = STORIES[story]
+    for step in steps:
+        step(reader.path)
         watch.check()
         watch.check()
+    assert reader.values == values
     assert problems(caplog) == [
-        "the value cannot be replaced, the earlier one stays in use: value: bad",
-        "the value cannot be replaced, the earlier one stays in use: value: bad again",
+        f"the value cannot be replaced, the earlier one stays in use: value: {one}" for one in said
     ]
-    assert reader.values == ["one", "one"]
-
-
-def test_a_file_that_vanishes_and_comes_back(
-    reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    reader.path.unlink()
-    watch.check()
-    reader.path.write_text("two")
-    watch.check()
-    assert len(problems(caplog)) == 1
-    assert reader.values == ["one", "two"]
 
 
 def test_half_a_replacement_is_no_problem_yet(

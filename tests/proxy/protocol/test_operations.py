@@ -236,7 +236,9 @@ def test_a_body_over_rest_is_read_and_what_cannot_be_is_the_agents() -> None:
     found = parsed_request(OVER_REST, json.dumps({"message": ASKING}).encode())
     assert (found.asks, found.request) == (True, OVER_REST)
     assert OVER_REST.message == ASKING
-    assert parsed_request(rest_request("GET", "/tasks/t", b"currentGeneration=5"), b"").request is not None
+    polled = parsed_request(rest_request("GET", "/tasks/t", b"currentGeneration=5"), b"").request
+    assert polled is not None
+    assert polled.is_long_poll
     assert [parsed_request(None, body).request for body in (b"", b"{", b"[]")] == [None] * 3
     assert [parsed_request(None, body).is_too_large for body in (None, b"[" + b"0," * 10**7 + b"0]")] == [True] * 2
 

@@ -107,15 +107,6 @@ async def test_streams_pass_byte_for_byte_and_a_jump_in_them_leaves_calls_unknow
         assert [known(turn) for turn in await it.turns()] == [JUMPED, SEEN, SEEN_DESPITE]
 
 
-@pytest.mark.parametrize("rest", [False, True])
-async def test_the_answer_of_a_turn_may_be_in_the_timeline(tmp_path: Path, rest: bool) -> None:
-    async with proxied(tmp_path) as it:
-        body = json.dumps(in_envelope(ANSWERED, rest)).encode()
-        assert await exchanged(it, rest, "send", http(body, b"application/json")) == body
-        await it.flushed()
-        assert [turn["response_text"] for turn in await it.turns()] == ["hi"]
-
-
 class _GrpcAgent(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
     """Answers with these messages, and a field that no reader knows."""
 
@@ -228,26 +219,18 @@ async def test_another_error_of_such_a_message_is_a_failed_turn(tmp_path: Path, 
 # ── long polls ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("rest", [False, True])
-async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path, rest: bool) -> None:
+async def test_a_long_poll_outlives_the_time_limit_of_responses(tmp_path: Path) -> None:
     """The limit is over before the agent answers: it ends a request that is no long poll, and one that begins later."""
-    body = json.dumps(in_envelope(DONE, rest)).encode()
-    head, *rest_of_it = http(body, b"application/json").pieces[0].partition(b"\r\n")
+    body = json.dumps(in_envelope(DONE, False)).encode()
     get = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "t"}}
+    waiting = {**get, "params": {"id": "t", "currentGeneration": "5"}}
+    version = {"a2a-version": "1.0"}
     async with proxied(tmp_path, timeouts=Timeouts(response=0.5)) as it:
-        it.agent.prepare(Answer([b"", head + b"".join(rest_of_it)], paced=True))
-        version = {"a2a-version": "1.0"}
-        if rest:
-            poll = it.data.get("/tasks/t?currentGeneration=5", headers=version, timeout=PATIENCE_S)
-            plain = it.data.get("/tasks/t", headers=version, timeout=PATIENCE_S)
-        else:
-            waiting = {**get, "params": {"id": "t", "currentGeneration": "5"}}
-            poll = it.data.post("/", json=waiting, headers=version, timeout=PATIENCE_S)
-            plain = it.data.post("/", json=get, headers=version, timeout=PATIENCE_S)
-        polling = asyncio.create_task(poll)
+        it.agent.prepare(Answer([b"", *http(body, b"application/json").pieces], paced=True))
+        polling = asyncio.create_task(it.data.post("/", json=waiting, headers=version, timeout=PATIENCE_S))
         while not it.agent.received:
             await asyncio.sleep(0)
-        assert (await plain).status_code == 504
+        assert (await it.data.post("/", json=get, headers=version, timeout=PATIENCE_S)).status_code == 504
         assert (await it.admin.get("/readyz")).status_code == 200
         assert not polling.done()
         it.agent.release()
