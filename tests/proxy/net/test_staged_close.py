@@ -88,11 +88,6 @@ async def test_who_reads_nothing_does_not_see_the_end_of_its_response() -> None:
         assert server.clients.limits.broken_limits == {"send_timeout": 1}
 
 
-async def test_a_header_without_a_body_comes_before_the_close() -> None:
-    async with serving(only_a_header) as server:
-        assert (await asyncio.to_thread(upload, server, None, 0)).startswith(b"HTTP/1.1 204 ")
-
-
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_connection, "CLOSE_WITHIN_S", 0.0)
     monkeypatch.setattr(client_connection, "QUIET_S", 1.0)

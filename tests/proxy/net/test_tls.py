@@ -117,18 +117,6 @@ async def test_client_and_proxy_agree_on_the_version_of_http(authority: Authorit
             assert response.json()["supportedInterfaces"][0]["url"].startswith(proxy.url)
 
 
-async def test_plain_http_is_refused_and_said_nowhere(
-    authority: Authority, agent: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy"))) as proxy:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            with pytest.raises(httpx.TransportError):
-                await client.get(proxy.url.replace("https", "http") + CARD)
-        async with http(proxy, authority.client()) as client:
-            assert (await client.get(CARD)).status_code == 200
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-
-
 # ── certificates of clients ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -146,6 +134,9 @@ async def test_clients_must_show_a_certificate(
             async with http(proxy, authority.client(pair)) as client:
                 with pytest.raises(httpx.TransportError):
                     await client.get(CARD)
+        async with httpx.AsyncClient(trust_env=False) as plain:
+            with pytest.raises(httpx.TransportError):
+                await plain.get(proxy.url.replace("https", "http") + CARD)
         assert proxy.control.serving.metrics.requests == 0
         async with http(proxy, authority.client(authority.issue("client"))) as client:
             assert (await client.get(CARD)).status_code == 200

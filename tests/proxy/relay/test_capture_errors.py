@@ -1,4 +1,7 @@
-"""Every entry of capture raises, over every kind of body: the client's bytes are those without the error."""
+"""Every entry of capture raises, over every kind of body: the client's bytes are those without the error.
+
+Calls of gRPC have the same exchange, which is where errors of capture end.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import grpc.aio
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.capture import task_fold
 from a2a_eval_proxy.capture.captured_exchange import CapturedExchange
 from a2a_eval_proxy.capture.turn_book import TurnBook
-from a2a_eval_proxy.grpc_relay.messages import METHODS
 from a2a_eval_proxy.relay import wire_log
 from a2a_eval_proxy.relay.wire_log import WireLog, WireRecord
 from a2a_eval_proxy.scoring.pipeline import Pipeline
@@ -24,8 +25,6 @@ from a2a_eval_proxy.store.observations import ObservationTable
 from a2a_eval_proxy.store.write_queue import QueuedWrites
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
-from google.protobuf.json_format import ParseDict
-from support.grpc_proxy import running_proxy
 from support.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -220,54 +219,3 @@ async def test_the_log_says_what_is_true(
         "capture failed; what clients and agents send each other passes all the same, but a turn may lack calls, or be "
         "missing"
     )
-
-
-# ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-PATHS = [f"/lf.a2a.v1.A2AService/{name}" for name in ("SendMessage", "SendStreamingMessage", "GetTask")]
-POLL = PATHS[2]
-
-
-class _Agent(grpc.GenericRpcHandler):
-    def service(self, call: Any) -> Any:
-        async def answer(_: Any, context: Any) -> None:
-            await context.read()
-            method = METHODS[call.method]
-            answers = EVENTS if method.streams else [TASK if call.method == POLL else {"task": TASK}]
-            for event in answers:
-                await context.write(ParseDict(event, method.response_type()).SerializeToString())
-
-        return grpc.stream_stream_rpc_method_handler(answer)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def channel(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[grpc.aio.Channel]:
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((_Agent(),))
-    upstream = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    async with (
-        running_proxy(upstream, tmp_path_factory.mktemp("errors"), negotiate="always") as proxy,
-        grpc.aio.insecure_channel(proxy.grpc_address) as channel,
-    ):
-        yield channel
-    await server.stop(0)
-
-
-@pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("path", PATHS, ids=["unary", "streaming", "poll"])
-async def test_a_client_over_grpc_gets_what_it_gets_without_the_error(
-    channel: grpc.aio.Channel, path: str, asks: bool, breaks: Callable[[int], None]
-) -> None:
-    content = {"id": "t"} if path == POLL else {"message": message()}
-    request = ParseDict(content, METHODS[path].request_type()).SerializeToString()
-
-    async def messages() -> list[bytes]:
-        call = channel.unary_stream(path)(request, metadata=tuple(headers_of(asks=asks).items()))
-        return [message async for message in call]
-
-    whole = await messages()
-    assert (URI.encode() in b"".join(whole)) is asks
-    for after in (1, 0):
-        breaks(after)
-        assert await messages() == whole

@@ -361,12 +361,18 @@ async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> N
 # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_cannot_be_read_of_an_unknown_task_is_not_read_again(
-    agent: str, store: str, caplog: pytest.LogCaptureFixture
+async def test_what_cannot_be_read_of_an_unknown_task_is_not_read_again_and_goes_in_time(
+    agent: str, store: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with run_proxy(settings(agent, store)) as proxy:
+    monkeypatch.setattr(task_log, "SWEEP_S", 0.0)
+    monkeypatch.setattr(task_log, "BEAT_S", 0.05)
+    async with run_proxy(settings(agent, store)) as proxy, asyncio.timeout(PATIENCE_S):
         observed = proxy.control.store.observations(agent)
         await observed.add([Observed("a key", CLOCK.now() - 1, "[torn")])
         while await observed.open_tasks(CLOCK.now()):
+            await asyncio.sleep(0.05)
+        ((number, _),) = await observed.of_task("a key")
+        await observed.keep_until("a key", number, CLOCK.now() - 1)
+        while await observed.count("a key"):
             await asyncio.sleep(0.05)
     assert "a key" in caplog.text
