@@ -135,9 +135,33 @@ def test_what_speaks_against_a_run(run, options, reasons):
         assert f"{reason.code}: {reason.message}".startswith(beginning)
 
 
+FOUND = Outcome("b", "b", [good(), bad("tone", label="rude")], captured=True, findings=[Severity.WARNING])
+
+
 @pytest.mark.parametrize(
     ("run", "options", "expected"),
     [
+        # those of the run come first
+        (
+            [Outcome("a", "a", [bad()], captured=False), FOUND],
+            {
+                "gates": {
+                    "tool_error": Gate(mean=0.4, conversation_mean=0.5, pass_rate=0.75),
+                    "tone": Gate(forbid=("rude",)),
+                },
+                "run": RunGates(findings={Severity.ERROR: 0, Severity.WARNING: 0}, captured=0.5, pass_rate=0.5),
+            },
+            [
+                (None, "findings", "0", True),
+                (None, "findings", "1", False),
+                (None, "captured", "0.50", True),
+                (None, "pass_rate", "0.00", False),
+                ("tool_error", "mean", "0.50", True),
+                ("tool_error", "conversation_mean", "0.00", False),
+                ("tool_error", "pass_rate", "0.50", False),
+                ("tone", "forbid", "1", False),
+            ],
+        ),
         (
             [*outcomes([bad()]), *outcomes([SKIPPED], [SKIPPED], conversation="b")],
             {"run": RunGates(pass_rate=0.5)},
@@ -215,27 +239,3 @@ def test_a_run_passes_only_where_all_that_was_planned_was_measured_and_passed(tu
     everything_passed = all(result.status in (Status.PASSED, Status.SKIPPED) for result in flat)
     something_measured = any(result.score is not None for result in flat)
     assert verdict.passed is (None not in turns and everything_passed and something_measured)
-
-
-def test_each_gate_is_listed_with_its_actual_value_those_of_the_run_first():
-    found = Outcome("b", "b", [good(), bad("tone", label="rude")], captured=True, findings=[Severity.WARNING])
-    verdict = gate(
-        [Outcome("a", "a", [bad()], captured=False), found],
-        gates={"tool_error": Gate(mean=0.4, conversation_mean=0.5, pass_rate=0.75), "tone": Gate(forbid=("rude",))},
-        run=RunGates(findings={Severity.ERROR: 0, Severity.WARNING: 0}, captured=0.5, pass_rate=0.5),
-    )
-    assert checks(verdict) == [
-        (None, "findings", "0", True),
-        (None, "findings", "1", False),
-        (None, "captured", "0.50", True),
-        (None, "pass_rate", "0.00", False),
-        ("tool_error", "mean", "0.50", True),
-        ("tool_error", "conversation_mean", "0.00", False),
-        ("tool_error", "pass_rate", "0.50", False),
-        ("tone", "forbid", "1", False),
-    ]
-    assert [check.label for check in verdict.gates][:3] == [
-        "findings of severity error ≤ 0",
-        "findings of severity warning ≤ 0",
-        "tool calls captured where expected ≥ 0.50",
-    ]

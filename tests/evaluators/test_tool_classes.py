@@ -18,7 +18,6 @@ from tool_call_evaluators import (
 )
 from tool_call_evaluators.outcomes.conversations import follow, run_verdict
 from tool_call_evaluators.report import build_report, json_report
-from tool_call_evaluators.suite.writing import suite_text
 from tool_call_evaluators.tool_classes import named
 
 CLASSES = {"reads": ("get_*", "*_list"), "writes": ("get_and_lock", "book")}
@@ -105,14 +104,6 @@ def test_a_class_in_a_suite_without_classes_is_skipped() -> None:
     case = EvalCase(tool_calls=[BOOK], expected_tool_calls=[])
     result = get_evaluator("tool_trajectory", ignored_tools=["reads"]).evaluate(case)
     assert (result.status, result.reason) == ("skipped", "reads is a class of tools, and the suite has no tool_classes")
-
-
-def test_classes_of_a_suite_are_those_of_its_cases() -> None:
-    suite = parse_suite(
-        "{suite: x, tool_classes: {reads: [get_*], writes: [book]}, cases: [{id: a, turns: [{user: hi}]}]}"
-    )
-    for one in (suite, parse_suite(suite_text(suite))):
-        assert one.cases[0].tool_classes == {"reads": ("get_*",), "writes": ("book",)}
 
 
 @pytest.mark.parametrize(

@@ -33,22 +33,38 @@ def asked(tree: AgentTurn, *expected: Any, **options: Any) -> Any:
 TREE = root(agent("orders", agent("stock", at=2), at=1), agent("refunds", at=3))
 
 
+AT_ONCE = root(
+    agent("orders", agent("stock", at=2), at=1, ended_at=5),
+    agent("refunds", at=2.5, ended_at=6),
+    agent("mail", at=6),
+)
+IN_ORDER = {"in_order": True}
+
+
 @pytest.mark.parametrize(
-    ("expected", "score"),
+    ("tree", "options", "expected", "score"),
     [
-        (["orders"], 1),
-        (["stock"], 1),
-        (["orders", "payroll"], 0.5),
-        ([{"name": "payroll", "at_most": 0}], 1),
-        ([{"name": "stock", "at_most": 0}], 0),
-        ([{"name": "orders", "at_least": 2}], 0),
-        ([{"name": "orders", "at_most": 1}], 1),
-        ([{"name": "orders", "given": "TO ORDERS"}], 1),
-        ([{"name": "orders", "given": ["to orders", "ORD-1"]}], 0),
+        (TREE, {}, ["orders"], 1),
+        (TREE, {}, ["stock"], 1),
+        (TREE, {}, ["orders", "payroll"], 0.5),
+        (TREE, {}, [{"name": "payroll", "at_most": 0}], 1),
+        (TREE, {}, [{"name": "stock", "at_most": 0}], 0),
+        (TREE, {}, [{"name": "orders", "at_least": 2}], 0),
+        (TREE, {}, [{"name": "orders", "at_most": 1}], 1),
+        (TREE, {}, [{"name": "orders", "given": "TO ORDERS"}], 1),
+        (TREE, {}, [{"name": "orders", "given": ["to orders", "ORD-1"]}], 0),
+        # the order is one expectation more
+        (TREE, IN_ORDER, ["orders", "refunds"], 1),
+        (TREE, IN_ORDER, ["refunds", "orders"], 2 / 3),
+        (AT_ONCE, IN_ORDER, ["orders", "refunds"], 1),
+        (AT_ONCE, IN_ORDER, ["refunds", "orders"], 1),  # they work at the same time
+        (AT_ONCE, IN_ORDER, ["refunds", "orders", "stock"], 1),
+        (AT_ONCE, IN_ORDER, ["stock", "orders"], 2 / 3),  # orders asked stock
+        (AT_ONCE, IN_ORDER, ["mail", "refunds"], 2 / 3),
     ],
 )
-def test_agents_are_expected(expected: list[Any], score: float) -> None:
-    assert asked(TREE, *expected).score == score
+def test_agents_are_expected(tree: AgentTurn, options: dict[str, Any], expected: list[Any], score: float) -> None:
+    assert asked(tree, *expected, **options).score == pytest.approx(score)
 
 
 def test_the_reason_names_the_agents_and_the_failure_modes() -> None:
@@ -59,30 +75,6 @@ def test_the_reason_names_the_agents_and_the_failure_modes() -> None:
     )
     assert result.details["asked"] == {"payroll": 0, "stock": 1, "refunds": 1, "orders": 1}
     assert [mode[:6] for mode in result.details["mast"]] == ["FM-1.1", "FM-1.2", "FM-2.4"]
-
-
-@pytest.mark.parametrize(("order", "score"), [(["orders", "refunds"], 1), (["refunds", "orders"], 2 / 3)])
-def test_the_order_is_one_expectation_more(order: list[str], score: float) -> None:
-    assert asked(TREE, *order, in_order=True).score == pytest.approx(score)
-
-
-@pytest.mark.parametrize(
-    ("order", "score"),
-    [
-        (["orders", "refunds"], 1),
-        (["refunds", "orders"], 1),  # they work at the same time
-        (["refunds", "orders", "stock"], 1),
-        (["stock", "orders"], 2 / 3),  # orders asked stock
-        (["mail", "refunds"], 2 / 3),
-    ],
-)
-def test_agents_that_work_at_the_same_time_have_no_order(order: list[str], score: float) -> None:
-    tree = root(
-        agent("orders", agent("stock", at=2), at=1, ended_at=5),
-        agent("refunds", at=2.5, ended_at=6),
-        agent("mail", at=6),
-    )
-    assert asked(tree, *order, in_order=True).score == pytest.approx(score)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +148,6 @@ def test_limits_of_delegation(tree: AgentTurn, limit: dict[str, Any], kept: bool
     assert reason in result.reason
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_depth": -1}, {"max_fan_out": -2}])
-def test_limits_that_are_none(limits: dict[str, Any]) -> None:
-    with pytest.raises(OptionError):
-        delegation(TREE, **limits)
-
-
 def values(tree: AgentTurn, answer: str = "REF-7 is done", **patterns: Any) -> Any:
     case = EvalCase(tree=tree, user_text="Refund ORD-1 and ord-2", response_text=answer)
     return DelegatedValues(**patterns).evaluate(case)
@@ -181,10 +167,20 @@ def test_values_are_passed_on_and_used() -> None:
     assert values(root(agent("orders", asked=GUESS)), used=["x"]).status is Status.SKIPPED
 
 
-@pytest.mark.parametrize("patterns", [{}, {"used": ["("]}, {"passed_on": [""], "used": ["*"]}])
-def test_patterns_that_are_none(patterns: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (Delegation, dict.fromkeys(("max_loops", "max_repeats", "max_failures"))),
+        (Delegation, {"max_depth": -1}),
+        (Delegation, {"max_fan_out": -2}),
+        (DelegatedValues, {}),
+        (DelegatedValues, {"used": ["("]}),
+        (DelegatedValues, {"passed_on": [""], "used": ["*"]}),
+    ],
+)
+def test_limits_and_patterns_that_are_none(kind: Any, options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
-        DelegatedValues(**patterns)
+        kind(**options)
 
 
 def called(name: str, at: float) -> ToolCall:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate, evaluate_conversation
+from tool_call_evaluators import EvalCase, EvalResult, Status, evaluate_conversation
 from tool_call_evaluators.judge import PreparedJudge
-from tool_call_evaluators.judged.behavior import AgentBehaviorFailure, GoalCompletion
+from tool_call_evaluators.judged.behavior import AgentBehaviorFailure
 from tool_call_evaluators.judged.quality import Helpfulness
 from tool_call_evaluators.metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio
 from tool_call_evaluators.metrics.tool_error import ToolError
@@ -142,9 +142,14 @@ async def test_it_reads_what_the_others_said_whatever_the_order():
             return EvalResult(self.metric, 0.5)
 
     case = conversation("no failure", "repetition", user_goal="to know")
-    results = await evaluate(case, [OverallAgentScore(), TurnSuccessRatio(metrics=["agent_behavior_failure"]), Goal()])
-    assert [item.evaluator for item in results] == ["overall_agent_score", "turn_success_ratio", "goal_completion"]
-    assert results[0].score == 0.75 * 0.5 + 0.25 * 0.5
+    evaluators = [OverallAgentScore(), TurnSuccessRatio(metrics=["agent_behavior_failure"]), Goal()]
+    found = await evaluate_conversation(case, evaluators)
+    assert [item.evaluator for item in found.results] == [
+        "overall_agent_score",
+        "turn_success_ratio",
+        "goal_completion",
+    ]
+    assert (found.results[0].score, found.status) == (0.75 * 0.5 + 0.25 * 0.5, "Failed")
 
 
 TURNS = [
@@ -152,35 +157,6 @@ TURNS = [
     {"user_text": "And 8?", "response_text": "Sent."},
 ]
 CONVERSATION = EvalCase(turns=TURNS, user_goal="Know both", knowledge="k", tools=[{"name": "lookup"}])
-FINE = EvalResult("agent_behavior_failure", 1.0, passed=True, label="no failure")
-MADE_UP = EvalResult("agent_behavior_failure", 0.0, passed=False, label="false information", reason="Made up 8.")
-
-
-def judged(*turns):
-    return EvalCase(turns=[{**turn, "results": [result]} for turn, result in zip(TURNS, turns, strict=True)],
-                    user_goal="Know both")  # fmt: skip
-
-
-def goal(score):
-    return GoalCompletion(judge=PreparedJudge([{"reason": "So.", "score": score}]))
-
-
-@pytest.mark.parametrize(
-    ("turns", "score", "overall", "status"),
-    [
-        ((FINE, FINE), 5, 1.0, "Done"),
-        ((FINE, MADE_UP), 5, 0.625, "Partial Failure"),
-        ((FINE, MADE_UP), 4, 0.5625, "Failed"),
-        ((MADE_UP, MADE_UP), 5, 0.25, "Failed"),
-    ],
-)
-async def test_scores_and_status_of_turns_that_were_judged(turns, score, overall, status):
-    found = await evaluate_conversation(judged(*turns), [goal(score), OverallAgentScore(), TurnSuccessRatio()])
-    completion, agent, ratio = found.results
-    assert completion.score == (score - 1) / 4
-    assert ratio.score == sum(turn is FINE for turn in turns) / 2
-    assert (agent.score, found.status) == (pytest.approx(overall), status)
-    assert found.turns == ((turns[0],), (turns[1],))
 
 
 async def test_turns_are_judged_in_context():

@@ -17,8 +17,7 @@ from tool_call_evaluators.report import build_report
 from tool_call_evaluators.report.focus import focus_suites
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.simulation.user import USER_EMPTY, USER_NO_END, user_fault
-from tool_call_evaluators.suite import SuiteError
-from tool_call_evaluators.suite.writing import suite_dict, suite_text
+from tool_call_evaluators.suite.writing import suite_dict
 
 SUITE = parse_suite(
     """
@@ -276,9 +275,7 @@ def test_a_gate_on_a_metric_counts_every_attempt():
 def test_the_attempts_of_a_suite_are_those_of_each_case_without_its_own():
     suite = parse_suite(REPEATED)
     assert [(case.conversations, case.must_pass) for case in suite.cases] == [(3, 2), (1, None)]
-    assert suite_dict(suite)["repeat"] == {"times": 3, "pass": 2}
     assert [case.get("repeat") for case in suite_dict(suite)["cases"]] == [None, 1]
-    assert parse_suite(suite_text(suite)) == suite
 
 
 QUARANTINED = """
@@ -324,15 +321,6 @@ def test_a_run_whose_every_case_is_in_quarantine_does_not_pass():
     assert [reason.message for reason in verdict.reasons] == ["nothing was measured: every case is in quarantine"]
 
 
-def test_a_quarantine_names_a_case_and_a_day():
-    with pytest.raises(SuiteError, match=r"quarantine.*unknown 'statuss' \(did you mean status\?\)"):
-        parse_suite(QUARANTINED.replace("{status:", "{statuss:"))
-    with pytest.raises(SuiteError, match=r"quarantine\.status\.until: expected a date, such as 2026-12-31"):
-        parse_suite(QUARANTINED.replace("2026-11-21", "soon"))
-    suite = parse_suite(QUARANTINED)
-    assert parse_suite(suite_text(suite)) == suite
-
-
 WITH_A_USER = parse_suite("suite: x\nevaluators: [tool_error]\ncases: [{id: refund, simulate: {goal: Money back}}]")
 
 
@@ -356,14 +344,9 @@ def conversation(*texts: str, number: int = 1, fault: str | None = None, score: 
     return turns
 
 
-def test_a_shorter_conversation_is_no_worse() -> None:
-    longer, shorter = conversation("Hello", "Money back"), conversation("Hello")
-    (case,) = compare(longer, shorter).cases
-    assert (case.status, case.failures, case.passed) == ("same", (), ((1, 1), (1, 1)))
-
-
 def test_an_invalid_conversation_is_compared_with_none() -> None:
     good, invalid = conversation("Hello"), conversation("Hello", number=2, fault=USER_EMPTY, score=0.0)
+    assert compare(conversation("Hello", "Money back"), good).cases[0].status == "same", "shorter is no worse"
     (case,) = compare(good, [*good, *invalid]).cases
     assert (case.status, case.passed, case.excluded) == ("same", ((1, 1), (1, 1)), (0, 1))
     comparison = compare(good, invalid)
@@ -395,12 +378,7 @@ def test_a_run_that_was_cut_off_lacks_a_turn() -> None:
     cut = whole[:1]
     (found,) = follow(cut, WITH_A_USER)
     assert (found.complete, [item.turn is None for item in found.turns]) == (False, [False, True])
-    assert follow(whole, WITH_A_USER)[0].complete
-
-
-def test_turns_of_other_users_need_no_record() -> None:
-    """Such as those that a proxy captured, or that were imported."""
-    turns = [{key: value for key, value in item.items() if key != "simulated_user"} for item in conversation("Hello")]
-    (found,) = follow(turns, WITH_A_USER)
-    assert (found.complete, len(found.turns)) == (True, 1)
-    assert run_verdict(WITH_A_USER, [found]).passed
+    of_others = [{key: value for key, value in item.items() if key != "simulated_user"} for item in whole]
+    for turns in (whole, of_others):  # such as those that a proxy captured have no record
+        (found,) = follow(turns, WITH_A_USER)
+        assert (found.complete, len(found.turns)) == (True, 2)

@@ -200,11 +200,3 @@ def test_an_agent_that_may_vary_is_not_taken_for_deterministic(
     assert comparison.fails_on(["newly-failing"])
     assert comparison.fails_on(["undecided"])
     assert not comparison.fails_on(["regression"])
-
-
-def test_the_repetitions_that_would_tell_are_named() -> None:
-    many = {str(n): [1.0, 1.0, 1.0] for n in range(20)}
-    fewer = many | {str(n): [1.0, 0.0, 1.0] for n in range(4)}
-    repetitions = compare(run(many), run(fewer)).decision.repetitions
-    assert repetitions is not None
-    assert repetitions > 3

@@ -125,11 +125,6 @@ def test_a_cause_that_happened_once_names_the_turn():
     assert cause.sentence == "a, turn 2: tool_error said so (tool_error)"
 
 
-def test_a_run_without_failures_needs_none():
-    assert not focus_suites(report([turn("a", evaluations=[result("tool_error", 1.0)])]))
-    assert not focus_suites(report([]))
-
-
 def test_what_never_came_is_run_again():
     suite = parse_suite("suite: x\ncases: [{id: a, repeat: 2, turns: [{user: hi}]}, {id: b, turns: [{user: ho}]}]")
     turns = [turn("1", "hi", case="a"), turn("2", "ho", case="b")]

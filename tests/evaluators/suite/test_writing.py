@@ -21,6 +21,11 @@ suite: everything
 agent: {url: "http://127.0.0.1:9", headers: {A: b}, binding: JSONRPC, streaming: false, timeout: 3, concurrency: 2}
 judge: {model: small, votes: 3, extra_body: {seed: 7}}
 simulated_user: {model: small, seed: 7, temperature: 0.5, prompt: "Want {{goal}}."}
+repeat: {times: 3, pass: 2}
+depth: all
+tool_classes: {reads: [get_*], writes: [book]}
+prices: {gpt-4o: {input: 10, output: 0}}
+quarantine: {two: {reason: the search index is down, until: 2099-01-01}}
 evaluators:
   - tool_error
   - tool_trajectory: {mode: precision, id: precision, matcher: {mode: subset, per_tool: {f: ignore}}}
