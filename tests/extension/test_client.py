@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from a2a.types import AgentCard
 from a2a_eval_proxy.features.demo.agent import agent_card, request_handler
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.net.sdk_server import sdk_routes
-from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
+from a2a_tool_capture import METADATA_KEY, URI, CaptureClient, TaskMerger
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.errors import (
     AgentError,
@@ -184,20 +184,16 @@ async def test_captures_a_turn_over_every_interface(binding: str, version: str, 
         ("lookup_order", {"order_id": "ORD-1001"}),
         ("estimate_delivery", {"tracking_number": "TRK-77120"}),
     ]
-    assert turn.state == COMPLETED
-    assert not turn.interrupted
-    assert turn.findings == ()
-    assert turn.declared
-    assert turn.task_id
-    assert turn.context_id
+    assert (turn.state, turn.interrupted, turn.findings, turn.declared) == (COMPLETED, False, (), True)
     assert (turn.binding, turn.protocol_version) == (binding, version)
+    assert "" not in (turn.task_id, turn.context_id)
     assert turn.first_event_at is not None
     assert turn.started_at <= turn.first_event_at <= turn.ended_at
     send = line.requests[-1]
     assert send.operation == OPERATIONS[binding, version][streaming]
     assert b'"origin"' in send.body
-    assert send.headers["a2a-extensions"] == URI
-    assert send.headers.get("x-a2a-extensions") == (URI if version == "0.3" else None)
+    headers = [send.headers.get(name) for name in ("a2a-extensions", "x-a2a-extensions")]
+    assert headers == [URI, URI if version == "0.3" else None]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -240,12 +236,19 @@ async def test_a_continued_task_gives_each_turn_its_own_calls(streaming: bool) -
 async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "CLOSING_GRACE_S", 0.02)
-    waiting = {"id": "t", "contextId": "c", "status": {"state": INPUT_REQUIRED}}
-    done = {"taskId": "t", "contextId": "c", "status": {"state": COMPLETED}}
-    app = sse_app([{"task": waiting}, {"statusUpdate": done}], quiet_s=0.3)
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        turn = await client.send("continue", task_id="t", context_id="c")
+    """The agent goes on once the client has read that state, after which it would listen no more."""
+    monkeypatch.setattr(client_module, "CLOSING_GRACE_S", 0)
+    was_read, feed = asyncio.Event(), TaskMerger.feed
+
+    def noted(merger: TaskMerger, *given: Any) -> None:
+        feed(merger, *given)
+        was_read.set()
+
+    monkeypatch.setattr(TaskMerger, "feed", noted)
+    waiting = {"task": {"id": "t", "contextId": "c", "status": {"state": INPUT_REQUIRED}}}
+    turn = await answer_of(
+        agent_that_writes([waiting, DONE], until=lambda _: was_read.wait()), task_id="t", context_id="c"
+    )
     assert turn.state == COMPLETED
 
 
@@ -299,11 +302,9 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
 async def test_an_agent_that_forgets_its_task_when_the_connection_breaks_has_restarted(
     breaks: bool, error: Any, raised: type[CaptureError]
 ) -> None:
-    working = {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}
-    app = sse_app([working], task={"jsonrpc": "2.0", "id": 1, "error": error}, breaks=breaks)
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        with pytest.raises(raised, match="task") as failed:
-            await client.send("hello")
+    forgetting = agent_that_writes([WORKING], task={"jsonrpc": "2.0", "id": 1, "error": error}, breaks=breaks)
+    with pytest.raises(raised, match="task") as failed:
+        await answer_of(forgetting)
     assert type(failed.value) is raised
     assert failed.value.turn is not None
 
@@ -323,45 +324,65 @@ async def test_a_turn_has_an_end() -> None:
 # ── streams that end oddly ──────────────────────────────────────────────────────────────────────────────────
 
 
-def sse_app(
-    events: list[dict[str, Any]],
+IDS = {"taskId": "t", "contextId": "c"}
+DONE = {"statusUpdate": {**IDS, "status": {"state": COMPLETED}}}
+WORKING = {"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}
+
+
+def agent_that_writes(
+    events: list[Any],
     *,
-    quiet_s: float = 0,
-    stays_open: bool = False,
-    breaks: bool = False,
+    binding: str = "JSONRPC",
+    version: str = "1.0",
+    streaming: bool = True,
     task: Any = None,
+    until: Callable[[Any], Awaitable[Any]] | None = None,
+    breaks: bool = False,
 ) -> Callable[[str], App]:
-    """A server that streams `events`, quiet between them, and then ends the stream, breaks it or leaves it open.
-    `task` is what GetTask is answered with, if that is no stream."""
+    """An agent that writes its JSON itself: a stream of `events`, or the first of them where it does not stream.
+    GetTask is answered with `task`, if that is given. Before the last event the stream waits for `until`, which is
+    called with what receives from the client; in the end it breaks, if it should.
+    """
+    results = [{"jsonrpc": "2.0", "id": 1, "result": event} if binding == "JSONRPC" else event for event in events]
+    texts = [json.dumps(result, ensure_ascii=False) for result in results]
 
     def make_app(url: str) -> App:
-        card = {
-            "name": "SSE",
-            "supportedInterfaces": [{"url": f"{url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-            "capabilities": {"streaming": True},
-        }
+        interface = {"url": url, "protocolBinding": binding, "protocolVersion": version}
+        card = {"name": "raw", "supportedInterfaces": [interface], "capabilities": {"streaming": streaming}}
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
+            body = await Request(scope, receive).body()
             if scope["path"].startswith("/.well-known/"):
                 await answer(send, b"application/json", json.dumps(card).encode())
-                return
-            if task and json.loads(await Request(scope, receive).body())["method"] == "GetTask":
+            elif scope["method"] == "GET" or (task and b'"GetTask"' in body):
                 await answer(send, b"application/json", json.dumps(task).encode())
-                return
-            await answer(send, b"text/event-stream", b"", more=True)
-            for event in events:
-                data = json.dumps({"jsonrpc": "2.0", "id": 1, "result": event})
-                await send({"type": "http.response.body", "body": f"data: {data}\r\n\r\n".encode(), "more_body": True})
-                await asyncio.sleep(quiet_s)
-            while stays_open and (await receive())["type"] != "http.disconnect":
-                pass
-            if breaks:
-                raise LineCutError
-            await send({"type": "http.response.body", "body": b""})
+            elif not streaming:
+                await answer(send, b"application/json", texts[0].encode())
+            else:
+                await answer(send, b"text/event-stream", b"", more=True)
+                await write(send, texts[:-1])
+                if until:
+                    await until(receive)
+                await write(send, texts[-1:])
+                if breaks:
+                    raise LineCutError
+                await send({"type": "http.response.body", "body": b""})
 
         return app
 
     return make_app
+
+
+async def write(send: Any, texts: list[str]) -> None:
+    """Events that arrive in pieces, and several in one."""
+    body = "".join(f": comment\r\ndata: {text}\r\n\r\n" for text in texts).encode()
+    for position in range(0, len(body), 37):
+        await send({"type": "http.response.body", "body": body[position : position + 37], "more_body": True})
+
+
+async def answer_of(make_app: Callable[[str], App], dialects: tuple[str, ...] = (), **ids: str) -> CapturedTurn:
+    async with on_line(make_app) as line, CaptureClient(line.url, dialects=dialects) as client:
+        return await client.send("hello", **ids)
 
 
 async def answer(send: Any, content_type: bytes, body: bytes, *, status: int = 200, more: bool = False) -> None:
@@ -372,10 +393,7 @@ async def answer(send: Any, content_type: bytes, body: bytes, *, status: int = 2
 
 async def test_a_stream_left_open_after_the_end_does_not_hold_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "CLOSING_GRACE_S", 0.05)
-    done = {"taskId": "t", "contextId": "c", "status": {"state": COMPLETED}}
-    app = sse_app([{"statusUpdate": done}], stays_open=True)
-    async with on_line(app) as line, CaptureClient(line.url) as client:
-        turn = await client.send("hello")
+    turn = await answer_of(agent_that_writes([DONE, DONE], until=lambda receive: receive()))
     assert turn.state == COMPLETED
 
 
@@ -384,17 +402,13 @@ async def test_a_stream_left_open_after_the_end_does_not_hold_the_turn(monkeypat
     [
         ([], "without a Message or a Task"),
         ([{"task": {"id": 7}}], "http://127.0.0.1:"),
-        ([{"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}}], "no task"),
+        ([WORKING], "no task"),
     ],
     ids=["nothing", "junk", "junk in place of the task"],
 )
 async def test_a_stream_that_ends_without_an_answer_is_an_error(events: list[Any], error: str) -> None:
-    async with on_line(sse_app(events)) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match=error):
-            await client.send("hello")
-
-
-IDS = {"taskId": "t", "contextId": "c"}
+    with pytest.raises(AgentError, match=error):
+        await answer_of(agent_that_writes(events))
 
 
 def ended(*artifacts: dict[str, Any]) -> dict[str, Any]:
@@ -406,10 +420,14 @@ def reported(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"artifactId": "a", "parts": [{"text": "paid"}], "extensions": [URI], "metadata": {METADATA_KEY: [call]}}
 
 
+PART = {"data": {"id": "1", "name": "pay", "args": {}}, "metadata": {"adk_type": "function_call"}}
+IN_A_PART = ended({"artifactId": "a", "parts": [PART]})
+
+
 @pytest.mark.parametrize(
-    ("events", "findings"),
+    ("events", "dialects", "called", "findings"),
     [
-        (
+        pytest.param(
             [
                 {"statusUpdate": {**IDS, "status": {"state": "TASK_STATE_WORKING", "timestamp": "just now"}}},
                 {"artifactUpdate": {**IDS, "artifact": 7}},
@@ -417,31 +435,33 @@ def reported(arguments: dict[str, Any]) -> dict[str, Any]:
                 [],
                 None,
                 {"artifactUpdate": {**IDS, "append": "no", "artifact": reported({"n": 10**400})}},
-                {"statusUpdate": {**IDS, "status": {"state": COMPLETED}}},
+                DONE,
             ],
+            (),
+            ["pay"],
             [("malformed_event", "warning"), ("unknown_event", "info"), ("malformed_response", "warning")],
+            id="events that protobuf refuses",
         ),
-        # The Task at the end may have what was not read.
-        ([{"task": {"id": "t", "status": {}}}, [1], ended(reported({}))], [("malformed_response", "info")]),
+        pytest.param(
+            [{"task": {"id": "t", "status": {}}}, [1], ended(reported({}))],
+            (),
+            ["pay"],
+            [("malformed_response", "info")],
+            id="a snapshot, which may have what was not read",
+        ),
+        pytest.param([IN_A_PART], ("adk",), ["pay"], [], id="the dialect of a part"),
+        *(
+            pytest.param([IN_A_PART], dialects, [], [("dialect_not_read", "info")], id=f"not that of a part {dialects}")
+            for dialects in ((), ("kagent",))
+        ),
     ],
-    ids=["events that protobuf refuses", "a snapshot after what was not read"],
 )
-async def test_events_are_read_as_the_proxy_reads_them(events: list[Any], findings: list[tuple[str, str]]) -> None:
-    async with on_line(sse_app(events)) as line, CaptureClient(line.url) as client:
-        turn = await client.send("hello")
-    assert (turn.state, names(turn)) == (COMPLETED, ["pay"])
+async def test_events_are_read_as_the_proxy_reads_them(
+    events: list[Any], dialects: tuple[str, ...], called: list[str], findings: list[tuple[str, str]]
+) -> None:
+    turn = await answer_of(agent_that_writes(events), dialects)
+    assert (turn.state, names(turn)) == (COMPLETED, called)
     assert [(one.code, one.severity) for one in turn.findings] == findings
-
-
-@pytest.mark.parametrize("dialects", [(), ("adk",), ("kagent",)])
-async def test_parts_of_a_dialect_that_is_not_read_are_named(dialects: tuple[str, ...]) -> None:
-    part = {"data": {"id": "1", "name": "pay", "args": {}}, "metadata": {"adk_type": "function_call"}}
-    answered = ended({"artifactId": "a", "parts": [part]})
-    async with on_line(sse_app([answered])) as line, CaptureClient(line.url, dialects=dialects) as client:
-        turn = await client.send("hello")
-    is_read = dialects == ("adk",)
-    assert names(turn) == (["pay"] if is_read else [])
-    assert [finding.code for finding in turn.findings] == ([] if is_read else ["dialect_not_read"])
 
 
 # ── what the wire says ──────────────────────────────────────────────────────────────────────────────────────
@@ -457,60 +477,27 @@ ARGUMENTS = {
 READ = {**ARGUMENTS, "at": 2}
 
 
-def answering(form: str, version: str, arguments: dict[str, Any]) -> Callable[[str], App]:
-    """An agent that writes its JSON itself: `form` is the binding and how it answers, separated by a blank."""
-    binding, kind = form.split()
-    is_old = version == "0.3"
-    status = {"state": "completed" if is_old else COMPLETED}
-    task: dict[str, Any] = {"id": "t", "contextId": "c", "status": status, "artifacts": [reported(arguments)]}
-    update: dict[str, Any] = {"taskId": "t", "contextId": "c", "artifact": reported(arguments)}
-    end: dict[str, Any] = {"taskId": "t", "contextId": "c", "status": status}
-    if is_old and binding == "JSONRPC":
-        for part in (*task["artifacts"][0]["parts"], *update["artifact"]["parts"]):
-            part["kind"] = "text"
-        task["kind"], update["kind"], end["kind"], end["final"] = "task", "artifact-update", "status-update", True
-        events = [task] if kind == "snapshot" else [update, end]
-    else:
-        if is_old:
-            status["state"] = "TASK_STATE_COMPLETED"
-        events = [{"task": task}] if kind == "snapshot" else [{"artifactUpdate": update}, {"statusUpdate": end}]
-
-    def make_app(url: str) -> App:
-        capabilities = {"streaming": kind == "stream"}
-        interface = {"url": url, "protocolBinding": binding, "protocolVersion": version}
-        card = {"name": "raw", "supportedInterfaces": [interface], "capabilities": capabilities}
-
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            if scope["path"].startswith("/.well-known/"):
-                await answer(send, b"application/json", json.dumps(card).encode())
-                return
-            if scope["method"] == "GET":  # GetTask
-                await answer(send, b"application/json", json.dumps(task).encode())
-                return
-            results = [{"jsonrpc": "2.0", "id": 1, "result": each} if binding == "JSONRPC" else each for each in events]
-            texts = [json.dumps(each, ensure_ascii=False) for each in results]
-            if kind == "snapshot":
-                await answer(send, b"application/json", texts[0].encode())
-                return
-            body = "".join(f": comment\ndata: {text}\n\n" for text in texts).encode()
-            await answer(send, b"text/event-stream", b"", more=True)
-            for position in range(0, len(body), 37):  # events that arrive in pieces, and several in one
-                piece = {"type": "http.response.body", "body": body[position : position + 37], "more_body": True}
-                await send(piece)
-            await send({"type": "http.response.body", "body": b""})
-
-        return app
-
-    return make_app
+OLD_REPORT = {**reported(ARGUMENTS), "parts": [{"kind": "text", "text": "paid"}]}
+WRITTEN: dict[tuple[str, str, bool], list[Any]] = {
+    ("JSONRPC", "0.3", False): [
+        {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}, "artifacts": [OLD_REPORT]}
+    ],
+    ("JSONRPC", "0.3", True): [
+        {"kind": "artifact-update", **IDS, "artifact": OLD_REPORT},
+        {"kind": "status-update", **IDS, "status": {"state": "completed"}, "final": True},
+    ],
+}
+for others in [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("HTTP+JSON", "0.3")]:
+    WRITTEN[*others, False] = [ended(reported(ARGUMENTS))]
+    WRITTEN[*others, True] = [{"artifactUpdate": {**IDS, "artifact": reported(ARGUMENTS)}}, DONE]
 
 
-@pytest.mark.parametrize("version", ["1.0", "0.3"])
-@pytest.mark.parametrize(
-    "form", [f"{binding} {kind}" for binding in ("JSONRPC", "HTTP+JSON") for kind in ("snapshot", "stream")]
-)
-async def test_calls_have_the_numbers_and_the_order_of_the_json(form: str, version: str) -> None:
-    async with on_line(answering(form, version, ARGUMENTS)) as line, CaptureClient(line.url) as client:
-        turn = await client.send("hello")
+@pytest.mark.parametrize(("binding", "version", "streaming"), WRITTEN)
+async def test_calls_have_the_numbers_and_the_order_of_the_json(binding: str, version: str, streaming: bool) -> None:
+    written = WRITTEN[binding, version, streaming]
+    task = written[0].get("task")
+    agent = agent_that_writes(written, binding=binding, version=version, streaming=streaming, task=task)
+    turn = await answer_of(agent)
     (call,) = turn.tool_calls
     assert json.dumps(call.arguments) == json.dumps(READ)
     assert (turn.state, turn.text, turn.findings) == (COMPLETED, "paid", ())
