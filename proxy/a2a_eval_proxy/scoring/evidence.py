@@ -33,7 +33,7 @@ _AFTER_S = 0.5
 _PATIENCE_S = 30.0
 """How long a turn waits for those that it caused. After that it is scored without waiting: what is open is unknown."""
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
+FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 """Pauses while turns are not over; each is twice as long as the one before."""
 
 
@@ -206,7 +206,7 @@ async def awaited_tree(store: Store, turn: Turn, privacy: Privacy) -> AgentTurn 
     """The turn with those that it caused, once these are done, or its patience ends; None where the store does not have
     it. Raises StoreError."""
     loop = asyncio.get_running_loop()
-    until, pause_s = loop.time() + _PATIENCE_S, _FIRST_PAUSE_S
+    until, pause_s = loop.time() + _PATIENCE_S, FIRST_PAUSE_S
     read = partial(turn_trees(store).below, turn.turn_id, privacy)
     await asyncio.sleep(max(0.0, (turn.ended_at or turn.started_at) + _AFTER_S - CLOCK.now()))
     while True:

@@ -44,6 +44,7 @@ from judges.fake_api import KEY, MODEL, FakeApi
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from support.folded import Folded
+from support.kept import turn as kept_turn
 from support.live import heard
 from support.read_exchange import ReadExchange
 from tool_call_evaluators.suite import Suite, parse_case, parse_suite
@@ -356,12 +357,12 @@ cases:
 
 
 def paid(to: str, **fields: Any) -> Turn:
-    calls = [ToolCall("pay", {"to": to})]
-    it = Turn(new_turn_id(), "nightly", "http://agent", "JSONRPC", "1.0", 1.0, tool_calls=calls)
-    it.status, it.ended_at, it.user_text, it.response_text = "pending", 2.0, "Pay ann@example.com", f"paid {to}"
-    for name, value in fields.items():
-        setattr(it, name, value)
-    return it
+    said = {
+        "user_text": "Pay ann@example.com",
+        "response_text": f"paid {to}",
+        "tool_calls": [ToolCall("pay", {"to": to})],
+    }
+    return kept_turn(1, **{"turn_id": new_turn_id(), **said, **fields})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall
 from hypothesis import example, given
 from support.junk import json_values
+from support.kept import turn as kept_turn
 
 KEY = b"a key of the tests"
 EVERY = "token,email,iban,card,phone,ip"
@@ -22,10 +23,7 @@ def redactor(rules: Any, key: bytes = KEY) -> Redactor:
 
 
 def turn(*calls: ToolCall, **fields: Any) -> Turn:
-    it = Turn("turn-1", "nightly", "http://agent", "JSONRPC", "1.0", 1.0, tool_calls=list(calls))
-    for name, value in fields.items():
-        setattr(it, name, value)
-    return it
+    return kept_turn(1, tool_calls=list(calls), **fields)
 
 
 # ── texts and values ────────────────────────────────────────────────────────────────────────────────────────

@@ -97,24 +97,6 @@ def test_the_conversation_not_heard_of_for_longest_is_forgotten_first() -> None:
 # ── registering ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_registered_cases_go_before_those_of_the_suite(book: CaseBook) -> None:
-    book.put(RegisteredCase(case("stock", "Any teapots?")))
-    assert book.match(None, "", "Any teapots?") == "stock"
-    assert book.match(None, "", "Any kettles?") is None
-    assert book.case("stock") == case("stock", "Any teapots?")
-    assert book.remove("stock")
-    assert book.match(None, "", "Any kettles?") == "stock"
-    assert book.case("stock") == suite().case("stock")
-
-
-def test_without_a_suite() -> None:
-    book = CaseBook(None)
-    assert book.match(None, "c", "Where is ORD-1?") is None
-    assert book.case("status") is None
-    book.put(RegisteredCase(case("mine", "Where is ORD-1?")))
-    assert book.match(None, "c", "Where is ORD-1?") == "mine"
-
-
 @pytest.mark.parametrize(
     ("data", "split"),
     [

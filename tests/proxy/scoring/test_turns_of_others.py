@@ -149,7 +149,7 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch
             return found
 
     monkeypatch.setattr(evidence, "turn_trees", Counted)
-    monkeypatch.setattr(evidence, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(evidence, "FIRST_PAUSE_S", 0.001)
     kept, parent = Kept(store), turn(0, trace_id="1" * 32, links=STARTS_TRACE)
 
     def asked_by(above: Turn, number: int) -> Turn:

@@ -35,11 +35,6 @@ def content(path: Path) -> tuple[int, list[Any]]:
         return version, connection.execute("SELECT * FROM turns").fetchall() if tables else []
 
 
-def set_version(path: Path, version: int) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {version}")
-
-
 OPEN = """
 import os, sys
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
@@ -98,7 +93,8 @@ def test_a_process_that_is_killed_while_it_creates_a_store_leaves_none(path: Pat
 
 @pytest.mark.parametrize("version", [VERSION + 1, 17])
 def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(path: Path, version: int) -> None:
-    set_version(path, version)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {VERSION}"):
         SqliteStore(str(path))

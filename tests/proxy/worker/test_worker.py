@@ -21,7 +21,7 @@ from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.store import PostgresStore
-from a2a_eval_proxy.store.postgres.work import MOST_TRIES, queue_abandoned
+from a2a_eval_proxy.store.postgres.work import MOST_TRIES
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.turn import STARTS_TRACE, Turn, TurnLinks
 from a2a_tool_capture import ToolCall
@@ -186,19 +186,13 @@ async def test_turns_of_a_conversation_in_several_jobs(shared: Shared) -> None:
 # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def abandoned(shared: Shared, after_s: float = 600) -> int:
-    return await shared.store._database.run(lambda connection: queue_abandoned(connection, after_s))
-
-
 async def test_turns_without_a_job_are_queued(shared: Shared) -> None:
     await shared.kept.add(said(1, "queued"), said(2, "its job is gone"), said(3, "scored"))
     await shared.kept.add(said(4, "a proxy was to score it"))
     await shared.kept.finish(Scored("turn-0003", []))
     shared.change("UPDATE turns SET job_id = 999999 WHERE turn_id IN ('turn-0002', 'turn-0003')")
     shared.change("UPDATE turns SET job_id = NULL WHERE turn_id = 'turn-0004'")
-    assert await abandoned(shared) == 1
-    assert await abandoned(shared, after_s=0) == 1
-    assert await abandoned(shared, after_s=0) == 0
+    assert [await shared.store.work.queue_abandoned(after_s) for after_s in (600, 0, 0)] == [1, 1, 0]
     queued = shared.rows("SELECT turn_ids FROM jobs ORDER BY id OFFSET 2")
     assert queued == [(["turn-0002"],), (["turn-0004"],)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..base import ConversationKey, Scored, ScoredConversation, TurnJson
@@ -64,7 +65,7 @@ async def queue_jobs(connection: Connection, turn_ids: Sequence[str]) -> dict[st
     return jobs
 
 
-async def queue_abandoned(connection: Connection, after_s: float = ABANDONED_S) -> int:
+async def queue_abandoned(connection: Connection, after_s: float) -> int:
     """Queue pending turns that no process is going to score; returns how many.
 
     Those are turns whose job is gone, and turns without one that a proxy was to score itself and has not for
@@ -194,9 +195,9 @@ class WorkStore:
         )
         return Backlog(turns, float(oldest_s), workers)
 
-    async def queue_abandoned(self) -> int:
+    async def queue_abandoned(self, after_s: float = ABANDONED_S) -> int:
         """See `queue_abandoned`."""
-        return await self._database.run(queue_abandoned)
+        return await self._database.run(partial(queue_abandoned, after_s=after_s))
 
     async def take(self, room: int, lease_s: float) -> list[Job]:
         """At most `room` jobs that are due. They are due again after `lease_s` unless that is put off."""
