@@ -158,19 +158,7 @@ def test_a_wrong_name_or_option_is_answered_with_what_is_accepted(name, options,
     assert caught.value.option == option
 
 
-def test_installed_plugins_are_listed_and_loaded_when_asked_for(monkeypatch):
-    plugins = {
-        "test_politeness": EntryPoint("test_politeness", f"{__name__}:Politeness", registry.ENTRY_POINT_GROUP),
-        "test_broken": EntryPoint("test_broken", "no_such_module:Thing", registry.ENTRY_POINT_GROUP),
-    }
-    monkeypatch.setattr(registry, "_installed", lambda: plugins)
-    assert {"test_politeness", "test_broken", "tool_error"} <= set(evaluator_names())
-    assert get_evaluator("tool_error")
-    with pytest.raises(OptionError, match="plug-in no_such_module:Thing: ModuleNotFoundError"):
-        get_evaluator("test_broken")
-
-
-def test_an_installed_plugin_may_be_a_decorated_function(tmp_path, monkeypatch):
+def test_installed_plugins_are_listed_and_loaded_when_asked_for(tmp_path, monkeypatch):
     (tmp_path / "installed_metrics.py").write_text(
         "from tool_call_evaluators import metric\n"
         "@metric()\n"
@@ -178,14 +166,15 @@ def test_an_installed_plugin_may_be_a_decorated_function(tmp_path, monkeypatch):
         "def test_plain(case): return 1\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    plugins = {
-        name: EntryPoint(name, f"installed_metrics:{name}", registry.ENTRY_POINT_GROUP)
-        for name in ("test_installed", "test_plain")
-    }
+    places = {name: f"installed_metrics:{name}" for name in ("test_installed", "test_plain")}
+    places["test_broken"] = "no_such_module:Thing"
+    plugins = {name: EntryPoint(name, place, registry.ENTRY_POINT_GROUP) for name, place in places.items()}
     monkeypatch.setattr(registry, "_installed", lambda: plugins)
+    assert {*plugins, "tool_error"} <= set(evaluator_names())
     assert get_evaluator("test_installed").evaluate(EvalCase()).score == 1.0
-    with pytest.raises(OptionError, match="plug-in installed_metrics:test_plain: it is not an evaluator"):
-        get_evaluator("test_plain")
+    for name, said in (("test_plain", "it is not an evaluator"), ("test_broken", "ModuleNotFoundError")):
+        with pytest.raises(OptionError, match=f"plug-in {places[name]}: {said}"):
+            get_evaluator(name)
 
 
 def test_a_plugin_file_registers_its_evaluators(tmp_path):

@@ -133,11 +133,3 @@ async def test_a_description_is_judged_by_nine_more_checks():
     assert len(tool["checks"]) == 13
     assert [check for check, ok in tool["checks"].items() if not ok] == ["has_examples"]
     assert result.score == pytest.approx(12 / 13)
-
-
-@pytest.mark.parametrize("kind", [ToolNameReliability, ToolDescriptionReliability])
-def test_only_with_a_judge_there_is_something_to_wait_for(kind):
-    assert not kind().is_async
-    assert kind(judge=PreparedJudge([])).is_async
-    assert kind(judge=PreparedJudge([])).evaluate(EvalCase(tools=[])).score == 1.0
-    assert kind(judge=PreparedJudge([])).evaluate(EvalCase()).status is Status.SKIPPED

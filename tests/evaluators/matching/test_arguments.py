@@ -234,11 +234,6 @@ def test_every_value_matches_itself_and_what_protobuf_makes_of_it(matcher, value
     assert matcher(floats(value), value)
 
 
-@given(matchers, arguments, arguments)
-def test_no_differences_exactly_where_it_matches(matcher, expected, actual):
-    assert matcher(expected, actual) is (matcher.differences(expected, actual) == [])
-
-
 @pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
 @pytest.mark.parametrize(
     ("wanted", "matches"),

@@ -166,8 +166,14 @@ def test_turns_are_cut_to_what_a_report_shows():
     assert short["tool_calls"][0]["arguments"] == {"x": long}
     assert short["response_text"].endswith("… (980,040 more characters)")
     assert page_data(report([short])).count("more characters") == page_data(report([said])).count("more characters")
-    usual = turn("b", calls=[call("f")], evaluations=[result("tool_error", 1.0)])
-    assert shortened_turn(usual) == usual
+    judge = {"requests": 1, "prompt_tokens": 2, "completion_tokens": 3, "cost": None}
+    told = [
+        result("tool_error", 1.0, details={"failed": []}),
+        result("helpfulness", 1.0, details={"votes": [1.0], "judge": judge}),
+        result("tool_trajectory", 0.5, details={"missing": [1]}),
+    ]
+    kept = shortened_turn(turn("b", calls=[call("f")], evaluations=told))["evaluations"]
+    assert [item["details"] for item in kept] == [{}, {"judge": judge}, {"missing": [1]}]
 
 
 def test_odd_values_are_still_json():
@@ -175,17 +181,6 @@ def test_odd_values_are_still_json():
     (conversation,) = data_of(report([odd]))
     assert conversation["turns"][0]["calls"][0]["arguments"] == {"deep": ["-inf"], "m": "inf", "n": "nan"}
     html_report(report([odd])).encode("utf-8")
-
-
-def test_shortened_turns_keep_the_details_that_are_told():
-    judge = {"requests": 1, "prompt_tokens": 2, "completion_tokens": 3, "cost": None}
-    said = [
-        result("tool_error", 1.0, details={"failed": []}),
-        result("helpfulness", 1.0, details={"votes": [1.0], "judge": judge}),
-        result("tool_trajectory", 0.5, details={"missing": [1]}),
-    ]
-    short = shortened_turn(turn("one", evaluations=said))
-    assert [item["details"] for item in short["evaluations"]] == [{}, {"judge": judge}, {"missing": [1]}]
 
 
 def test_the_sections_link_to_where_the_caller_lists_turns():

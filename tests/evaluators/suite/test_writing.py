@@ -83,21 +83,6 @@ def test_a_suite_is_read_back_as_it_was(text):
     assert suite_text(parse_suite(written)) == suite_text(suite)
 
 
-def test_it_looks_as_people_write_it():
-    text = suite_text(parse_suite(DEMO.read_text("utf-8")))
-    assert (
-        """
-  - id: confirmed-refund
-    turns:
-      - user: I would like my money back for order ORD-1005.
-        expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1005}}]}
-      - user: "Yes, please."
-        expect: {tool_calls: [{name: issue_refund, arguments: {order_id: ORD-1005, amount_eur: 64}}]}
-"""
-        in text
-    )
-
-
 def test_plugins_are_named_by_their_whole_path(tmp_path):
     (tmp_path / "mine.py").write_text("")
     suite = parse_suite("suite: x\nplugins: [mine.py]", str(tmp_path / "s.yaml"))

@@ -122,12 +122,6 @@ def test_gates_are_listed_with_their_actual_values():
     ]
 
 
-def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
-    only = turn("a", "A", evaluations=GOOD, case="two", conversation="c")
-    report = reported("cases: [{id: two, turns: [{user: A}, {user: B}]}]", only)
-    assert "turn 2: not executed (no matching turn)" in printed(turn_table(report), 120)[1]
-
-
 KINDS = [first + second for first in "abcdef" for second in "klmno"]
 LONG = {f"argument_{number}": "word " * 20 for number in range(5)}
 

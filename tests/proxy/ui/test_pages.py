@@ -155,13 +155,6 @@ def test_other_forms_are_refused(shown: Shown, turn_id: str, body: bytes, status
     assert (refused.status_code, words in refused.text) == (status, True)
 
 
-def test_forms_of_other_sites_are_refused(shown: Shown, turn_id: str) -> None:
-    for path in ("annotations", "case"):
-        foreign = {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}
-        refused = shown.admin.post(f"/turns/{turn_id}/{path}", data={"assessment": "right"}, headers=foreign)
-        assert refused.status_code == 403
-
-
 def test_pages_of_a_turn_without_wire_or_suite_say_so(shown: Shown, turn_id: str) -> None:
     assert "is not known" in shown.admin.get(f"/turns/{turn_id}/wire").text
     case = shown.admin.get(f"/turns/{turn_id}/case").text

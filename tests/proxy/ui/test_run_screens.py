@@ -107,12 +107,6 @@ def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
     assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2&wait=1").text
 
 
-def test_a_comparison_that_takes_time_is_fetched_later(runs, monkeypatch):
-    monkeypatch.setattr(screen, "FIRST_PAINT_S", 0.0)
-    assert 'data-again="0">Comparing' in runs.get("/compare?a=shop-2&b=shop-1").text
-    assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1&fragment=comparison").text
-
-
 # ── what a page shows of a run ──────────────────────────────────────────────────────────────────────────────
 
 GATED = parse_suite(
@@ -149,12 +143,6 @@ def test_a_run_counts_cases_gates_and_what_has_not_come_yet():
     assert found.cases[0].note == "below threshold, and the gate is not met"
 
 
-def test_a_failure_that_a_gate_tolerates_is_noted():
-    tolerant = parse_suite("suite: s\nevaluators: [tool_error]\ngates: {tool_error: {mean: 0}}")
-    (row,) = view(scored("a", 0.0), suite=tolerant).cases
-    assert (row.status, row.note) == ("noted", "below threshold, tolerated by the gate")
-
-
 def test_a_run_that_only_lacks_cases_has_not_failed_yet():
     found = view(scored("a", 1.0), more=True)
     assert found.status == "incomplete"
@@ -172,12 +160,6 @@ def test_failures_come_first_with_their_reason_and_a_link_to_the_conversation():
     assert (first.turns, first.calls, first.took) == (1, 1, "3.0 s")
     assert (second.label, second.status, second.note) == ("a", "passed", "")
     assert '<a href="/turns/b">b, turn 1</a>' in found.sections
-
-
-def test_the_reason_names_the_turn_of_a_conversation_with_several():
-    turns = [scored("1", 1.0, case="a", conversation="c"), scored("2", 0.0, case="a", conversation="c", start=2)]
-    (row,) = view(*turns, suite=UNGATED).cases
-    assert row.note == "turn 2: tool_error failed: tool_error said so"
 
 
 def test_the_table_is_bounded_and_no_text_of_a_run_becomes_markup():
@@ -259,5 +241,4 @@ def test_cases_come_in_pages_that_keep_the_search(shop, monkeypatch):
         ("?q=e&amp;page=1", "prev"),
         ("?q=e&amp;page=3", "next"),
     ]
-    for wrong in ("page=0", "q=" + "x" * 201):
-        assert shop.admin.get(f"/cases?{wrong}").status_code == 400
+    assert shop.admin.get("/cases?q=" + "x" * 201).status_code == 400
