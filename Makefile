@@ -57,7 +57,7 @@ validate: $(STAMP) ## compare evaluators with public verdicts, and write evaluat
 bench: $(STAMP) ## traffic, stages, traces, runs, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench $(ARGS)
 
-simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the tables of evaluators/docs/runs.md; an hour
+simulate: $(STAMP) ## how often comparisons say "worse" by chance, and what they find: the figures of evaluators/docs/comparing.md; an hour
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.bench.gate $(ARGS)
 
 mutation: $(STAMP) ## plant small faults in modules, and count those that tests find; ARGS="MODULE... --tests PATH..."

@@ -31,7 +31,7 @@ def arguments(chance: random.Random) -> dict[str, Any]:
 def case(chance: random.Random) -> tuple[str, dict[str, Any], list[dict[str, Any]], dict[str, Any]]:
     """An evaluator, its configuration, attributes of spans, and criteria.
 
-    Without what we do otherwise by decision (evaluators/docs/moving-from-uipath.md): further arguments without
+    Without what we do otherwise by decision (evaluators/docs/moving.md): further arguments without
     `subset`, counts of an agent without calls, `strict` outputs that a later call makes good.
     """
     spans = [

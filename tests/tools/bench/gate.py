@@ -1,8 +1,8 @@
 """How often a comparison says *worse* of an unchanged agent, and how often it sees one that regressed.
 
-Run from the repository root: `make simulate` prints the tables of evaluators/docs/runs.md, in about an hour. Agents are
-simulated with fixed seeds: a case passes with a probability of its own, drawn again for each attempt. The scores are
-drawn here, and the comparison decides (`tool_call_evaluators.outcomes.regression`).
+Run from the repository root: `make simulate` prints the figures of evaluators/docs/comparing.md, in about an hour.
+Agents are simulated with fixed seeds: a case passes with a probability of its own, drawn again for each attempt. The
+scores are drawn here, and the comparison decides (`tool_call_evaluators.outcomes.regression`).
 """
 
 from __future__ import annotations
