@@ -6,8 +6,10 @@ Real SDK servers show that agents work through the proxy; this one shows that no
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agents.raw_server import RawServer
 from support.patience import PATIENCE_S
@@ -97,6 +99,10 @@ async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
         await reader.readline()
     await reader.readline()
     return body
+
+
+def json_answer(value: Any) -> Answer:
+    return Answer([_plain(json.dumps(value).encode(), b"application/json")])
 
 
 def _plain(body: bytes, kind: bytes) -> bytes:

@@ -22,7 +22,7 @@ from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
-from agents.replay_agent import Answer, ReplayAgent
+from agents.replay_agent import ReplayAgent, json_answer
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
 from support.checking import check
@@ -120,13 +120,6 @@ async def test_a_call_with_two_hosts_reaches_no_agent(tmp_path: Path) -> None:
         for name in (b":authority", b"host"):
             assert isinstance(await asyncio.to_thread(call, name, b"refunds.test"), StreamReset)
             assert isinstance(await asyncio.to_thread(call, name, b"agent"), StreamEnded)
-
-
-def json_answer(value: Any) -> Answer:
-    body = json.dumps(value).encode()
-    return Answer(
-        [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
-    )
 
 
 async def test_the_list_has_no_card_that_a_client_got_with_its_credentials(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import httpx
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
-from agents.replay_agent import Answer, ReplayAgent
+from agents.replay_agent import ReplayAgent, json_answer
 
 
 @dataclass
@@ -48,9 +48,7 @@ class Proxied:
 
     async def asks(self, method: str, params: Any, result: Any, **headers: str) -> None:
         """A request of the client, and what the agent answers."""
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self.agent.prepare(Answer([head + body]))
+        self.agent.prepare(json_answer({"jsonrpc": "2.0", "id": 1, "result": result}))
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         everything = {"a2a-version": "1.0", "a2a-eval-run": self.run, **named}

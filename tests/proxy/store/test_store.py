@@ -46,11 +46,13 @@ async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
     noise = random.Random(1)
     texts = [b64encode(noise.randbytes(37_500)).decode() for _ in range(400)]
     await kept.add(*(turn(number, user_text=text) for number, text in enumerate(texts)))
+    await kept.store.judge_cache.put("kept just now", {"value": "fine"})
     kept.store.prune(Limits(max_bytes=5_000_000))
     await kept.store.drained()
     left = await kept.ids(limit=1000)
     assert 1 <= len(left) <= 200
     assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
+    assert await kept.store.judge_cache.get("kept just now") == {"value": "fine"}
 
 
 # ── annotations ─────────────────────────────────────────────────────────────────────────────────────────────
