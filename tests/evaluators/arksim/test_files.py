@@ -252,41 +252,51 @@ TURN_METRICS = ["faithfulness", "helpfulness", "coherence", "verbosity", "releva
 CONVERSATION = ["turn_success_ratio", "overall_agent_score"]
 
 
-@pytest.mark.statement(76, 88)
-def test_metrics_to_run(tmp_path: Path) -> None:
-    assert names(configured(tmp_path)) == ["relevance"]
-    assert names(configured(tmp_path, metrics_to_run=None)) == [
-        *TURN_METRICS,
-        "goal_completion",
-        "agent_behavior_failure",
-        *CONVERSATION,
-    ]
-    assert names(configured(tmp_path, metrics_to_run=[])) == [
-        *TURN_METRICS,
-        *("goal_completion", "agent_behavior_failure", "tool_call_behavior_failure"),
-        *CONVERSATION,
-    ]
-    with pytest.raises(SuiteError, match=r"config.yaml:2:\d+: metrics_to_run\[0\]: unknown 'relevanse'"):
-        configured(tmp_path, metrics_to_run=["relevanse"])
+BEHAVIOR, OF_CALLS = "agent_behavior_failure", "tool_call_behavior_failure"
 
 
-def test_labels_of_a_turn_may_be_those_of_its_tool_calls(tmp_path: Path) -> None:
-    labels = {"agent_behavior_failure": ["repetition", "unsafe action"]}
-    both = ["agent_behavior_failure", "tool_call_behavior_failure"]
-    gates = configured(tmp_path, metrics_to_run=both, qualitative_failure_labels=labels).suite.gates
-    assert gates["agent_behavior_failure"] == Gate(forbid=("repetition",))
-    assert gates["tool_call_behavior_failure"] == Gate(forbid=("repetition", "unsafe action"))
-    labels = {"agent_behavior_failure": ["repetition", "rude"]}
-    with pytest.raises(SuiteError, match=r"qualitative_failure_labels.agent_behavior_failure\[1\]: .*'rude'"):
-        configured(tmp_path, qualitative_failure_labels=labels)
-
-
-@pytest.mark.statement(83)
-def test_labels_of_arksim_are_known_where_nothing_finds_them(tmp_path: Path) -> None:
-    labels = {"agent_behavior_failure": ["unsafe action", "repetition"]}
-    run = configured(tmp_path, metrics_to_run=["agent_behavior_failure"], qualitative_failure_labels=labels)
-    assert run.suite.gates["agent_behavior_failure"].forbid == ("unsafe action", "repetition")
-    assert parse_suite(suite_text(run.suite)).gates == run.suite.gates
+@pytest.mark.statement(76, 80, 81, 82, 83, 85, 88)
+@pytest.mark.parametrize(
+    ("keys", "metrics", "gates"),
+    [
+        ({}, ["relevance"], {}),
+        ({"metrics_to_run": None}, [*TURN_METRICS, "goal_completion", BEHAVIOR, *CONVERSATION], {}),
+        ({"metrics_to_run": []}, [*TURN_METRICS, "goal_completion", BEHAVIOR, OF_CALLS, *CONVERSATION], {}),
+        (
+            {"numeric_thresholds": {"overall_score": 0.7, "helpfulness": 3}},
+            ["helpfulness", "relevance", BEHAVIOR, *CONVERSATION],
+            {"overall_agent_score": Gate(conversation_mean=0.7), "helpfulness": Gate(conversation_mean=3)},
+        ),
+        ({"numeric_thresholds": {"helpfulness": None}}, ["relevance"], {}),
+        (
+            {"score_threshold": 0.8},
+            ["relevance", BEHAVIOR, *CONVERSATION],
+            {"overall_agent_score": Gate(conversation_mean=0.8)},
+        ),
+        # labels of a turn may be those of its tool calls
+        (
+            {
+                "metrics_to_run": [BEHAVIOR, OF_CALLS],
+                "qualitative_failure_labels": {BEHAVIOR: ["repetition", "unsafe action"]},
+            },
+            [BEHAVIOR, OF_CALLS, *CONVERSATION],
+            {BEHAVIOR: Gate(forbid=("repetition",)), OF_CALLS: Gate(forbid=("repetition", "unsafe action"))},
+        ),
+        # and are known where nothing finds them
+        (
+            {"metrics_to_run": [BEHAVIOR], "qualitative_failure_labels": {BEHAVIOR: ["unsafe action", "repetition"]}},
+            [BEHAVIOR, *CONVERSATION],
+            {BEHAVIOR: Gate(forbid=("unsafe action", "repetition"))},
+        ),
+    ],
+)
+def test_metrics_and_limits_of_a_configuration(
+    tmp_path: Path, keys: dict[str, Any], metrics: list[str], gates: dict[str, Gate]
+) -> None:
+    imported = configured(tmp_path, **keys)
+    assert names(imported) == metrics
+    assert imported.suite.gates == gates
+    assert parse_suite(suite_text(imported.suite)).gates == gates
 
 
 @pytest.mark.parametrize(("limits", "passes"), [({}, True), ({"faithfulness": 3.0}, False)])
@@ -306,16 +316,6 @@ def test_a_metric_that_no_scenario_can_have_fails_only_its_own_limit(
     held = turn("1", case="s", evaluations=[item if isinstance(item, dict) else item.to_dict() for item in results])
     verdict = run_verdict(suite, follow([held], suite))
     assert verdict.passed is passes, verdict.reasons
-
-
-@pytest.mark.statement(80, 81, 82, 85)
-def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:
-    limited = configured(tmp_path, numeric_thresholds={"overall_score": 0.7, "helpfulness": 3})
-    assert names(limited) == ["helpfulness", "relevance", "agent_behavior_failure", *CONVERSATION]
-    assert limited.suite.gates["overall_agent_score"] == Gate(conversation_mean=0.7)
-    assert configured(tmp_path, numeric_thresholds={"helpfulness": None}).suite.gates == {}
-    former = configured(tmp_path, score_threshold=0.8)
-    assert former.suite.gates == {"overall_agent_score": Gate(conversation_mean=0.8)}
 
 
 @pytest.mark.statement(73, 74, 75)
@@ -368,6 +368,11 @@ def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
+        ({"metrics_to_run": ["relevanse"]}, "metrics_to_run[0]: unknown 'relevanse'"),
+        (
+            {"qualitative_failure_labels": {"agent_behavior_failure": ["repetition", "rude"]}},
+            "failure[1]: unknown 'rude'",
+        ),
         ({"num_workers": 0}, "num_workers: expected a whole number from 1"),
         (
             {"max_turns": "many", "scenario_file_path": str(FIXTURES / "arksim-scenarios.json")},

@@ -49,20 +49,23 @@ async def test_a_question_is_answered():
 
 
 @pytest.mark.parametrize(
-    ("settings", "sent"),
+    ("settings", "vote", "sent"),
     [
+        ({}, 0, {"temperature": 0}),
+        ({}, 1, {"temperature": VOTE_TEMPERATURE}),  # at 0 it would be the same request
         (
             {"temperature": None, "response_format": "json_object", "extra_body": {"seed": 7, "max_tokens": 50}},
+            0,
             {"temperature": None, "seed": 7, "max_tokens": 50, "response_format": {"type": "json_object"}},
         ),
-        ({"response_format": "text"}, {"temperature": 0, "response_format": None}),
-        ({"temperature": 0.3}, {"temperature": 0.3, "seed": None}),
+        ({"response_format": "text"}, 0, {"temperature": 0, "response_format": None}),
+        ({"temperature": 0.3}, 1, {"temperature": 0.3, "seed": None}),
     ],
 )
-async def test_what_the_settings_say_is_sent(settings, sent):
+async def test_what_the_settings_say_is_sent(settings, vote, sent):
     """None: it is left out."""
     with served(says(GOOD), **settings) as (judge, api):
-        await judge.ask(replace(QUESTION, vote=1) if settings.get("temperature") else QUESTION)
+        await judge.ask(replace(QUESTION, vote=vote))
     (request,) = api.requests
     assert {name: request.get(name) for name in sent} == sent
 
@@ -277,13 +280,6 @@ async def test_answers_that_cannot_be_used_are_paid_for(replies, requests):
         await judge.ask(QUESTION)
     assert caught.value.usage.requests == requests
     assert caught.value.usage.cost == pytest.approx(requests * (100 * 3e-6 + 20 * 10e-6))
-
-
-async def test_votes_at_temperature_0_are_not_the_same_request():
-    with served(says(GOOD)) as (judge, api):
-        for vote in range(3):
-            await judge.ask(replace(QUESTION, vote=vote))
-    assert [request["temperature"] for request in api.requests] == [0, VOTE_TEMPERATURE, VOTE_TEMPERATURE]
 
 
 CASE = EvalCase(user_text="hi", response_text="hello")

@@ -91,7 +91,7 @@ def test_what_matches_in_a_mode_and_with_options(options, expected, actual, matc
     assert (matcher.differences(expected, actual) == []) is matches
 
 
-@pytest.mark.statement(215, 216, 219)
+@pytest.mark.statement(33, 34, 35, 39, 215, 216, 219)
 @pytest.mark.parametrize(
     ("expected", "actual", "equal"),
     [
@@ -114,6 +114,8 @@ def test_what_matches_in_a_mode_and_with_options(options, expected, actual, matc
         ([1], [1, 1], False),
         ((1, 2), [1, 2], True),
         ({"x": 1}, {"x": 1.0}, True),
+        ({"x": 1}, {"X": 1}, False),
+        (0.5, -0.5, False),
         ({}, [], False),
         ([], None, False),
         (2**53 + 1, 2.0**53, True),

@@ -252,20 +252,6 @@ def score(made, expected, **options):
     return get_evaluator("tool-call-args", **options).evaluate(case).score
 
 
-VALUES = ["", "a", "A", "1", "true", None, 0, 1, -1, 0.5, -0.5, True, False, [], [0], {}, {"a": None}]
-
-
-@pytest.mark.statement(33, 34, 35, 39)
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_values_are_equal_to_themselves_alone(value, strict):
-    expected = [("f", {"x": value})]
-    equal = [other for other in VALUES if score([("f", {"x": other})], expected, strict=strict)]
-    assert equal == [value]
-    assert [type(other) for other in equal] == [type(value)]
-    assert score([("f", {"X": value})], expected, strict=strict) == 0.0
-
-
 @pytest.mark.statement(9, 11, 15, 38, 40, 41)
 @pytest.mark.parametrize(
     ("made", "options", "share"),
