@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import os
 import random
 import shutil
@@ -229,7 +228,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="mutants of each module (20)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=90, help="seconds for the tests of one mutant (90)")
-    parser.add_argument("--out", type=Path, help="write the outcomes as JSON")
     options = parser.parse_args()
     modules = [module.resolve().relative_to(ROOT) for module in options.modules]
     with tempfile.TemporaryDirectory() as folder:
@@ -247,12 +245,6 @@ def main() -> None:
         print(f"{sum(o.killed_by is not None for o in own)} of {len(own)} {module}")
     killed = sum(outcome.killed_by is not None for outcome in outcomes)
     print(f"{killed} of {len(outcomes)} found ({killed / max(1, len(outcomes)):.0%})")
-    if options.out:
-        rows = [
-            {"mutant": str(o.mutant), "module": str(o.mutant.module), "killed_by": o.killed_by, "tests": o.tests}
-            for o in outcomes
-        ]
-        options.out.write_text(json.dumps(rows, indent=1))
 
 
 def _short(text: str) -> str:

@@ -20,20 +20,13 @@ from a2a_eval_proxy.features.accept.changes import record_run
 from a2a_eval_proxy.runs.run_result import RunResult, judge_turns
 from a2a_eval_proxy.runs.stored_turns import conversation_results
 from a2a_eval_proxy.runs.tables import passed
-from a2a_eval_proxy.testing import ProxyPool
-from a2a_eval_proxy.testing.proxies import finish_session
-from a2a_tool_capture import CaptureClient
-from a2a_tool_capture.errors import CaptureError
 from agents.serving import ServerThread
 from e2e.doors import behaviours
 from tool_call_evaluators.report import html_report
-from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Suite, parse_suite
 
 CONVERSATIONS = 100
 """Some 160 turns: each number, word, result, state and fault of `behaviours` occurs."""
-TESTED = 20
-"""Conversations of the pytest plugin, which has one after the other."""
 SEED = 20288724
 """One with which each fault occurs three times."""
 AT_ONCE = 16
@@ -83,21 +76,6 @@ def driven(agent: str, suite: Suite, folder: Path) -> RunResult:
 
 
 @asynccontextmanager
-async def capturing(url: str) -> AsyncIterator[Say]:
-    """A client that asks for the calls, and streams."""
-    async with CaptureClient(url) as client:
-
-        async def say(case: str, text: str, state: dict[str, Any]) -> dict[str, Any] | None:
-            try:
-                turn = await client.send(text, metadata={"a2a-eval-proxy/case": case}, **state)
-            except CaptureError:
-                return None
-            return {"context_id": turn.context_id, "task_id": turn.task_id if turn.interrupted else None}
-
-        yield say
-
-
-@asynccontextmanager
 async def plain(url: str) -> AsyncIterator[Say]:
     """A client that knows nothing of the extension, and does not stream."""
     async with httpx.AsyncClient() as http:
@@ -122,8 +100,8 @@ async def plain(url: str) -> AsyncIterator[Say]:
 
 
 @asynccontextmanager
-async def served(agent: str, store: Path, planned: Suite, client: Any, **settings: Any) -> AsyncIterator[RunningProxy]:
-    """A proxy through which `client` has held all planned conversations, some at once."""
+async def served(agent: str, store: Path, planned: Suite, **settings: Any) -> AsyncIterator[RunningProxy]:
+    """A proxy through which a client has held all planned conversations, some at once."""
     everything = Settings(
         upstream=agent, listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(store), run="it", **settings
     )
@@ -137,7 +115,7 @@ async def served(agent: str, store: Path, planned: Suite, client: Any, **setting
                     state = await say(case.id, turn.user, state)
 
     async with run_proxy(everything) as proxy:
-        async with client(proxy.url) as say, asyncio.TaskGroup() as group:
+        async with plain(proxy.url) as say, asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(hold(say))
         assert (await proxy.flush(60))["pending"] == 0
@@ -152,22 +130,14 @@ async def test_run_over_another_binding(agent: str, suite: Suite, folder: Path, 
     same(driven, await run_suite(suite, options, str(folder / "rest.db"), "it"))
 
 
-@pytest.mark.parametrize("client", [plain, capturing])
-async def test_serve_and_evaluate(client: Any, agent: str, suite: Suite, folder: Path, driven: RunResult) -> None:
-    store = folder / f"{client.__name__}.db"
-    async with served(agent, store, suite, client):
-        pass
-    same(driven, await evaluate_store(suite, str(store), "it"))
-
-
-async def test_serve_with_a_suite(
+async def test_serve_with_a_suite_and_evaluate(
     agent: str, conversations: list[behaviours.Conversation], suite: Suite, folder: Path, driven: RunResult
 ) -> None:
     verdict = driven.verdict.to_dict()
     file = folder / "suite.yaml"
     file.write_text(behaviours.suite_text(conversations), "utf-8")
     async with (
-        served(agent, folder / "live.db", suite, plain, suite=str(file)) as proxy,
+        served(agent, folder / "live.db", suite, suite=str(file)) as proxy,
         httpx.AsyncClient(base_url=proxy.admin_url, timeout=60) as admin,
     ):
         details = (await admin.get("/api/runs/it")).json()
@@ -183,33 +153,7 @@ async def test_serve_with_a_suite(
     same(driven, judge_turns(suite, everything, whole, "it"))
     assert {turn["turn_id"] for turn in bad} == {turn["turn_id"] for turn in everything if not passed(turn)}
     assert html_statuses(download) == html_statuses(html_report(driven.report))
-
-
-def test_the_pytest_plugin(
-    agent: str, conversations: list[behaviours.Conversation], folder: Path, driven: RunResult
-) -> None:
-    suite = parse_suite(behaviours.suite_text(conversations[:TESTED]))
-    file = folder / "some.yaml"
-    file.write_text(behaviours.suite_text(conversations[:TESTED]), "utf-8")
-    current = [""]
-    pool = ProxyPool(run="it", suite=file, case_id=lambda: current[0], export=True)
-    try:
-        for case in suite.cases:
-            current[0] = case.id
-            view, turn = pool.acquire(agent), None
-            for planned in case.turns:
-                if turn is None or not any(finding["severity"] == "error" for finding in turn["findings"]):
-                    turn = view.send(planned.user, after=turn)
-            pool.release(view)
-    finally:
-        pool.close()
-    (export,) = pool.exported
-    alone = judge_turns(suite, *of_cases(driven.report, suite), "it")
-    same(alone, judge_turns(suite, export["turns"], export["conversation_results"], "it"))
-    ended = finish_session("it", pool.exported, suite, folder / "session")
-    assert ended.failed is not alone.verdict.passed
-    assert ended.lines[0].startswith(f"suite doors: {alone.report.counts['passed']} of {TESTED} conversations passed")
-    assert json.loads((folder / "session/report.json").read_text("utf-8"))["counts"] == alone.report.counts
+    same(driven, await evaluate_store(suite, str(folder / "live.db"), "it"))
 
 
 async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> None:
@@ -224,13 +168,6 @@ async def test_record_and_back(agent: str, folder: Path, driven: RunResult) -> N
 
 
 # ── comparison ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def of_cases(report: Report, suite: Suite) -> tuple[list[Any], dict[str, list[dict[str, Any]]]]:
-    """The turns of these cases, and the results of their conversations."""
-    kept = [item for item in report.conversations if suite.case(item.case_id or "")]
-    whole = {item.conversation_id: [result.to_dict() for result in item.results] for item in kept}
-    return [turn for item in kept for turn in item.executed], whole
 
 
 async def all_turns(admin: httpx.AsyncClient, **query: str) -> list[dict[str, Any]]:

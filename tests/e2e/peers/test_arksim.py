@@ -138,34 +138,33 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
         yield here
 
 
-@pytest.mark.statement(49, 70, 72, 105, 115, 120, 122, 123, 124, 125, 126)
-def test_conversations_of_a_simulation_are_evaluated(evaluated: Workplace) -> None:
-    evaluation = evaluated.evaluation()
-    assert (evaluation["schema_version"], evaluation["simulation_id"]) == ("v1.1", "sim-1")
-    good, bad, worse = evaluation["conversations"]
-    assert [item["conversation_id"] for item in (good, bad, worse)] == ["c-good", "c-bad", "c-worse"]
-    statuses = [item["evaluation_status"] for item in (good, bad, worse)]
-    assert statuses == ["Done", "Partial Failure", "Failed"]
-    assert [item["turn_success_ratio"] for item in (good, bad, worse)] == [1.0, 0.8, 0.0]
+@pytest.mark.statement(49, 50, 68, 69, 70, 72, 105, 115, 116, 117, 118, 120, 122, 123, 124, 125, 126)
+@pytest.mark.statement(127, 128, 129, 130, 131, 132, 133, 134, 136, 137)
+def test_a_simulation_is_evaluated_into_files_that_arksim_reads(evaluated: Workplace) -> None:
+    found = evaluated.read_by_arksim()
+    evaluation = found["evaluation"]
+    assert evaluation == evaluated.evaluation()
+    assert found["simulation_id"] == evaluation["simulation_id"] == "sim-1"
+    assert found["simulation"][0] == ["order_status_check", ["Where is it? (c-good)", GOOD] * 2]
+    assert (found["above"], found["below"], found["labels"]) == (True, False, False)
+    good, bad, _ = conversations = evaluation["conversations"]
+    shown = ("conversation_id", "evaluation_status", "turn_success_ratio")
+    assert [tuple(item[key] for key in shown) for item in conversations] == [
+        ("c-good", "Done", 1.0),
+        ("c-bad", "Partial Failure", 0.8),
+        ("c-worse", "Failed", 0.0),
+    ]
     assert (good["goal_completion_score"], good["goal_completion_reason"]) == (1.0, "as it should be")
     assert [item["overall_agent_score"] for item in (good, bad)] == [1.0, pytest.approx(0.75 * 0.8 + 0.25 * 0.25)]
+    (error,) = evaluation["unique_errors"]
     first, *_, last = bad["turn_scores"]
     assert (first["turn_id"], first["unique_error_ids"]) == (0, [])
-    assert (last["turn_id"], last["turn_score"]) == (4, 2.0)
+    assert (last["turn_id"], last["turn_score"], last["unique_error_ids"]) == (4, 2.0, [error["unique_error_id"]])
     assert [(score["name"], score["value"]) for score in last["scores"]] == [("helpfulness", 2.0)]
-    assert (last["turn_behavior_failure"], last["turn_behavior_failure_reason"]) == (
-        "false information",
-        "the moon takes nothing",
-    )
-    (error,) = evaluation["unique_errors"]
-    assert last["unique_error_ids"] == [error["unique_error_id"]]
-
-
-@pytest.mark.statement(68, 69, 127, 128, 129, 130, 131, 132, 133, 134, 136, 137)
-def test_errors_lead_to_their_scenarios(evaluated: Workplace) -> None:
-    evaluation = evaluated.evaluation()
-    (error,) = evaluation["unique_errors"]
-    assert {key: error[key] for key in error if key != "unique_error_id"} == {
+    failure = (last["turn_behavior_failure"], last["turn_behavior_failure_reason"])
+    assert failure == ("false information", "the moon takes nothing")
+    assert error == {
+        "unique_error_id": error["unique_error_id"],
         "behavior_failure_category": "false information",
         "unique_error_description": "the moon takes nothing",
         "severity": "critical",
@@ -174,44 +173,22 @@ def test_errors_lead_to_their_scenarios(evaluated: Workplace) -> None:
             {"conversation_id": "c-worse", "turn_id": 0},
         ],
     }
+    both = ["auth_check_order", "order_status_check"]
     assert evaluation["error_scenario_mappings"] == [
         {
             "error_index": 1,
             "unique_error_id": error["unique_error_id"],
             "error_description": "the moon takes nothing",
             "severity": "critical",
-            "scenario_ids": ["auth_check_order", "order_status_check"],
+            "scenario_ids": both,
         }
     ]
-    originals = json.loads((evaluated.folder / "scenarios.json").read_text())["scenarios"]
-    chosen = [item for item in originals if item["scenario_id"] in ("auth_check_order", "order_status_check")]
-    focus = evaluated.folder / "results/evaluation/focus"
-    whole = json.loads((focus / "error_1.json").read_text())
-    assert whole == {"schema_version": "v1", "scenarios": sorted(chosen, key=lambda item: item["scenario_id"])}
-    assert json.loads((focus / "all_failures.json").read_text()) == whole
-
-
-@pytest.mark.statement(50, 116, 117, 118)
-def test_arksim_reads_the_files(evaluated: Workplace) -> None:
-    found = evaluated.read_by_arksim()
-    assert found["simulation_id"] == found["evaluation"]["simulation_id"] == "sim-1"
-    assert found["simulation"][0] == ["order_status_check", ["Where is it? (c-good)", GOOD] * 2]
-    assert found["evaluation"] == evaluated.evaluation()
-    both = ["auth_check_order", "order_status_check"]
     assert found["focus"] == {"all_failures.json": both, "error_1.json": both}
-    assert (found["above"], found["below"], found["labels"]) == (True, False, False)
-    page = evaluated.folder / "results/evaluation/final_report.html"
-    assert page.read_text().startswith("<!doctype html>")
-
-
-@pytest.mark.statement(119, 135)
-def test_a_good_simulation_has_no_errors_and_no_focus_files(here: Workplace) -> None:
-    here.simulate(GOOD_ONE)
-    done = here.evaluate()
-    assert done.returncode == 0, done.stdout
-    evaluation = here.evaluation()
-    assert (evaluation["unique_errors"], evaluation["error_scenario_mappings"]) == ([], [])
-    assert list((here.folder / "results/evaluation/focus").glob("*.json")) == []
+    written = evaluated.folder / "results/evaluation"
+    originals = json.loads((evaluated.folder / "scenarios.json").read_text())["scenarios"]
+    for item in json.loads((written / "focus/error_1.json").read_text())["scenarios"]:
+        assert item in originals
+    assert (written / "final_report.html").read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.statement(78, 79, 84, 109, 111, 112, 141)
@@ -290,7 +267,7 @@ def with_agent(here: Workplace, answer: str, **keys: Any) -> None:
     )
 
 
-@pytest.mark.statement(49, 50, 106)
+@pytest.mark.statement(49, 50, 106, 119, 135)
 def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
     with_agent(here, GOOD)
     done = here.command("run", "config.yaml")
@@ -304,7 +281,7 @@ def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
     assert found["calls"] == ["send_verification_code", "verify_customer", "get_order"] * 4
     assert found["evaluation"]["simulation_id"] == found["simulation_id"]
     assert [item["evaluation_status"] for item in found["evaluation"]["conversations"]] == ["Done"] * 4
-    assert found["focus"] == {}
+    assert (found["focus"], found["evaluation"]["error_scenario_mappings"]) == ({}, [])
 
     here.configure(simulation_file_path="results/simulation/simulation.json")
     again = here.evaluate()

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from support.processes import ChildProcess
 from support.provision import PINS, python_with
-from support.proxy import COMMAND, Proxy
+from support.proxy import Proxy
 
 from .arrivals import MARK
 from .outcomes import Outcomes, counts, differences, read
@@ -60,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=2, help="runs of each kind; default 2")
     parser.add_argument("--transports", nargs="+", help="only these, by the kit's names; all: all at once")
     parser.add_argument("--reports", type=Path, help="folder to keep the kit's reports and output in")
-    parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     options = parser.parse_args(arguments)
     kit = _V1 if (options.checkout / "tests/compatibility").is_dir() else _V03
     unlike = 0
@@ -72,9 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for number in range(options.rounds):
                 for how, found in runs.items():
                     report = reports.absolute() / f"{kit.agent}-{transport}-{how}-{number}"
-                    outcomes, bypassing = _run(
-                        kit, transport, options.checkout.absolute(), report, options.proxy if how == "proxied" else None
-                    )
+                    checkout, proxied = options.checkout.absolute(), how == "proxied"
+                    outcomes, bypassing = _run(kit, transport, checkout, report, proxied=proxied)
                     found.append(outcomes)
                     unlike += bypassing
             unlike += _compared(runs["direct"], runs["proxied"])
@@ -91,17 +89,17 @@ def _compared(direct: Sequence[Outcomes], proxied: Sequence[Outcomes]) -> int:
     return sum(difference.new for difference in found)
 
 
-def _run(kit: _Kit, transport: str, checkout: Path, report: Path, proxy: Path | None) -> tuple[Outcomes, int]:
+def _run(kit: _Kit, transport: str, checkout: Path, report: Path, *, proxied: bool) -> tuple[Outcomes, int]:
     """One run of the kit against a fresh agent, with the proxy or without one. And how many requests bypassed it."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         python = python_with(PINS / "a2a-0.3.txt") if kit is _V03 else sys.executable
         with ChildProcess([python, "-m", f"tools.conformance.{kit.agent}", folder / "arrivals"]) as agent:
             upstream = agent.wait_for(r"listening on (\S+)")[1]
-            if proxy is None:
+            if not proxied:
                 return _outcomes(kit, transport, checkout, report, upstream, folder), 0
             options = ("--grpc", "127.0.0.1:0", "--upstream-header", f"{MARK}: 1")
-            with Proxy(upstream, folder / "turns.db", *options, command=[proxy]) as running:
+            with Proxy(upstream, folder / "turns.db", *options) as running:
                 outcomes = _outcomes(kit, transport, checkout, report, running.url, folder)
                 running.flush()
                 print(f"  turns: {dict(Counter(turn['binding'] for turn in running.turns()))}", flush=True)

@@ -242,8 +242,8 @@ class _Round:
         return {name: int(number) for name, number in found}
 
 
-async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> Result:
-    """Plays the round against a proxy started with `command`."""
+async def run_agents_round(plan: AgentsRound) -> Result:
+    """Plays the round."""
     started = time.monotonic()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -273,7 +273,6 @@ async def run_agents_round(plan: AgentsRound, command: Sequence[str | Path]) -> 
                 upstream,
                 *ports,
                 *options,
-                command=command,
                 telemetry=True,
                 config=True,
                 spare_descriptors=_SPARE,

@@ -8,8 +8,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -29,8 +28,8 @@ Attempt = tuple[Webhook, Notification, int | None]
 """What was sent, and the status with which the proxy itself answered: 0 for the client's answer, None if unread."""
 
 
-async def run_push_round(plan: PushRound, command: Sequence[str | Path]) -> Result:
-    """Plays the round against a proxy started with `command`."""
+async def run_push_round(plan: PushRound) -> Result:
+    """Plays the round."""
     started = time.monotonic()
     ledger = Ledger()
     peers = Peers({one.token: one for one in plan.webhooks})
@@ -46,7 +45,7 @@ async def run_push_round(plan: PushRound, command: Sequence[str | Path]) -> Resu
                 "--limits",
                 f"body_bytes={MAX_BODY_BYTES}",
             )
-            async with proxy_process(ledger, peers.url, *options, command=command) as watch:
+            async with proxy_process(ledger, peers.url, *options) as watch:
                 game = _Game(plan, peers, ledger, watch.proxy.url)
                 await game.play()
                 await game.until_all_there()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,14 +48,14 @@ class Result:
     scripts: dict[bytes, str] = field(default_factory=dict)
 
 
-async def run_round(plan: Round, command: Sequence[str | Path]) -> Result:
-    """Plays the round against a proxy started with `command`. Ends early at the first finding."""
+async def run_round(plan: Round) -> Result:
+    """Plays the round. Ends early at the first finding."""
     started = time.monotonic()
     ledger = Ledger()
     async with Agent(ledger) as agent:
         upstream = f"http://127.0.0.1:{agent.port}"
         limits = (*SHORT_TURNS, "--no-evaluate", "--limits", "body_bytes=1000000")
-        async with proxy_process(ledger, upstream, *limits, command=command) as watch:
+        async with proxy_process(ledger, upstream, *limits) as watch:
             await _play(plan, ledger, watch.port)
             if not ledger.findings:
                 await _control(plan, ledger, watch.port)
@@ -141,7 +141,6 @@ async def proxy_process(
     ledger: Ledger,
     upstream: str,
     *arguments: str,
-    command: Sequence[str | Path],
     telemetry: bool = False,
     config: bool = False,
     spare_descriptors: int = 8,
@@ -150,9 +149,7 @@ async def proxy_process(
     its log has no traceback."""
     with TemporaryDirectory() as folder:
         store = Path(folder) / "turns.db"
-        proxy = Proxy(
-            upstream, store, "--log-level", "warning", *arguments, telemetry=telemetry, command=command, config=config
-        )
+        proxy = Proxy(upstream, store, "--log-level", "warning", *arguments, telemetry=telemetry, config=config)
         await asyncio.to_thread(proxy.__enter__)
         try:
             watch = ProxyProcess(proxy)

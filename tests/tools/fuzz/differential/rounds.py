@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from support.proxy import Proxy
@@ -75,8 +74,8 @@ def _batches(dice: Random, exchanges: list[Exchange]) -> Iterator[tuple[Exchange
         exchanges = exchanges[size:]
 
 
-async def run_differential_round(plan: DifferentialRound, command: Sequence[str | Path]) -> Result:
-    """Plays the round against a proxy started with `command`. `ends` counts the lines that allowed a difference."""
+async def run_differential_round(plan: DifferentialRound) -> Result:
+    """Plays the round. `ends` counts the lines that allowed a difference."""
     started = time.monotonic()
     ledger, plans = Ledger(), plan.plans()
     negotiate = "always" if plan.negotiates else "never"
@@ -85,7 +84,7 @@ async def run_differential_round(plan: DifferentialRound, command: Sequence[str 
     async with (
         Agent(dice) as direct,
         Agent(dice) as agent,
-        proxy_process(ledger, f"http://127.0.0.1:{agent.port}", *options, command=command) as watch,
+        proxy_process(ledger, f"http://127.0.0.1:{agent.port}", *options) as watch,
     ):
         game = _Game(plan, ledger, direct, agent, watch.proxy)
         queue = iter(plans)

@@ -6,9 +6,8 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 import httpx
@@ -48,17 +47,16 @@ class OctetsRound:
 
     seed: int
     index: int
-    ports: tuple[str, ...] = PORTS
     connections: int = 100
     """To each port."""
 
     @property
     def clients(self) -> int:
-        return _AT_ONCE * len(self.ports)
+        return _AT_ONCE * len(PORTS)
 
 
-async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> Result:
-    """Plays the round against a proxy started with `command`. `ends` counts how connections ended, by port."""
+async def run_octets_round(plan: OctetsRound) -> Result:
+    """Plays the round. `ends` counts how connections ended, by port."""
     started = time.monotonic()
     ledger = Ledger()
     agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
@@ -67,18 +65,18 @@ async def run_octets_round(plan: OctetsRound, command: Sequence[str | Path]) -> 
         ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}", "--no-evaluate")
         webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
         options = (*ways, *webhooks, "--negotiate", "always", *SHORT_TURNS)
-        async with proxy_process(ledger, agent.url, *options, command=command, telemetry=True) as watch:
+        async with proxy_process(ledger, agent.url, *options, telemetry=True) as watch:
             proxy = watch.proxy
             numbers = {"otlp-grpc": otlp_grpc, "push": push}
             urls = {"data": proxy.url, "otlp": proxy.otlp_url, "admin": proxy.admin_url}
             for name, url in {**urls, "grpc": f"http://{proxy.grpc_address}"}.items():
                 numbers[name] = port_of(url)
             game = _Game(plan, ledger, proxy, numbers)
-            await asyncio.gather(*(game.attack(port) for port in plan.ports))
+            await asyncio.gather(*(game.attack(port) for port in PORTS))
             agent.hang_up()
             if ended := _ENDED.search(proxy.stderr()):
                 ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
-    count = len(plan.ports) * plan.connections
+    count = len(PORTS) * plan.connections
     return Result(ledger.findings, time.monotonic() - started, count, game.ends, watch.peak)
 
 
