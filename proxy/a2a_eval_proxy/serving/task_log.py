@@ -266,6 +266,8 @@ class TaskLog:
         except StoreError as error:
             if self._unsent or self._news or self._open:
                 logger.error("what was observed last of tasks is not in their turns: %s", error)
+        for task_id, one in self._open.items():
+            self._open[task_id] = one._replace(answered=False)  # nobody closes it here any more
         self._trouble.close()
 
     async def _beat(self) -> None:

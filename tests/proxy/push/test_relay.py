@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a_eval_proxy.settings.parts import TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.parts import Timeouts, TlsFilesOptions, TlsPorts
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
 from support.certificates import Authority
@@ -60,9 +60,14 @@ async def test_notifications_are_captured_and_reach_the_client_without_tool_call
     assert relay.codes(turn) == set()
 
 
-async def test_a_client_that_asked_is_notified_of_tool_calls(relay: Relay, endpoint: Endpoint) -> None:
-    await relay.send(f"late {uuid.uuid4()}", with_hook(endpoint.url), a2a_extensions=URI)
-    assert b"kettle" in b"".join(one.body for one in await endpoint.until_ended())
+async def test_a_client_that_asked_is_notified_of_tool_calls(
+    pushing_agent: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """A turn that has its answer, and of which more may be notified, does not hold up the end of the proxy."""
+    patient = Timeouts(shutdown=10 * PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S), relaying(pushing_agent, tmp_path / "turns.db", timeouts=patient) as relay:
+        await relay.send(f"late {uuid.uuid4()}", with_hook(endpoint.url), a2a_extensions=URI)
+        assert b"kettle" in b"".join(one.body for one in await endpoint.until_ended())
 
 
 @pytest.mark.parametrize("stream", [True, False])
