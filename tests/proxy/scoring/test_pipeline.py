@@ -80,21 +80,26 @@ def path(tmp_path: Path) -> Path:
 async def test_a_turn_is_stored_scored_and_done(path: Path, suite: str | None, gate: type[Gate]) -> None:
     gate.opened.set()
     async with scoring(path, suite) as it:
-        it.pipeline.take(turn(1, "search", findings=[Finding("odd", "seen")]))
-        assert it.pipeline.depth == 1
-        await it.pipeline.drained()
-        assert it.pipeline.depth == 0
+        with it.bus.listen() as events:
+            it.pipeline.take(turn(1, "search", findings=[Finding("odd", "seen")]))
+            assert it.pipeline.depth == 1
+            await it.pipeline.drained()
+            assert it.pipeline.depth == 0
+            closed, done = heard(events)
+        assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
+        assert (done.name, done.data["status"]) == ("turn.done", "done")
         (stored,) = await it.stored()
-        assert stored["status"] == "done"
+        assert stored == done.data
         assert stored["evaluations"]
         assert (it.metrics.turns_closed, it.metrics.turns_scored, it.metrics.turns_dropped) == (1, 1, 0)
         assert (it.metrics.calls, it.metrics.findings) == ({"a2a_protocol": 1}, {"odd": 1})
         assert sum(it.metrics.evaluations.values()) == len(stored["evaluations"])
 
 
-async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"memory": 0}], ids=["in memory", "the store alone keeps what waits"])
+async def test_positions_are_counted_by_conversation_and_run(path: Path, more: dict[str, Any]) -> None:
     """The case says the same text twice; which of its turns this is depends on what came before."""
-    async with scoring(path, SUITE) as it:
+    async with scoring(path, SUITE, **more) as it:
         said = [
             ("c1", "nightly", "first"),
             ("c2", "nightly", "first"),
@@ -102,13 +107,14 @@ async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None
             ("c1", "another", "first"),
             ("c2", "nightly", "first"),  # wrong: it should be the second
         ]
-        await it.take(
-            *(
+        for number, (conversation, run, call) in enumerate(said):
+            it.pipeline.take(
                 turn(number, call, conversation_id=conversation, run=run, case_id="twice", user_text="Again")
-                for number, (conversation, run, call) in enumerate(said)
             )
-        )
+            await it.pipeline.written()
+        await it.pipeline.drained()
         assert await it.outcomes() == [["passed"]] * 4 + [["failed"]]
+        assert (it.pipeline.depth, it.metrics.turns_scored) == (0, 5)
 
 
 async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None:
@@ -249,18 +255,6 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
     ]
 
 
-@pytest.mark.parametrize("suite", [SUITE, GATED])
-async def test_listeners_hear_of_each_turn_twice(path: Path, suite: str, gate: type[Gate]) -> None:
-    gate.opened.set()
-    async with scoring(path, suite) as it:
-        with it.bus.listen() as events:
-            await it.take(turn(1, "search"))
-            closed, done = heard(events)
-            assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
-            assert (done.name, done.data["status"]) == ("turn.done", "done")
-            assert [{**item} for item in await it.stored()] == [done.data]
-
-
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
 
 
@@ -362,21 +356,6 @@ async def in_a_batch_of_its_own() -> None:
 
 
 # ── turns on their way to be scored ─────────────────────────────────────────────────────────────────────────
-
-
-async def test_turns_that_are_read_back_are_scored_as_ever(path: Path) -> None:
-    """With a limit of nothing, the store alone keeps what waits."""
-    async with scoring(path, SUITE, memory=0) as it:
-        for number, (conversation, call) in enumerate([("a", "first"), ("b", "first"), ("a", "second"), ("b", "x")]):
-            made = [ToolCall(call)]
-            it.pipeline.take(
-                kept_turn(number, tool_calls=made, conversation_id=conversation, case_id="twice", user_text="Again")
-            )
-            await it.pipeline.written()
-        await it.pipeline.drained()
-        assert await it.outcomes() == [["passed"], ["passed"], ["passed"], ["failed"]]
-        assert it.pipeline.depth == 0
-        assert it.metrics.turns_scored == 4
 
 
 async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path) -> None:

@@ -182,20 +182,6 @@ def a_turn(number: int) -> Turn:
     return Turn(f"t{number}", "r", "agent", "JSONRPC", "1.0", 0.0)
 
 
-async def test_events_keep_their_order_while_one_is_redacted() -> None:
-    bus, privacy = EventBus(), SlowPrivacy()
-    events = TurnEvents(bus, privacy)
-    with bus.listen() as listener:
-        events.opened(a_turn(1))
-        events.stored([a_turn(1)])
-        await asyncio.sleep(0)
-        assert heard(listener) == []
-        privacy.gate.set()
-        await events.close()
-        assert [event.name for event in heard(listener)] == ["turn.opened", "turn.closed"]
-    bus.close()
-
-
 async def test_where_redaction_does_not_keep_up_listeners_learn_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_events, "MOST_WAITING", 2)
     bus, privacy = EventBus(), SlowPrivacy()
