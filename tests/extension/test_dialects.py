@@ -143,6 +143,7 @@ def test_a_trace_of_the_traceability_extension(as_data: bool) -> None:
     assert merged(event).tool_calls == []
 
 
+NO_STEPS: list[Any] = [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"]
 UNKNOWN_STEP = {"step_id": "s9", "call_type": "SKILL", "name": "x"}
 
 
@@ -164,24 +165,21 @@ UNKNOWN_STEP = {"step_id": "s9", "call_type": "SKILL", "name": "x"}
         (traced([SEARCH, UNKNOWN_STEP]), ["search"], ["unknown_kind"]),
         (traced([UNKNOWN_STEP], as_data=True), [], ["unknown_kind"]),
         (traced([{}]), [], ["unknown_kind"]),
+        *(
+            (
+                {"artifactUpdate": {"artifact": {"artifactId": "a", "metadata": {TRACE_KEY: trace}}}},
+                [],
+                ["malformed_entry"],
+            )
+            for trace in NO_STEPS
+        ),
     ],
 )
 def test_a_step_that_cannot_be_read_is_a_finding(event: Event, names: list[str], codes: list[str]) -> None:
     merger = merged(event, dialects=("traceability",))
     assert [call.name for call in merger.tool_calls][: len(names)] == names
     assert merging.codes(merger) == codes
-    assert codes == ["malformed_entry"] or unknown_by(merger)
-
-
-@pytest.mark.parametrize("trace", [{"trace_id": "t", "spans": [SEARCH]}, [SEARCH], "steps"])
-def test_a_trace_without_steps_leaves_the_calls_unknown(trace: Any) -> None:
-    artifact = {"artifactId": "a", "metadata": {TRACE_KEY: trace}}
-    assert unknown_by(merged({"artifactUpdate": {"artifact": artifact}}, dialects=("traceability",))) is not None
-
-
-@given(json_values)
-def test_any_steps(steps: Any) -> None:
-    merged(traced(steps), traced([steps], as_data=True), dialects=("traceability",))
+    assert unknown_by(merger) is not None
 
 
 # ── made up ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,49 +207,6 @@ def shown(*parts: Event, artifact_id: str = "a", append: bool = False, **more: A
     return {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}}
 
 
-@pytest.mark.parametrize(
-    ("response", "result", "error"),
-    [
-        ({"result": "x"}, "x", None),
-        ({"result": None}, "null", None),
-        ({"result": [1]}, "[1]", None),
-        ({"a": 1}, '{"a": 1}', None),
-        ({}, "{}", None),
-        (None, "null", None),
-        ("text", "text", None),  # kagent with LangGraph
-        ({"error": "no"}, None, "no"),
-        ({"error": None, "rows": 1}, '{"error": null, "rows": 1}', None),
-        ({"result": "no", "isError": True}, None, "no"),  # kagent
-        ({"content": [], "isError": True}, None, '{"content": [], "isError": true}'),  # MCP
-        ({"content": [], "isError": False}, '{"content": [], "isError": false}', None),
-    ],
-)
-def test_what_a_response_gives(response: Any, result: str | None, error: str | None) -> None:
-    (call,) = merged(said(call_part(q=1)), said(response_part(response), message_id="n")).tool_calls
-    assert call == ToolCall("look", {"q": 1}, "1", result, error, ToolCallSource.ADK)
-
-
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        {"kind": "data", "data": {"id": "1", "name": "look", "args": {"q": 1}}},  # 0.3, JSON-RPC
-        {"data": {"data": {"id": "1", "name": "look", "args": {"q": 1}}}},  # 0.3, HTTP+JSON
-        {"data": {"id": "1", "name": "look", "args": {"q": 1}}, "mediaType": "application/json"},  # 1.0
-    ],
-)
-def test_every_shape_of_a_data_part(wrapped: Event) -> None:
-    (call,) = merged(said({**wrapped, "metadata": {"adk_type": "function_call"}})).tool_calls
-    assert (call.name, call.arguments, call.id) == ("look", {"q": 1}, "1")
-
-
-def test_arguments_of_which_the_end_never_comes_leave_the_calls_unknown() -> None:
-    unfinished = part("function_call", {"id": "0", "name": "look", "willContinue": True})
-    merger = merged(said(unfinished))
-    assert unknown_by(merger) == "calls_missed"
-    merger.feed(said(call_part("1"), message_id="n"))
-    assert merger.findings == []
-
-
 @pytest.mark.parametrize("kind", ["mcp_call", "FUNCTION_CALL", 1, ["function_call"]])
 def test_a_part_of_an_unknown_kind_leaves_the_calls_unknown(kind: Any) -> None:
     for told in (said(call_part(), part(kind, {"name": "pay"})), shown(part(kind, {"name": "pay"}))):
@@ -259,73 +214,10 @@ def test_a_part_of_an_unknown_kind_leaves_the_calls_unknown(kind: Any) -> None:
         assert merged(told, dialects=()).findings == []
 
 
-@pytest.mark.parametrize(
-    ("first", "later"),
-    [
-        (shown(call_part()), shown({"text": "done"})),
-        (shown(call_part()), shown(call_part("2"))),
-        (said(call_part(), call_part("2")), said(call_part("2"))),
-        (shown(call_part()), {"task": {"id": "t", "artifacts": [{"artifactId": "a", "parts": []}]}}),
-    ],
-)
-def test_a_call_that_a_later_report_lacks_leaves_the_calls_unknown(first: Event, later: Event) -> None:
-    merger = merged(first, later)
-    assert unknown_by(merger) == "dropped_by_snapshot"
-    merger.feed(said(call_part(), message_id="n"))
-    assert unknown_by(merger) is None, "another report has it again"
-
-
-# ── beside the extension ────────────────────────────────────────────────────────────────────────────────────
-
-
-def extension_calls(*entries: Event) -> Event:
-    return shown(artifact_id="v1", extensions=[URI], metadata={METADATA_KEY: list(entries)})
-
-
 # ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        part("function_call", None),
-        part("function_call", []),
-        part("function_call", {}),
-        part("function_call", {"name": ""}),
-        part("function_call", {"name": 1}),
-        part("function_call", {"name": "look", "args": "x"}),
-        part("function_call", {"name": "look", "id": 1}),
-        part("function_response", {"response": "x"}),
-        part("tool_call", {"name": "look"}),
-        part("code_execution_result", {"outcome": []}),
-    ],
-)
-def test_a_part_that_cannot_be_read_is_a_finding(bad: Event) -> None:
-    merger = merged(said(bad, call_part()))
-    assert [call.id for call in merger.tool_calls] == ["1"]
-    (finding,) = merger.findings
-    assert (finding.code, finding.where) == ("malformed_entry", "message 'm', part 0")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        *({"data": {"name": "x"}, "metadata": {"adk_type": kind}} for kind in ("", "thought", None)),
-        {"text": "x", "metadata": {"adk_type": "later"}},
-    ],
-)
-def test_other_parts_are_nobody_s_business(other: Event) -> None:
-    merger = merged(said(other))
-    assert (merger.tool_calls, merger.findings) == ([], [])
-
-
-def test_deep_nesting_is_not_followed() -> None:
-    deep: Any = {}
-    for _ in range(2000):
-        deep = {"a": deep}
-    merger = merged(said(call_part(q=deep), response_part(deep)))
-    assert merger.tool_calls == []
-    assert len(merger.findings) == 2
+DEEP: Any = json.loads('{"a": ' * 900 + "1" + "}" * 900)
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,12 +238,13 @@ holders = st.lists(parts | json_values, max_size=4)
 @given(
     st.lists(
         almost_events | st.builds(lambda some: said(*some), holders) | st.builds(lambda some: shown(*some), holders)
-    )
+    ),
+    json_values,
 )
-def test_whatever_comes_is_read_without_raising(events: list[Any]) -> None:
-    merger = merged(*events)
-    for call in merger.tool_calls:
+def test_whatever_comes_is_read_without_raising(events: list[Any], steps: Any) -> None:
+    for call in merged(*events).tool_calls:
         assert call.name
+    merged(traced(steps), traced([steps], as_data=True), dialects=("traceability",))
 
 
 names = st.sampled_from(["a", "b"])
@@ -371,8 +264,8 @@ def test_the_history_of_a_task_says_what_its_stream_said(messages: list[list[Eve
 
 def test_calls_have_times() -> None:
     merger = merged(dialects=["adk"])
-    for now, event in enumerate([said(call_part()), said(call_part(), response_part("x"))], 1):
-        merger.feed(event, float(now))
+    merger.feed(said(call_part()), 1.0)
+    merger.feed(said(call_part(), response_part("x")), 2.0)
     assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(1.0, 2.0)]
 
 
@@ -383,12 +276,65 @@ def test_unknown_dialects_are_named() -> None:
         CaptureClient("http://127.0.0.1:9", dialects=["latin"])
 
 
+def extension_calls(*entries: Event) -> Event:
+    return shown(artifact_id="v1", extensions=[URI], metadata={METADATA_KEY: list(entries)})
+
+
+RESPONSES: list[tuple[Any, str | None, str | None]] = [
+    ({"result": "x"}, "x", None),
+    ({"result": None}, "null", None),
+    ({"result": [1]}, "[1]", None),
+    ({"a": 1}, '{"a": 1}', None),
+    ({}, "{}", None),
+    (None, "null", None),
+    ("text", "text", None),  # kagent with LangGraph
+    ({"error": "no"}, None, "no"),
+    ({"error": None, "rows": 1}, '{"error": null, "rows": 1}', None),
+    ({"result": "no", "isError": True}, None, "no"),  # kagent
+    ({"content": [], "isError": True}, None, '{"content": [], "isError": true}'),  # MCP
+    ({"content": [], "isError": False}, '{"content": [], "isError": false}', None),
+]
+"""What a response gives: the result and the error."""
+
+SHAPES: list[Event] = [
+    {"kind": "data", "data": {"id": "1", "name": "look", "args": {"q": 1}}},  # 0.3, JSON-RPC
+    {"data": {"data": {"id": "1", "name": "look", "args": {"q": 1}}}},  # 0.3, HTTP+JSON
+    {"data": {"id": "1", "name": "look", "args": {"q": 1}}, "mediaType": "application/json"},  # 1.0
+]
+UNFINISHED = part("function_call", {"id": "0", "name": "look", "willContinue": True})
+LACKING: list[tuple[Event, Event]] = [
+    (shown(call_part()), shown({"text": "done"})),
+    (shown(call_part()), shown(call_part("2"))),
+    (said(call_part(), call_part("2")), said(call_part("2"))),
+    (shown(call_part()), {"task": {"id": "t", "artifacts": [{"artifactId": "a", "parts": []}]}}),
+]
+"""A report, and a later one that lacks a call."""
+
+UNREADABLE = [
+    part("function_call", None),
+    part("function_call", []),
+    part("function_call", {}),
+    part("function_call", {"name": ""}),
+    part("function_call", {"name": 1}),
+    part("function_call", {"name": "look", "args": "x"}),
+    part("function_call", {"name": "look", "id": 1}),
+    part("function_response", {"response": "x"}),
+    part("tool_call", {"name": "look"}),
+    part("code_execution_result", {"outcome": []}),
+]
+OTHERS: list[Event] = [
+    *({"data": {"name": "x"}, "metadata": {"adk_type": kind}} for kind in ("", "thought", None)),
+    {"text": "x", "metadata": {"adk_type": "later"}},
+]
+
 KNOWN: dict[str, Callable[[Any], Any]] = {
     "calls": lambda found: found.tool_calls,
     "arguments and results": lambda found: [(call.arguments, call.result) for call in found.tool_calls],
     "ids": lambda found: [call.id for call in found.tool_calls],
     "arguments as JSON": lambda found: [json.dumps(call.arguments) for call in found.tool_calls],
     "codes": merging.codes,
+    "unknown by": unknown_by,
+    "codes and places": lambda found: [(finding.code, finding.where) for finding in found.findings],
     "number": lambda found: len(found.tool_calls),
     "told": lambda found: [told(call) for call in found.tool_calls],
     "ids and sources": lambda found: [(call.id, call.source.value) for call in found.tool_calls],
@@ -516,6 +462,48 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             ],
             {"ids and sources": [("own", "a2a_protocol"), ("2", "adk"), ("3", "adk")]},
             id="the extension wins by signature call by call",
+        ),
+        *(
+            pytest.param(
+                [said(call_part(q=1)), said(response_part(response), message_id="n")],
+                {"calls": [ToolCall("look", {"q": 1}, "1", result, error, ToolCallSource.ADK)]},
+                id=f"response {response}",
+            )
+            for response, result, error in RESPONSES
+        ),
+        *(
+            pytest.param(
+                [said({**wrapped, "metadata": {"adk_type": "function_call"}})],
+                {"calls": [ToolCall("look", {"q": 1}, "1", source=ToolCallSource.ADK)]},
+                id=f"data part {wrapped}",
+            )
+            for wrapped in SHAPES
+        ),
+        pytest.param([said(UNFINISHED)], {"unknown by": "calls_missed"}, id="arguments of which the end never comes"),
+        pytest.param(
+            [said(UNFINISHED), said(call_part(), message_id="n")], {"codes": []}, id="a call that came after all"
+        ),
+        *(
+            pytest.param([*given, *more], {"unknown by": lost}, id=f"{given[1]} and then {more}")
+            for given in LACKING
+            for more, lost in [([], "dropped_by_snapshot"), ([said(call_part(), message_id="n")], None)]
+        ),
+        *(
+            pytest.param(
+                [said(bad, call_part())],
+                {"ids": ["1"], "codes and places": [("malformed_entry", "message 'm', part 0")]},
+                id=f"unreadable {bad}",
+            )
+            for bad in UNREADABLE
+        ),
+        *(
+            pytest.param([said(other)], {"calls": [], "codes": []}, id=f"nobody's business: {other}")
+            for other in OTHERS
+        ),
+        pytest.param(
+            [said(call_part(q=DEEP), response_part(DEEP))],
+            {"calls": [], "codes": ["malformed_entry"] * 2},
+            id="deep nesting is not followed",
         ),
     ],
 )
