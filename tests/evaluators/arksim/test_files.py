@@ -178,16 +178,39 @@ def test_an_a2a_agent_of_a_configuration() -> None:
     assert imported.run_files.output(None) == EXAMPLE / "results/simulation/simulation_a2a.json"
 
 
+def python_agent(module: str, class_name: str | None = None) -> dict[str, Any]:
+    custom = {"module_path": module, "class_name": class_name}
+    return {"agent_type": "custom", "agent_name": "x", "custom_config": custom}
+
+
+BODY = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}], "enable_metadata": True}
+API = {"endpoint": "${API}/chat/completions", "headers": {"api-key": "${KEY}"}, "body": BODY}
+
+
 @pytest.mark.statement(317, 318)
-@pytest.mark.parametrize(("class_name", "agent"), [(None, "orders.py"), ("Orders", "orders.py:Orders")])
-def test_a_python_agent_of_a_configuration(tmp_path: Path, class_name: str | None, agent: str) -> None:
-    custom = {"module_path": "./orders.py", "class_name": class_name}
-    config = {"agent_type": "custom", "agent_name": "x", "custom_config": custom}
+@pytest.mark.parametrize(
+    ("config", "url", "headers", "body"),
+    [
+        (python_agent("./orders.py"), "python:FOLDER/orders.py", {}, {}),
+        (python_agent("./orders.py", "Orders"), "python:FOLDER/orders.py:Orders", {}, {}),
+        (python_agent("package.orders"), "python:package.orders", {}, {}),
+        (python_agent("package.orders", "Orders"), "python:package.orders:Orders", {}, {}),
+        (
+            {"agent_type": "chat_completions", "api_config": API},
+            "openai:${API}/chat/completions",
+            {"api-key": "${KEY}"},
+            BODY,
+        ),
+    ],
+)
+def test_other_agents_of_a_configuration(
+    tmp_path: Path, config: dict[str, Any], url: str, headers: dict[str, str], body: dict[str, Any]
+) -> None:
     imported = configured(tmp_path, agent_config=config, trace_receiver={"enabled": True, "wait_timeout": 5})
-    assert imported.suite.agent.url == f"python:{tmp_path / agent}"
-    assert imported.notes == ()  # its tool calls are captured without a receiver
-    custom["module_path"] = "package.orders"
-    assert configured(tmp_path, agent_config=config).suite.agent.url == f"python:package.{agent.replace('.py', '')}"
+    agent = imported.suite.agent
+    assert (agent.url, agent.headers, agent.body) == (url.replace("FOLDER", str(tmp_path)), headers, body)
+    receivers = [note for note in imported.notes if note.startswith("trace_receiver")]
+    assert len(receivers) == len(imported.notes) == ("custom_config" not in config), "Python agents need no receiver"
 
 
 def test_a_python_agent_elsewhere_must_be_allowed(tmp_path: Path) -> None:
@@ -198,16 +221,6 @@ def test_a_python_agent_elsewhere_must_be_allowed(tmp_path: Path) -> None:
         import_suite(tmp_path / "config.yaml")
     agent = import_suite(tmp_path / "config.yaml", allow_plugins=True).suite.agent
     assert agent.url == f"python:{tmp_path / '../orders.py'}"
-
-
-def test_a_chat_completions_agent_of_a_configuration(tmp_path: Path) -> None:
-    body = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}], "enable_metadata": True}
-    api = {"endpoint": "${API}/chat/completions", "headers": {"api-key": "${KEY}"}, "body": body}
-    imported = configured(tmp_path, agent_config={"agent_type": "chat_completions", "api_config": api})
-    agent = imported.suite.agent
-    assert (agent.url, agent.headers) == ("openai:${API}/chat/completions", {"api-key": "${KEY}"})
-    assert agent.body == body
-    assert imported.notes == ()
 
 
 METRICS = """

@@ -126,6 +126,11 @@ def file(tmp_path):
     return path
 
 
+@pytest.fixture
+def loaded(file):
+    load_plugin(file)
+
+
 async def score(name, case=TURN, **options):
     (result,) = await evaluate(case, [get_evaluator(name, **options)])
     return result
@@ -142,9 +147,9 @@ def test_every_public_metric_of_a_file_is_an_evaluator(file):
     assert evaluator_class("needs_assessment").__doc__ == "Needs no model."
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.statement(89, 90, 91, 93, 97)
-def test_scope_and_range_are_those_that_the_metric_declares(file):
-    load_plugin(file)
+def test_scope_and_range_are_those_that_the_metric_declares():
     assert [evaluator_class(name).scope for name in METRICS] == ["turn", "turn", "turn", "conversation", "turn"]
     assert evaluator_class("clarity").scale == (0, 5)
     assert evaluator_class("needs_assessment").scale == (1, 5)
@@ -159,9 +164,9 @@ def test_a_score_passes_from_sixty_percent_of_the_top_of_its_range_on(file, scor
     assert get_evaluator("clarity", threshold=None).threshold is None
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.statement(92, 96)
-async def test_a_metric_asks_the_judge_as_its_llm(file):
-    load_plugin(file)
+async def test_a_metric_asks_the_judge_as_its_llm():
     judge = PreparedJudge([CLEAR])
     result = await score("clarity", judge=judge)
     assert (result.score, result.status, result.reason) == (3.75, Status.PASSED, "No check.")
@@ -176,9 +181,9 @@ async def test_a_metric_asks_the_judge_as_its_llm(file):
     assert '"required": ["jargon_avoidance", "comprehension_check", "reason"]' in user["content"]
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.statement(94, 95, 100, 101)
-async def test_a_label_needs_no_score(file):
-    load_plugin(file)
+async def test_a_label_needs_no_score():
     judge = PreparedJudge([{"label": "violated", "reason": "Guaranteed."}])
     result = await score("prohibited_statements", judge=judge)
     assert (result.label, result.score, result.status) == ("violated", None, Status.SCORED)
@@ -188,9 +193,9 @@ async def test_a_label_needs_no_score(file):
     )
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.statement(99, 104)
-async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the_metric(file):
-    load_plugin(file)
+async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the_metric():
     whole = EvalCase(turns=[*TURN.history, TURN], user_goal="Invest.")
     found = await score("needs_assessment", whole)
     assert (found.score, found.reason, found.details["band"]) == (5, "2 questions", "Excellent")
@@ -198,9 +203,9 @@ async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the
     assert (await score("needs_assessment", EvalCase(turns=[]))).reason == "the conversation has no turns"
 
 
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.statement(102, 103, 104)
-async def test_knowledge_profile_and_calls_are_given_and_imports_may_be_late(file):
-    load_plugin(file)
+async def test_knowledge_profile_and_calls_are_given_and_imports_may_be_late():
     assert (await score("Bare")).label == "Cautious.|Nothing is guaranteed.|['lookup_fund']"
 
 
@@ -223,8 +228,8 @@ class BySource(QualitativeMetric):
     assert (await score("by_source", replace(TURN, tool_calls=calls))).label == "['b'] a2a_protocol"
 
 
-async def test_calls_that_are_unknown_are_not_shown_as_none(file):
-    load_plugin(file)
+@pytest.mark.usefixtures("loaded")
+async def test_calls_that_are_unknown_are_not_shown_as_none():
     unseen = EvalCase(user_text="a", response_text="b", calls_unseen="the calls are unknown")
     blind = await score("Bare", unseen)
     assert (blind.status, blind.label, blind.reason) == (Status.SKIPPED, "calls_unseen", "the calls are unknown")
@@ -232,8 +237,8 @@ async def test_calls_that_are_unknown_are_not_shown_as_none(file):
     assert (await score("prohibited_statements", unseen, judge=judge)).label == "clean", "it reads no calls"
 
 
-async def test_arguments_that_are_unknown_are_not_shown_as_none(file):
-    load_plugin(file)
+@pytest.mark.usefixtures("loaded")
+async def test_arguments_that_are_unknown_are_not_shown_as_none():
     call = ToolCall("lookup_fund", None, "c1", "found")
     assert (await score("Bare", replace(TURN, tool_calls=[call]))).label.endswith("['lookup_fund']"), "it reads names"
     blind = await score("Asked", replace(TURN, tool_calls=[ToolCall("lookup_fund", {"fund": 1}), call]))
@@ -249,8 +254,8 @@ async def test_without_a_judge_only_what_asks_one_is_errored(file, monkeypatch):
     assert (await score("Bare")).status is Status.SCORED
 
 
-async def test_votes_repeat_a_metric_that_asks_the_judge(file):
-    load_plugin(file)
+@pytest.mark.usefixtures("loaded")
+async def test_votes_repeat_a_metric_that_asks_the_judge():
     judge = PreparedJudge([{"label": label, "reason": label} for label in ("clean", "violated", "violated")])
     result = await score("prohibited_statements", judge=judge, votes=3)
     assert (result.label, result.reason) == ("violated", "violated")

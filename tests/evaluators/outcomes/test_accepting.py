@@ -48,82 +48,78 @@ def accept(text: str, turns: list[dict[str, Any]]) -> Acceptance:
 LOOK_UP = call("look_up", order_id="ORD-1", n=2)
 
 
+ONE_OF = {"$one_of": ["EUR", {"$regex": "U.*"}]}
+OR_ANY = {"$one_of": [{"b": 1}, {"b": {"$any": True}}]}
+ALTERNATIVES: list[tuple[Any, Any, Any]] = [
+    (ONE_OF, "USD", ONE_OF),
+    ({"$one_of": ["EUR", "GBP"]}, "USD", "USD"),
+    ({"$optional": {"$one_of": [1, 2]}}, 2, {"$optional": {"$one_of": [1, 2]}}),
+    ({"a": OR_ANY, "c": 1}, {"a": {"b": 7}, "c": 2}, {"a": OR_ANY, "c": 2}),
+    ([{"$one_of": [1, 2]}, 3], [2, 4], [{"$one_of": [1, 2]}, 4]),
+]
+"""What is expected, made, and expected once it is accepted."""
+IGNORING = "{mode: any_order, ignored_tools: ['get_*']}"
+READ_AND_PAID = [call("get_x"), call("pay", eur=2), call("get_y"), call("log")]
+
+
 @pytest.mark.parametrize(
-    ("expect", "calls", "wanted"),
+    ("expect", "calls", "options", "wanted"),
     [
-        ("tool_calls: []", [LOOK_UP], [{"name": "look_up", "arguments": {"order_id": "ORD-1", "n": 2}}]),
+        ("tool_calls: []", [LOOK_UP], "{}", [{"name": "look_up", "arguments": {"order_id": "ORD-1", "n": 2}}]),
         (
             'tool_calls: [{name: look_up, arguments: {order_id: {$regex: "ORD-[0-9]+"}, n: 1}}]',
             [LOOK_UP],
+            "{}",
             [{"name": "look_up", "arguments": {"order_id": {"$regex": "ORD-[0-9]+"}, "n": 2}}],
         ),
         (
             "tool_calls: [{name: look_up, args: {order_id: ORD-1, n: {$optional: 3}, unit: {$optional: kg}}}]",
             [LOOK_UP],
+            "{}",
             [{"name": "look_up", "args": {"order_id": "ORD-1", "n": 2, "unit": {"$optional": "kg"}}}],
         ),
         (
             "tool_calls: [{name: refund}, {name: look_up, arguments: null, result: gone}]",
             [LOOK_UP],
+            "{}",
             [{"name": "look_up", "arguments": None, "result": "ok"}],
         ),
-        ("tool_calls: [{name: refund, arguments: {id: 1}}]", [], []),
+        ("tool_calls: [{name: refund, arguments: {id: 1}}]", [], "{}", []),
+        # a mode that allows further calls gets none of them
+        (
+            "tool_calls: [{name: look_up, arguments: {order_id: ORD-1, n: 1}}]",
+            [call("ping"), LOOK_UP],
+            "{mode: superset}",
+            [{"name": "look_up", "arguments": {"order_id": "ORD-1", "n": 2}}],
+        ),
+        # calls that do not count are neither added nor removed
+        (
+            "tool_calls: [{name: get_a}, {name: pay, arguments: {eur: 1}}, {name: get_b}]",
+            READ_AND_PAID,
+            IGNORING,
+            [{"name": "get_a"}, {"name": "pay", "arguments": {"eur": 2}}, {"name": "log"}, {"name": "get_b"}],
+        ),
+        (
+            "tool_calls: [{name: look_up, arguments: {order_id: ORD-1}}, {name: refund}]",
+            [LOOK_UP],
+            "{matcher: subset}",
+            [{"name": "look_up", "arguments": {"order_id": "ORD-1"}}],
+        ),
+        *(
+            (
+                f"tool_calls: [{{name: pay, arguments: {json.dumps({'x': wanted, 'y': 1})}}}]",
+                [call("pay", x=made, y=2)],
+                "{}",
+                [{"name": "pay", "arguments": {"x": kept, "y": 2}}],
+            )
+            for wanted, made, kept in ALTERNATIVES
+        ),
+        ("tool_calls_order: [refund]", [LOOK_UP, LOOK_UP], "{}", ["look_up", "look_up"]),
+        ("response: It is lost.", [], "{}", "It is sent."),
     ],
 )
-def test_expected_calls_keep_what_still_matches(expect: str, calls: list[Any], wanted: list[Any]) -> None:
-    assert accepted(expect, *calls)["tool_calls"] == wanted
-
-
-def test_a_mode_that_allows_further_calls_gets_none_of_them() -> None:
-    expect = "tool_calls: [{name: look_up, arguments: {order_id: ORD-1, n: 1}}]"
-    new = accepted(expect, call("ping"), LOOK_UP, options="{mode: superset}")["tool_calls"]
-    assert new == [{"name": "look_up", "arguments": {"order_id": "ORD-1", "n": 2}}]
-
-
-def test_calls_that_do_not_count_are_neither_added_nor_removed() -> None:
-    expect = "tool_calls: [{name: get_a}, {name: pay, arguments: {eur: 1}}, {name: get_b}]"
-    calls = [call("get_x"), call("pay", eur=2), call("get_y"), call("log")]
-    assert accepted(expect, *calls, options="{mode: any_order, ignored_tools: ['get_*']}")["tool_calls"] == [
-        {"name": "get_a"},
-        {"name": "pay", "arguments": {"eur": 2}},
-        {"name": "log"},
-        {"name": "get_b"},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "made", "kept"),
-    [
-        ({"$one_of": ["EUR", {"$regex": "U.*"}]}, "USD", {"$one_of": ["EUR", {"$regex": "U.*"}]}),
-        ({"$one_of": ["EUR", "GBP"]}, "USD", "USD"),
-        ({"$optional": {"$one_of": [1, 2]}}, 2, {"$optional": {"$one_of": [1, 2]}}),
-        ({"a": {"$one_of": [{"b": 1}, {"b": {"$any": True}}]}, "c": 1}, {"a": {"b": 7}, "c": 2},
-         {"a": {"$one_of": [{"b": 1}, {"b": {"$any": True}}]}, "c": 2}),
-        ([{"$one_of": [1, 2]}, 3], [2, 4], [{"$one_of": [1, 2]}, 4]),
-    ],
-)  # fmt: skip
-def test_alternatives_stay_where_they_still_match(wanted: Any, made: Any, kept: Any) -> None:
-    expect = f"tool_calls: [{{name: pay, arguments: {json.dumps({'x': wanted, 'y': 1})}}}]"
-    assert accepted(expect, call("pay", x=made, y=2))["tool_calls"] == [
-        {"name": "pay", "arguments": {"x": kept, "y": 2}}
-    ]
-
-
-def test_a_matcher_decides_what_differs() -> None:
-    expect = "tool_calls: [{name: look_up, arguments: {order_id: ORD-1}}, {name: refund}]"
-    new = accepted(expect, LOOK_UP, options="{matcher: subset}")["tool_calls"]
-    assert new == [{"name": "look_up", "arguments": {"order_id": "ORD-1"}}]
-
-
-@pytest.mark.parametrize(
-    ("expect", "key", "wanted"),
-    [
-        ("tool_calls_order: [refund]", "tool_calls_order", ["look_up", "look_up"]),
-        ("response: It is lost.", "response", "It is sent."),
-    ],
-)
-def test_other_expectations(expect: str, key: str, wanted: Any) -> None:
-    assert accepted(expect, LOOK_UP, LOOK_UP)[key] == wanted
+def test_an_expectation_keeps_what_still_matches(expect: str, calls: list[Any], options: str, wanted: Any) -> None:
+    assert accepted(expect, *calls, options=options)[expect.partition(":")[0]] == wanted
 
 
 TWO = SUITE.replace("OPTIONS", "{}").replace("EXPECT", "tool_calls: [{name: look_up, arguments: {n: 1}}]")
