@@ -42,32 +42,6 @@ def codes(found: Reconciliation) -> list[str]:
 
 
 @pytest.mark.statement(350)
-@pytest.mark.parametrize(
-    ("ours", "theirs"), [({"n": 1}, {"n": 1.0}), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"n": [0]}, {"n": [-0.0]})]
-)
-def test_the_same_signature_is_one_call(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    found = reconcile([protocol("pay", ours)], [trace("pay", theirs)])
-    assert found.tool_calls == [protocol("pay", ours)]
-    assert counts(found) == (0, 1, 0, 0)
-
-
-@pytest.mark.statement(351)
-@pytest.mark.parametrize(
-    "other", [trace("pay", {"n": True}), trace("pay", {"n": "1"}), trace("pay", {}), trace("mail", {"n": 1})]
-)
-def test_another_signature_is_another_call(other: ToolCall) -> None:
-    assert counts(reconcile([protocol("pay", {"n": 1})], [other])) == (0, 0, 1, 1)
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_where_ids_meet_unknown_arguments_do_not_join_ids(swapped: bool) -> None:
-    ours = [protocol("pay", {"eur": 1}, "call_1"), protocol("mail", {}, "call_2")]
-    theirs = [trace("mail", None, "call_2"), trace("pay", None, "call_3")]
-    found = reconcile(theirs, ours) if swapped else reconcile(ours, theirs)
-    assert counts(found) == (1, 0, 1, 1)
-
-
-@pytest.mark.statement(350)
 def test_absorb_all_drops_every_trace_call_with_a_known_signature() -> None:
     found = reconcile([protocol("pay")], [trace("pay"), trace("pay"), trace("mail")], absorb_all=True)
     assert [call.name for call in found.tool_calls] == ["pay", "mail"]
@@ -99,30 +73,7 @@ def test_arguments_that_agree_where_both_have_them_are_one_call(ours: dict[str, 
     assert {finding.severity for finding in found.findings} == {"info"}
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        ({"sku": "A", "qty": 3}, {"sku": "B"}),
-        ({"sku": "A"}, {"qty": 3}),
-        ({}, {"qty": 3}),
-        ({"n": 1}, {"n": True, "m": 1}),
-        ({"order": {"sku": "A"}}, {"order": {"qty": 3}}),
-        ({"items": ["A"]}, {"items": ["A", "B"]}),
-    ],
-)
-def test_arguments_that_do_not_agree_are_two_calls(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    assert counts(reconcile([protocol("pay", ours)], [trace("pay", theirs)])) == (0, 0, 1, 1)
-
-
 # ── filling, order ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_winner_keeps_its_own_and_is_filled_from_the_loser() -> None:
-    ours = protocol("pay", {"eur": 1}, "1", result="ours")
-    theirs = trace("pay", {"eur": 1}, "x", result="theirs", error="e", started_at=at(0), ended_at=at(1))
-    assert reconcile([ours], [theirs]).tool_calls == [replace(ours, error="e", started_at=at(0), ended_at=at(1))]
-    own_times = replace(ours, error="", started_at=at(5), ended_at=at(6))
-    assert reconcile([own_times], [theirs]).tool_calls == [own_times]
 
 
 # ── whatever comes in ───────────────────────────────────────────────────────────────────────────────────────
@@ -183,23 +134,27 @@ def test_order(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
 LARGE = 1234567890123456789
 
 
-@pytest.mark.parametrize("call_id", ["", "call_0"])
-def test_a_number_that_protobuf_rounded_is_the_number_of_the_trace(call_id: str) -> None:
-    rounded, exact = protocol("get", {"id": float(LARGE)}, call_id), trace("get", {"id": LARGE}, call_id)
-    found = reconcile([rounded], [exact])
-    assert len(found.tool_calls) == 1
-    assert codes(found) == []
+SAME = [({"n": 1}, {"n": 1.0}), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"n": [0]}, {"n": [-0.0]})]
+OTHER = [trace("pay", {"n": True}), trace("pay", {"n": "1"}), trace("pay", {}), trace("mail", {"n": 1})]
+DISAGREEING: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"sku": "A", "qty": 3}, {"sku": "B"}),
+    ({"sku": "A"}, {"qty": 3}),
+    ({}, {"qty": 3}),
+    ({"n": 1}, {"n": True, "m": 1}),
+    ({"order": {"sku": "A"}}, {"order": {"qty": 3}}),
+    ({"items": ["A"]}, {"items": ["A", "B"]}),
+]
+"""Arguments of a call of the protocol, and of one of the trace."""
 
-
-def test_the_times_of_a_trace_join_those_of_the_protocol() -> None:
-    began, ended = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-    seen = ToolCall("search", {"q": 1}, id="1", first_seen_at=5.0, result_seen_at=6.0)
-    traced = ToolCall("search", {"q": 1}, id="1", started_at=began, ended_at=ended)
-    for one, other in ((seen, traced), (traced, seen)):
-        (call,) = reconcile([one], [other]).tool_calls
-        assert (call.started_at, call.ended_at) == (began, ended)
-        assert (call.first_seen_at, call.result_seen_at) == (5.0, 6.0)
-
+OURS = protocol("pay", {"eur": 1}, "1", result="ours")
+THEIRS = trace("pay", {"eur": 1}, "x", result="theirs", error="e", started_at=at(0), ended_at=at(1))
+WITH_TIMES = replace(OURS, error="", started_at=at(5), ended_at=at(6))
+SEEN = ToolCall("search", {"q": 1}, id="1", first_seen_at=5.0, result_seen_at=6.0)
+TRACED = ToolCall("search", {"q": 1}, id="1", started_at=at(1), ended_at=at(2))
+BY_ID = [
+    [protocol("pay", {"eur": 1}, "call_1"), protocol("mail", {}, "call_2")],
+    [unknown("mail", "call_2"), unknown("pay", "call_3")],
+]
 
 KNOWN: dict[str, Callable[[Any], Any]] = {
     "counts": counts,
@@ -215,6 +170,9 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "arguments": lambda found: [call.arguments for call in found.tool_calls],
     "entries": lambda found: [(call.name, call.arguments, call.result) for call in found.tool_calls],
     "all": lambda found: found,
+    "times": lambda found: [
+        (call.started_at, call.ended_at, call.first_seen_at, call.result_seen_at) for call in found.tool_calls
+    ],
 }
 """What is looked at, by name."""
 
@@ -376,6 +334,58 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             [[protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})]],
             {"counts": (0, 0, 1, 1)},
             id="whole numbers that nobody rounded are exact",
+        ),
+        *(
+            pytest.param(
+                [[protocol("pay", ours)], [trace("pay", theirs)]],
+                {"calls": [protocol("pay", ours)], "counts": (0, 1, 0, 0)},
+                id=f"{ours} is {theirs}",
+                marks=pytest.mark.statement(350),
+            )
+            for ours, theirs in SAME
+        ),
+        *(
+            pytest.param(
+                [[protocol("pay", {"n": 1})], [other]],
+                {"counts": (0, 0, 1, 1)},
+                id=f"another call {other.name} {other.arguments}",
+                marks=pytest.mark.statement(351),
+            )
+            for other in OTHER
+        ),
+        *(
+            pytest.param(
+                [[protocol("pay", ours)], [trace("pay", theirs)]],
+                {"counts": (0, 0, 1, 1)},
+                id=f"{ours} is not {theirs}",
+            )
+            for ours, theirs in DISAGREEING
+        ),
+        *(
+            pytest.param(given, {"counts": (1, 0, 1, 1)}, id="where ids meet unknown arguments do not join ids")
+            for given in (BY_ID, BY_ID[::-1])
+        ),
+        pytest.param(
+            [[OURS], [THEIRS]],
+            {"calls": [replace(OURS, error="e", started_at=at(0), ended_at=at(1))]},
+            id="the winner is filled from the loser",
+        ),
+        pytest.param([[WITH_TIMES], [THEIRS]], {"calls": [WITH_TIMES]}, id="the winner keeps its own"),
+        *(
+            pytest.param(
+                given,
+                {"times": [(at(1), at(2), 5.0, 6.0)]},
+                id="the times of a trace join those of the protocol",
+            )
+            for given in ([[SEEN], [TRACED]], [[TRACED], [SEEN]])
+        ),
+        *(
+            pytest.param(
+                [[protocol("get", {"id": float(LARGE)}, call_id)], [trace("get", {"id": LARGE}, call_id)]],
+                {"names": ["get"], "codes": []},
+                id=f"a number that protobuf rounded is that of the trace, {call_id}",
+            )
+            for call_id in ("", "call_0")
         ),
     ],
 )
