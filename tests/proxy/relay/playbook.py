@@ -164,11 +164,16 @@ class Playbook:
     @property
     def codes(self) -> list[str]:
         """Of the findings of its only turn, after the last step."""
+        (turn,) = self.stopped
+        return [finding.code for finding in turn.findings]
+
+    @property
+    def stopped(self) -> list[Turn]:
+        """Its turns, after the last step."""
         assert self._out == [], "nothing is left for a peer"
         self.exchange.end()
         self._folded.stops()
-        (turn,) = self.turns
-        return [finding.code for finding in turn.findings]
+        return self.turns
 
     def _take(self, arrives: Client | Head | Agent | End) -> None:
         match arrives:

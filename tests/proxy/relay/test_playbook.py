@@ -247,6 +247,25 @@ def test_an_event_with_too_many_values_ends_the_reading_of_its_stream() -> None:
     assert "event_too_large" in play.codes
 
 
+# ── messages for one generation of their task ───────────────────────────────────────────────────────────────
+
+NEXT = {**said(taskId="t", contextId="c"), "configuration": {"ifGenerationMatch": "2"}}
+ERRORS: list[tuple[int, Any, list[str]]] = [
+    (200, {"code": -32010, "message": "Task generation mismatch"}, []),
+    (412, {"code": 412, "details": [{"reason": "TASK_GENERATION_MISMATCH"}]}, []),
+    (500, {"code": -32603, "message": "broken"}, ["agent_error"]),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "codes"), ERRORS)
+def test_a_message_that_is_refused_for_its_generation_opens_no_turn(status: int, error: Any, codes: list[str]) -> None:
+    """Another client was first; this one reads the task again and repeats its message. Other errors are of a turn."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode()
+    play = Playbook(requested=True) >> Client(rpc("SendMessage", NEXT)) << ToAgent(asks=True)
+    play >> Head(JSON, status=status) >> Agent(body) << ToClient(body) >> End()
+    assert [finding.code for turn in play.stopped for finding in turn.findings] == codes
+
+
 # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
