@@ -58,8 +58,28 @@ async def pay(amount: float) -> str:
     raise PermissionError("declined")
 
 
+SCRIPTS: dict[str, list[str]] = {
+    "reply": ["call", "message"],
+    "snapshot": ["call", "task of one artifact"],
+    "bare": ["call", "task of no artifact"],
+    "plain": ["begin", "say one", "complete"],
+    "chunks": ["begin", "call", "say one", "fail", "more", "complete"],
+    "running": ["begin", "start", "say one", "finish", "more", "complete"],
+    "executor": ["begin", "call in an executor", "say one", "complete"],
+    "own": ["begin", "call in a thread without context", "say one", "complete"],
+    "late": ["begin", "say one", "call", "complete"],
+    "silent": ["begin", "call", "never end", "complete"],
+    "ask": ["begin", "call", "say one", "ask"],
+    "crash": ["begin", "call", "crash"],
+    "stop": ["begin", "call", "say one"],
+    "crowd": ["begin", "meet", "call in an executor", "meet", "say one", "complete"],
+    "hang": ["begin", "call", "hang"],
+}
+"""What the agent does, by the first word of the text."""
+
+
 class Agent(AgentExecutor):
-    """Does what the first word of the text says; knows nothing of the extension."""
+    """Plays the scripts; knows nothing of the extension."""
 
     def __init__(self) -> None:
         self.crowd = asyncio.Barrier(CROWD)
@@ -67,84 +87,53 @@ class Agent(AgentExecutor):
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         assert context.message is not None
-        assert context.task_id is not None
-        assert context.context_id is not None
-        task = new_task_from_user_message(context.message)
-        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
-        text = context.get_user_input()
-
-        async def say(words: str, artifact_id: str = "answer", *, append: bool = False) -> None:
-            await updater.add_artifact([new_text_part(words)], artifact_id=artifact_id, append=append)
-
-        verb = "own pool" if text == "own pool" else text.split()[0]
-        if verb == "reply":
-            search("kettle")
-            await event_queue.enqueue_event(new_text_message("no task", context_id=context.context_id))
-            return
-        if verb in ("snapshot", "bare"):
-            search("kettle")
-            answer = Artifact(artifact_id="answer", parts=[new_text_part("all at once")])
-            await event_queue.enqueue_event(
-                Task(
-                    id=context.task_id,
-                    context_id=context.context_id,
-                    status=TaskStatus(state=TaskState.TASK_STATE_COMPLETED),
-                    artifacts=[answer] if verb == "snapshot" else [],
-                )
-            )
-            return
-        if context.current_task is None:
-            await event_queue.enqueue_event(task)
-            await updater.start_work()
-        match verb:
-            case "plain":
-                await say("nothing to look up")
-            case "chunks":
-                search("kettle")
-                await say("one ")
-                with pytest.raises(PermissionError):
-                    await pay(9.5)
-                await say("two", append=True)
-            case "running":
-                call_id = recorder.started("search", {"q": "kettle"})
-                await say("one ")
-                recorder.finished(call_id, "KETTLE")
-                await say("two", append=True)
-            case "executor":
-                await asyncio.get_running_loop().run_in_executor(None, search, "kettle")
-                await say("one")
-            case "own pool":
-                with ThreadPoolExecutor(1) as pool:
-                    await asyncio.get_running_loop().run_in_executor(pool, search, "kettle")
-                await say("one")
-            case "late":
-                await say("one")
-                search("kettle")
-            case "silent":
-                search("kettle")
-                recorder.started("never ends")
-            case "ask":
-                search("kettle")
-                await say("one ", "notes")
-                await updater.requires_input(new_text_message("which?", context_id=context.context_id))
-                return
-            case "crash":
-                search("kettle")
-                raise RuntimeError("planned")
-            case "stop":
-                search("kettle")
-                await say("one")
-                return
-            case "crowd":
-                await self.crowd.wait()
-                await asyncio.to_thread(search, text)
-                await self.crowd.wait()
-                await say(text)
-            case "hang":
-                search("kettle")
-                self.hanging.set()
-                await asyncio.Event().wait()
-        await updater.complete()
+        text, loop = context.get_user_input(), asyncio.get_running_loop()
+        ids = {"task_id": context.task_id or "", "context_id": context.context_id or ""}
+        updater = TaskUpdater(event_queue, **ids)
+        query = text if text.startswith("crowd") else "kettle"
+        for step in SCRIPTS[text.split()[0]]:
+            match step:
+                case "begin" if context.current_task is None:
+                    await event_queue.enqueue_event(new_task_from_user_message(context.message))
+                    await updater.start_work()
+                case "call":
+                    search(query)
+                case "call in an executor":
+                    await loop.run_in_executor(None, search, query)
+                case "call in a thread without context":
+                    with ThreadPoolExecutor(1) as pool:
+                        await loop.run_in_executor(pool, search, query)
+                case "fail":
+                    with pytest.raises(PermissionError):
+                        await pay(9.5)
+                case "start":
+                    call_id = recorder.started("search", {"q": query})
+                case "never end":
+                    recorder.started("never ends")
+                case "finish":
+                    recorder.finished(call_id, "KETTLE")
+                case "say one" | "more":
+                    await updater.add_artifact([new_text_part(step)], artifact_id="answer", append=step == "more")
+                case "message":
+                    await event_queue.enqueue_event(new_text_message(text, context_id=context.context_id))
+                case "task of one artifact" | "task of no artifact":
+                    artifact = Artifact(artifact_id="answer", parts=[new_text_part("all at once")])
+                    done = TaskStatus(state=TaskState.TASK_STATE_COMPLETED)
+                    artifacts = [artifact] if "one" in step else []
+                    await event_queue.enqueue_event(
+                        Task(id=ids["task_id"], context_id=ids["context_id"], status=done, artifacts=artifacts)
+                    )
+                case "complete":
+                    await updater.complete()
+                case "ask":
+                    await updater.requires_input(new_text_message("which?", context_id=context.context_id))
+                case "crash":
+                    raise RuntimeError("planned")
+                case "meet":
+                    await self.crowd.wait()
+                case "hang":
+                    self.hanging.set()
+                    await asyncio.Event().wait()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         await self.hanging.wait()
@@ -311,23 +300,22 @@ async def test_calls_of_a_cancelled_task_are_there(agent: str) -> None:
     assert calls_in(task) == [KETTLE]
 
 
-async def test_a_message_cannot_carry_calls_and_the_author_is_told(
-    agent: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("verb", "said", "logged"),
+    [
+        ("reply", "the agent responded with a Message", "1 tool call(s) of task"),
+        # It is unknown whose it is: each request that is active then says that its calls are not all.
+        ("own", "a call of 'search' was made outside of any request", ""),
+    ],
+)
+async def test_calls_that_cannot_be_told_are_stated(
+    agent: str, verb: str, said: str, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    turn = await captured(agent, "reply")
+    turn = await captured(agent, verb)
     assert turn.tool_calls == ()
     assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
-    assert "the agent responded with a Message" in turn.findings[0].message
-    assert "1 tool call(s) of task" in caplog.text
-    assert "the agent responded with a Message" in caplog.text
-
-
-async def test_a_call_in_a_thread_without_context_is_stated(agent: str) -> None:
-    """It is unknown whose it is: each request that is active then says that its calls are not all."""
-    turn = await captured(agent, "own pool")
-    assert turn.tool_calls == ()
-    assert [finding.code for finding in turn.findings] == ["calls_not_recorded"]
-    assert "a call of 'search' was made outside of any request" in turn.findings[0].message
+    assert said in turn.findings[0].message
+    assert logged in caplog.text
     assert (await captured(agent, "plain")).findings == ()
 
 
