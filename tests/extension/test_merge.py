@@ -322,13 +322,6 @@ def test_a_report_under_another_key_leaves_the_calls_unknown(metadata: Any) -> N
         assert METADATA_KEY in merger.findings[0].message, "which says what to do"
 
 
-@pytest.mark.parametrize("content", [{"tool_calls": [1]}, {"parts": [{"data": {"x": {"toolCalls": [call("one")]}}}]}])
-def test_an_artifact_that_lists_the_extension_may_have_its_calls_elsewhere(content: Event) -> None:
-    assert unknown_by(merged(update({**artifact("a"), "extensions": [URI], **content}))) == "calls_not_on_artifact"
-    assert unknown_by(merged(update({**artifact("a"), "extensions": [], **content}))) is None
-    assert unknown_by(merged(update({**artifact("a", call("one")), **content}))) is None
-
-
 # ── against a model of the server ───────────────────────────────────────────────────────────────────────────
 
 
@@ -390,17 +383,6 @@ def of_task(task_id: str, *made: Event) -> list[Event]:
         {"statusUpdate": {"taskId": task_id, "status": done, "metadata": content.get("metadata", {})}},
         {"task": {"id": task_id, "status": done, "artifacts": [content]}},
     ]
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_an_event_of_another_task_is_none_of_this_one(number: int) -> None:
-    own = [task(state="WORKING"), update(artifact("a", call("one"), text="x"))]
-    other = merged(*own, of_task("u", call("two"))[number])
-    assert (names(other), other.response_text, other.state) == (["one"], "x", "TASK_STATE_WORKING")
-    assert (other.task_id, other.context_id) == ("t", "c")
-    assert unknown_by(other) == "calls_not_on_artifact"
-    assert "'u'" in other.findings[0].message
-    assert unknown_by(merged(*own, of_task("u")[number])) is None, "it shows no call"
 
 
 # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -478,6 +460,9 @@ def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
     assert [(call.first_seen_at, call.result_seen_at) for call in second.tool_calls] == [(1.0, 3.0), (2.0, 2.0)]
 
 
+ELSEWHERE: list[Event] = [{"tool_calls": [1]}, {"parts": [{"data": {"x": {"toolCalls": [call("one")]}}}]}]
+"""What an artifact may have beside the report of the extension."""
+OWN = [task(state="WORKING"), update(artifact("a", call("one"), text="x"))]
 JUNK: list[Any] = [None, 1, "task", [], {"other": {}}, {"task": 1}, {"artifactUpdate": {}}]
 WITHOUT_CALLS: list[Any] = [None, {}, [], {METADATA_KEY: []}, {URI: []}, {URI: None}, {"trace": "x"}]
 
@@ -486,6 +471,7 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "turn_state": lambda merger: merger.turn_state,
     "codes": codes,
     "unknown_by": unknown_by,
+    "other task named": lambda merger: "'u'" in merger.findings[0].message,
     "text": lambda merger: merger.response_text,
     "findings": lambda merger: merger.findings,
     "state": lambda merger: merger.state,
@@ -958,6 +944,34 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
             id="paid in each turn, and the last one is gone",
         ),
         *(pytest.param([event], {"codes": ["malformed_event"]}, id=f"junk: {event}") for event in JUNK),
+        *(
+            pytest.param([update({**told, **content})], {"unknown_by": unknown}, id=f"{told} with {content}")
+            for content in ELSEWHERE
+            for told, unknown in [
+                (artifact("a"), "calls_not_on_artifact"),
+                ({**artifact("a"), "extensions": []}, None),
+                (artifact("a", call("one")), None),
+            ]
+        ),
+        *(
+            pytest.param(
+                [*OWN, other],
+                {
+                    "names": ["one"],
+                    "text": "x",
+                    "state": "TASK_STATE_WORKING",
+                    "task and context": ("t", "c"),
+                    "unknown_by": "calls_not_on_artifact",
+                    "other task named": True,
+                },
+                id=f"an event of another task: {other}",
+            )
+            for other in of_task("u", call("two"))
+        ),
+        *(
+            pytest.param([*OWN, other], {"unknown_by": None}, id=f"an event of another task without a call: {other}")
+            for other in of_task("u")
+        ),
         *(
             pytest.param(given, {"findings": []}, id=f"metadata {metadata} of an artifact that lists the extension")
             for metadata in WITHOUT_CALLS
