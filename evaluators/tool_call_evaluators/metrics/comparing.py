@@ -130,8 +130,7 @@ class ComparesCalls(SyncEvaluator):
     reads_calls = True
 
     ignored_tools: Sequence[str] = ()
-    """Tools whose calls do not count, expected or made: names, patterns such as `get_*`, or the classes `reads` and
-    `writes` of the suite."""
+    """Tools whose calls do not count: names, patterns such as `get_*`, or the classes `reads` and `writes`."""
 
     def _counting(self, case: EvalCase, calls: Sequence[ExpectedCall | ToolCall]) -> Sequence[int]:
         """The indices of those `calls`, expected or made, that count. Raises NoClassesError."""
@@ -148,8 +147,7 @@ class MatchingEvaluator(ComparesCalls):
     spellings = MATCHER_SPELLINGS
 
     matcher: MatcherLike = "exact"
-    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
-    an object with options."""
+    """How arguments compare: `exact`, `subset` (a call may have more), `superset` (fewer), `ignore`, or options."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,9 +37,9 @@ class External(AsyncEvaluator):
     score on `scale`, true or false, one of `labels`, or an object with `score`, `label`, `reason` and `details`, or
     with `skipped`, the reason why nothing was measured.
 
-    The result is errored if the program ends with a code other than 0 (with the end of its standard error), does not
-    finish within `timeout`, writes more than 1 MB, or writes another value. When it ends, or must end, all processes of
-    its group are killed. It runs with your rights and environment: name only programs that you trust.
+    The result is errored if the program ends with a code other than 0, does not finish within `timeout`, writes more
+    than 1 MB, or writes another value. When it ends, all processes of its group are killed. It runs with your rights
+    and environment: name only programs that you trust.
 
     Example:
 

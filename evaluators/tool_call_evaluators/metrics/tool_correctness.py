@@ -29,8 +29,7 @@ class ToolCorrectness(MatchingEvaluator):
       whichever order fits best
     - `names_and_args`: F1 of the calls, 2m / (|A| + |E|), with m the size of a largest matching by `matcher`
 
-    Both empty: 1; exactly one empty: 0. To tell missing calls from superfluous ones, use `tool_trajectory` with
-    `recall` or `precision`.
+    Both empty: 1; exactly one empty: 0.
 
     Details: `mode`, and for `names_only` the names that are `correct`, `redundant` and `missing`, else the pairs as in
     `tool_trajectory`. Source: Dokimos.

@@ -53,10 +53,7 @@ class ToolTrajectory(MatchingEvaluator):
     needs = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"
-    """How the calls compare. `strict`: equal, pair by pair; `in_order`: in this order, further calls lower the score;
-    `any_order`: the same in any order; `superset`: every expected call was made; `subset`: every actual call was
-    expected; `within`: as `subset`, and several may match one; `precision`, `recall`: the share of the actual, or
-    expected, calls that match."""
+    """How the calls compare, as `a2a-eval-proxy evaluators tool_trajectory` explains."""
 
     only_succeeded: bool = False
     """True: calls that failed, by the rule of `tool_error`, do not count."""

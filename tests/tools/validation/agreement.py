@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 
 from tool_call_evaluators import ToolTrajectory, evaluate_sync
-from tool_call_evaluators.attempts import pass_hat
 from tool_call_evaluators.evaluator import EvaluatorBase
 
 from .sources import Judged
@@ -79,8 +78,3 @@ def wilson(found: int, total: int) -> tuple[float, float]:
     middle = (share + spread / 2) / (1 + spread)
     half = z * math.sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
     return middle - half, middle + half
-
-
-def mean_pass_hat(outcomes: Iterable[Sequence[bool]], k: int) -> float:
-    """The mean of pass^k over tasks that have k trials or more each."""
-    return fmean(pass_hat(sum(trials), len(trials), k) or 0.0 for trials in outcomes)
