@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,22 +34,28 @@ def test_changed_arguments_say_where():
     }
 
 
-def test_the_call_that_differs_least_is_the_changed_one():
-    left = [ExpectedCall("f", {"a": 1, "b": 2})]
-    right = [ToolCall("f", {"a": 8, "b": 9}), ToolCall("f", {"a": 1, "b": 9})]
-    assert lines(left, right) == [("added", None, 0), ("changed", 0, 1)]
+NUMBERED = [ToolCall("f", {"id": {"$regex": "[0-9]+"}})]
+VERBOSE = [ToolCall("f", {"id": "12", "verbose": True})]
 
 
-def test_an_equal_call_at_another_place_has_moved():
-    assert sorted(lines(calls("a", "b"), calls("b", "a"))) == [("moved", 0, 1), ("same", 1, 0)]
-
-
-def test_placeholders_and_matchers_decide_what_is_equal():
-    expected = [ToolCall("f", {"id": {"$regex": "[0-9]+"}})]
-    assert lines(expected, [ToolCall("f", {"id": "12"})]) == [("same", 0, 0)]
-    more = [ToolCall("f", {"id": "12", "verbose": True})]
-    assert lines(expected, more) == [("changed", 0, 0)]
-    assert lines(expected, more, matcher=ArgumentMatcher("subset")) == [("same", 0, 0)]
+@pytest.mark.parametrize(
+    ("left", "right", "options", "found"),
+    [
+        # the call that differs least is the changed one
+        (
+            [ToolCall("f", {"a": 1, "b": 2})],
+            [ToolCall("f", {"a": 8, "b": 9}), ToolCall("f", {"a": 1, "b": 9})],
+            {},
+            [("added", None, 0), ("changed", 0, 1)],
+        ),
+        (calls("a", "b"), calls("b", "a"), {}, [("same", 1, 0), ("moved", 0, 1)]),
+        (NUMBERED, [ToolCall("f", {"id": "12"})], {}, [("same", 0, 0)]),
+        (NUMBERED, VERBOSE, {}, [("changed", 0, 0)]),
+        (NUMBERED, VERBOSE, {"matcher": ArgumentMatcher("subset")}, [("same", 0, 0)]),
+    ],
+)
+def test_what_became_of_each_call(left, right, options, found):
+    assert lines(left, right, **options) == found
 
 
 def test_only_the_first_calls_are_looked_at():
