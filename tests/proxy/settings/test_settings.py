@@ -294,7 +294,8 @@ def test_what_is_no_address_of_traces(address: str) -> None:
 @pytest.mark.parametrize("settings", [{}, {"card_path": "/card"}])
 def test_requests_for_a_card(settings: dict[str, str]) -> None:
     """Well-known paths are for cards wherever they are: an upstream may serve several agents."""
-    is_card = load(settings).is_card_path
+    is_card, paths = load(settings).is_card_path, load(settings).card_paths
+    assert paths == (("/card",) if settings else ("/.well-known/agent-card.json", "/.well-known/agent.json"))
     assert is_card("/.well-known/agent-card.json")
     assert is_card("/agents/orders/.well-known/agent.json")
     assert not is_card("/.well-known/agent-card.json/more")
