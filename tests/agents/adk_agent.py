@@ -1,12 +1,11 @@
 """A google-adk agent on its own A2A server, played by a model of ours: it says what the first word asks for.
 
-Runs in the environment `frameworks` as `python tests/agents/adk_agent.py [--new-style]`; by its path, since the
+Runs in the environment `frameworks` as `python tests/agents/adk_agent.py`; by its path, since the
 OpenAI Agents SDK, which is there too, calls its package `agents` as well.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -108,8 +107,8 @@ def agent_card(url: str) -> AgentCard:
     )
 
 
-def build_app(url: str, new_style: bool = False) -> Starlette:
-    """The application google-adk makes; `new_style` is its mode in which calls travel on artifacts."""
+def build_app(url: str) -> Starlette:
+    """The application google-adk makes."""
     agent = LlmAgent(
         name="adk_agent",
         model=ScriptedModel(model="scripted"),
@@ -124,9 +123,9 @@ def build_app(url: str, new_style: bool = False) -> Starlette:
     return to_a2a(
         agent,
         agent_card=agent_card(url),
-        agent_executor_factory=lambda runner: A2aAgentExecutor(runner=runner, force_new_version=new_style),
+        agent_executor_factory=lambda runner: A2aAgentExecutor(runner=runner, force_new_version=False),
     )
 
 
 if __name__ == "__main__":
-    serve_forever(lambda url: build_app(url, "--new-style" in sys.argv), "127.0.0.1:0")
+    serve_forever(build_app)

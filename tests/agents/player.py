@@ -34,14 +34,12 @@ class AgentOptions:
     """How the agent treats the extension, and what its card says.
 
     `gated` agents report calls only to requests that list the URI in the extensions header, with `gated_reads` stored
-    ones, too, which the SDK of 0.3 shows to all. `public_url` replaces the agent's own URL in the card; `grpc` is its
-    gRPC address there. `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks.
-    `bindings`: in the card.
+    ones, too, which the SDK of 0.3 shows to all. `grpc` is its gRPC address in the card.
+    `extended`: whether there is an extended card. `notifies`: whether it notifies webhooks. `bindings`: in the card.
     """
 
     declared: bool = True
     gated: bool = True
-    public_url: str | None = None
     gated_reads: bool = False
     grpc: str = "127.0.0.1:1"
     extended: bool = True

@@ -1,6 +1,6 @@
 """A real a2a-sdk 1.x agent: v1.0 and v0.3, JSON-RPC and HTTP+JSON, playing `agents.scenarios`.
 
-In tests: `with scenario_agent() as agent: agent.url`. By hand: `python -m agents.scenario_agent --help` in tests/.
+In tests: `with scenario_agent() as agent: agent.url`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agents.control import Control
 from agents.player import REST_PATH, RPC_PATH, AgentOptions, ScenarioExecutor
 from agents.recording_agent import push_sender
 from agents.scenarios import URI
-from agents.serving import ServerThread, agent_arguments, serve_forever
+from agents.serving import ServerThread
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 from starlette.applications import Starlette
@@ -71,13 +71,12 @@ class _SubscriptionAwareHandler(DefaultRequestHandler):
 
 def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") -> AgentCard:
     """Card with every binding in both protocol versions."""
-    base = options.public_url or url
     interfaces = [
         AgentInterface(url=where, protocol_binding=binding, protocol_version=version)
         for version in ("1.0", "0.3.0")
         for binding, where in (
-            ("JSONRPC", base + RPC_PATH),
-            ("HTTP+JSON", base + REST_PATH),
+            ("JSONRPC", url + RPC_PATH),
+            ("HTTP+JSON", url + REST_PATH),
             ("GRPC", options.grpc),
         )
         if binding in options.bindings
@@ -131,9 +130,3 @@ def build_app(url: str, options: AgentOptions, control: Control, handler: Defaul
 def scenario_agent(options: AgentOptions | None = None, tls: ssl.SSLContext | None = None) -> ServerThread:
     """The agent on a free port, as a context manager with a `url`; over HTTPS with `tls`."""
     return ServerThread(lambda url: build_app(url, options or AgentOptions(), Control()), tls)
-
-
-if __name__ == "__main__":
-    arguments = agent_arguments("A2A 1.x agent that plays test scenarios")
-    chosen = AgentOptions(not arguments.undeclared, not arguments.ungated, arguments.public_url)
-    serve_forever(lambda url: build_app(url, chosen, Control()), arguments.listen)

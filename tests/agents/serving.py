@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import socket
@@ -44,10 +43,10 @@ class _ThreadServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._ending.set)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind() -> socket.socket:
     listener = socket.socket(proto=socket.IPPROTO_TCP)  # else asyncio leaves Nagle on
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
+    listener.bind(("127.0.0.1", 0))
     listener.listen(2048)  # hundreds of streams connect at once
     return listener
 
@@ -67,7 +66,7 @@ class ServerThread:
     connections."""
 
     def __init__(self, factory: AppFactory, tls: ssl.SSLContext | None = None) -> None:
-        self._listener = _bind("127.0.0.1", 0)
+        self._listener = _bind()
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._server = _ThreadServer(_config(factory(self.url), tls))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
@@ -90,22 +89,10 @@ class ServerThread:
         self._listener.close()
 
 
-def serve_forever(factory: AppFactory, listen: str) -> None:
+def serve_forever(factory: AppFactory) -> None:
     """Prints `listening on URL` and serves until interrupted."""
-    host, port = listen.rsplit(":", 1)
-    listener = _bind(host, int(port))
-    url = f"http://{host}:{listener.getsockname()[1]}"
+    listener = _bind()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = uvicorn.Server(_config(factory(url)))
     print(f"listening on {url}", flush=True)
     server.run(sockets=[listener])
-
-
-def agent_arguments(description: str) -> argparse.Namespace:
-    """Command line shared by the test agents."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
-    parser.add_argument("--public-url", help="URL the card names instead of the agent's own")
-    parser.add_argument("--undeclared", action="store_true", help="leave the extension out of the card")
-    parser.add_argument("--ungated", action="store_true", help="report tool calls to clients that did not ask")
-    parser.add_argument("--gated-reads", action="store_true", help="hide stored calls from reads that do not ask")
-    return parser.parse_args()

@@ -1,11 +1,12 @@
 """A real a2a-sdk 0.3 agent: JSON-RPC, REST and gRPC of A2A 0.3, playing `agents.scenarios`.
 
-Runs in its own environment (a2a-sdk 0.3 and 1.x cannot share one): `python -m agents.v03_agent --help` in tests/.
+Runs in its own environment (a2a-sdk 0.3 and 1.x cannot share one): `python -m agents.v03_agent`, in tests/.
 Deviations of the real 0.3 server: it honours only `X-A2A-Extensions`, and a REST stream that fails just ends.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -36,7 +37,7 @@ from a2a.types import (
 from agents.control import Control
 from agents.player import REST_PATH, RPC_PATH, AgentOptions, ScenarioExecutor
 from agents.scenarios import METADATA_KEY, URI
-from agents.serving import agent_arguments, serve_forever
+from agents.serving import serve_forever
 from agents.v03_serving import v03_app
 
 
@@ -104,17 +105,16 @@ class _Handler(DefaultRequestHandler):
 
 
 def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent 0.3") -> AgentCard:
-    base = options.public_url or url
     extension = AgentExtension(uri=URI, description="Tool call capture for evaluation", required=False)
     return AgentCard(
         name=name,
         description="Replies according to the first word of the text",
         version="1.0.0",
-        url=base + RPC_PATH,
+        url=url + RPC_PATH,
         preferred_transport=TransportProtocol.jsonrpc,
         additional_interfaces=[
-            AgentInterface(transport=TransportProtocol.jsonrpc, url=base + RPC_PATH),
-            AgentInterface(transport=TransportProtocol.http_json, url=base + REST_PATH),
+            AgentInterface(transport=TransportProtocol.jsonrpc, url=url + RPC_PATH),
+            AgentInterface(transport=TransportProtocol.http_json, url=url + REST_PATH),
         ],
         supports_authenticated_extended_card=True,
         capabilities=AgentCapabilities(
@@ -141,6 +141,5 @@ def build_app(url: str, options: AgentOptions, control: Control) -> Any:
 
 
 if __name__ == "__main__":
-    arguments = agent_arguments("A2A 0.3 agent that plays test scenarios")
-    chosen = AgentOptions(not arguments.undeclared, not arguments.ungated, arguments.public_url, arguments.gated_reads)
-    serve_forever(lambda url: build_app(url, chosen, Control()), arguments.listen)
+    chosen = AgentOptions(gated_reads="--gated-reads" in sys.argv)
+    serve_forever(lambda url: build_app(url, chosen, Control()))

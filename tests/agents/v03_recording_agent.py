@@ -27,7 +27,7 @@ from a2a.types import (
 from a2a.utils import new_task
 from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from agents.player import Executor
-from agents.serving import agent_arguments, serve_forever
+from agents.serving import serve_forever
 from support.patience import PATIENCE_S
 
 recorder = ToolCallRecorder()
@@ -98,4 +98,4 @@ def build_app(url: str) -> Any:
 
 
 if __name__ == "__main__":
-    serve_forever(build_app, agent_arguments("A2A 0.3 agent that records its calls").listen)
+    serve_forever(build_app)

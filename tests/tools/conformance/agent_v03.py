@@ -107,4 +107,4 @@ def _app(url: str, arrivals: Arrivals) -> Any:
 
 
 if __name__ == "__main__":
-    serve_forever(lambda url: _app(url, Arrivals(Path(sys.argv[1]))), "127.0.0.1:0")
+    serve_forever(lambda url: _app(url, Arrivals(Path(sys.argv[1]))))
