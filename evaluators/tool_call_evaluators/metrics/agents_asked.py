@@ -31,7 +31,8 @@ class AgentsAsked(SyncEvaluator):
     have no order, unless one asked the other.
 
     Only requests that are certain count. If a guess, or a turn that is not over, could still change an expectation, and
-    no other is broken, the result is skipped; so it is if no request to any agent was seen.
+    no other is broken, the result is skipped; so it is if an agent must not be asked and no request to any agent was
+    seen.
 
     Details: `asked`, by agent, how many times; `mast`, the failure modes of MAST: FM-1.1, FM-1.2 or FM-2.4. Source:
     MAST (Cemri et al. 2025, https://arxiv.org/abs/2503.13657).

@@ -53,7 +53,7 @@ class ToolTrajectory(MatchingEvaluator):
     needs = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"
-    """How the calls compare, as `a2a-eval-proxy evaluators tool_trajectory` explains."""
+    """How the calls compare."""
 
     only_succeeded: bool = False
     """True: calls that failed, by the rule of `tool_error`, do not count."""
