@@ -58,16 +58,18 @@ async def test_headers_are_metadata(agent: GrpcAgent) -> None:
         assert {("authorization", "Bearer t"), ("x-b", "c")} <= set(map(tuple, call.metadata))
 
 
-async def test_an_agent_without_a_card() -> None:
-    async with grpc_agent(AgentOptions(extended=False)) as agent, CaptureClient(f"grpc://{agent.address}") as client:
-        assert names(await client.send("artifact hi")) == [call["name"] for call in BOTH]
-        assert not client.declared
-
-
-async def test_an_agent_of_0_3() -> None:
-    async with grpc_agent(versions=("0.3",)) as agent, CaptureClient(f"grpc://{agent.address}") as client:
+@pytest.mark.parametrize(
+    ("served", "version", "declared"),
+    [
+        pytest.param({"options": AgentOptions(extended=False)}, "1.0", False, id="without a card"),
+        pytest.param({"versions": ("0.3",)}, "0.3", True, id="of 0.3"),
+    ],
+)
+async def test_an_agent(served: dict[str, Any], version: str, declared: bool) -> None:
+    async with grpc_agent(**served) as agent, CaptureClient(f"grpc://{agent.address}") as client:
         turn = await client.send("artifact hi")
-    assert turn.protocol_version == "0.3"
+        assert client.declared is declared
+    assert turn.protocol_version == version
     assert names(turn) == [call["name"] for call in BOTH]
 
 
