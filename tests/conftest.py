@@ -17,6 +17,7 @@ from support.patience import PATIENCE_S
 from support.ports import held_ports
 from support.postgres_server import PostgresServer, running_postgres, why_not
 from support.ssl_context import share_ssl_context
+from support.time_spent import TimeSpent
 
 # Whether a property holds does not depend on how busy the machine is. A change is tried with the same examples each
 # time, so that what fails is of the change; `make nightly` tries others.
@@ -52,6 +53,11 @@ for _step in ("connect", "read", "write", "pool"):
 
 
 pytest_plugins = ("support.running", "support.changes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.durations:  # who asks for the slowest tests asks where the time goes
+        config.pluginmanager.register(TimeSpent())
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
