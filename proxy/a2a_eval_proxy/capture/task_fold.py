@@ -30,8 +30,8 @@ from ..turn import Turn
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .task_events import CHILDREN_KEY, NO_STATUS, StatusMark, messages_in, shows_end
 
-BEAT_S = 2.0
-"""Time between two signs of life of a proxy, where several have one store."""
+SILENT_S = 8.0
+"""A proxy that has given no sign of life for this time was killed: at any moment of it, since a busy one is late."""
 
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes, and that a turn waits for
@@ -150,7 +150,7 @@ class TaskFold:
     ) -> None:
         """`history`: the turns of the task of which no observations are left, oldest first, as they are stored; None:
         whatever is known of the task is observed. `killed_at`: when proxies were there last that were killed, up to
-        `BEAT_S` later: they may have received notifications."""
+        `SILENT_S` later: they may have received notifications."""
         self._rules = rules
         self._killed_at = killed_at
         self._history = history
@@ -691,7 +691,7 @@ class TaskFold:
 
     def _misses(self, turn: Turn, answered_at: float) -> bool:
         """Whether a proxy was killed during a turn of which notifications alone show the end."""
-        during = [at for at in self._killed_at if turn.started_at <= at + BEAT_S and at < answered_at]
+        during = [at for at in self._killed_at if turn.started_at <= at + SILENT_S and at < answered_at]
         return bool(during) and any(one.view is self.merger and not one.whole for one in self._notified)
 
     def _close(self, turn: Turn, now: float) -> None:

@@ -21,7 +21,7 @@ from a2a_tool_capture.same_call import new_calls
 from a2a_tool_capture.wire import SETTLED_STATES, TERMINAL_STATES
 
 from ..capture.observations import FoldedTask, Observation, decoded, encoded, fold_task, turn_from_json
-from ..capture.task_fold import BEAT_S, LINGER_S, FoldRules
+from ..capture.task_fold import LINGER_S, SILENT_S, FoldRules
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..memory import share
@@ -54,8 +54,8 @@ order of times."""
 SWEEP_S = 4.0
 """Time between two searches for tasks that nobody follows any more."""
 
-SILENT_S = 8.0
-"""A proxy that is not heard of for this time was killed."""
+BEAT_S = 2.0
+"""Time between two signs of life of a proxy, where several have one store."""
 
 _MAX_TURNS = 200
 """Maximum number of stored turns of a task that are read, the newest ones."""

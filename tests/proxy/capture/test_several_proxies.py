@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from a2a_eval_proxy.capture.task_fold import LINGER_S, FoldRules, TaskFold
+import pytest
+from a2a_eval_proxy.capture.task_fold import LINGER_S, SILENT_S, FoldRules, TaskFold
 from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -266,3 +267,17 @@ def test_a_proxy_that_is_killed_before_the_agent_says_anything_leaves_the_calls_
     fold.sent("exchange", Turn("turn", "run", "agent", "JSONRPC", "1.0", 1.0, task_id="t"), 1.0)
     fold.cut("exchange", 2.0)
     assert [finding.code for finding in fold.closed[0].findings] == ["process_ended", "calls_missed"]
+
+
+@pytest.mark.parametrize(("started", "codes"), [(SILENT_S, ["calls_missed"]), (SILENT_S + 2.0, [])])
+def test_a_proxy_may_have_been_notified_until_it_was_missed(started: float, codes: list[str]) -> None:
+    """It was there last at 1.0; beside much other load it says so late."""
+    fold = TaskFold(FoldRules(), killed_at=[1.0])
+    of_task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    over = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+    fold.sent("exchange", Turn("turn", "run", "agent", "JSONRPC", "1.0", started), started, returns_at_once=True)
+    fold.event("exchange", {"task": of_task}, started, live=False)
+    fold.ended("exchange", started)
+    fold.event("webhook", {"statusUpdate": over}, started + 1.0, live=True, notified=True)
+    fold.expire(started + 10.0)
+    assert [finding.code for finding in fold.closed[0].findings] == codes
