@@ -39,11 +39,15 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback; ROOM=ca
 	$(if $(ROOM),,@tests/system-packages)
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=10 $(ROOM_TESTS) $(ARGS)
 
-CORE := tests/extension tests/evaluators $(addprefix tests/proxy/,protocol capture traces privacy settings)
+# The pure core: what reads, merges and scores without processes, servers, databases and packages of others.
+CORE := tests/extension/*.py tests/extension/spans $(addprefix tests/evaluators/,matching metrics suite) \
+	$(addprefix tests/proxy/,protocol capture traces)
 
-quick: lint types ## under a minute: lint, types, tests of the pure core without those that need more than Python
+quick: lint types ## under 30 s on two idle cores: lint, types, tests of the pure core
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile quick \
 		-m 'not (slow or installs or browser or database or frameworks)' $(CORE) $(ARGS)
+	@echo "Left out: all tests but those of $(CORE), and of these the slow ones; hypothesis tried 10 examples each."
+	@echo "make test ROOM=store runs those of a room, make test all."
 
 frameworks: $(STAMP) ## the pages of frameworks, each installed with its newest versions; ARGS="-k crewai" for one
 	$(BIN)/python -m pytest -m frameworks tests/e2e/peers $(ARGS)
