@@ -85,9 +85,9 @@ trees: $(STAMP) ## 500 conversations of agents that ask each other, with an orac
 conformance: $(STAMP) ## a2a-tck, directly and through the proxy; ARGS=CHECKOUT, a working copy of it
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m tools.conformance $(ARGS)
 
-nightly: ## what is too long for each change: all tests, frameworks, conformance, fuzz, known faults, and random turns with proxies that are killed
+nightly: ## what is too long for each change: all tests, frameworks, fuzz, known faults, and random turns with proxies that are killed
 	$(MAKE) test ARGS='--everything --hypothesis-profile thorough'
-	$(MAKE) frameworks conformance
+	$(MAKE) frameworks
 	$(MAKE) fuzz ARGS="--minutes 20"
 	for proxies in 1 2 3; do $(MAKE) turns ARGS="--turns 1000 --kill --proxies $$proxies" || exit 1; done
 	$(MAKE) trees soak faults
@@ -109,4 +109,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz faults soak turns trees conformance nightly demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz faults soak turns trees conformance faults nightly demo docs pictures clean
