@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from tool_call_evaluators.suite import SuiteError
@@ -74,8 +75,9 @@ class RunningProxy:
         return await self.control.flush(timeout_s)
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
-        """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
-        return [turn async for turn in every_turn(self.control.store, TurnQuery(run=run))]
+        """Every stored turn (of a run), as they began, in the JSON form of /api/turns."""
+        found = [turn async for turn in every_turn(self.control.store, TurnQuery(run=run))]
+        return sorted(found, key=itemgetter("started_at"))
 
     async def drain(self) -> None:
         """Be not ready for `timeouts.drain` s, and serve all the same: whoever sends traffic here is to notice."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -43,8 +44,9 @@ class Many(NamedTuple):
 
     async def turns(self, **query: Any) -> list[dict[str, Any]]:
         await self.admin.post("/api/flush")
-        items: list[dict[str, Any]] = (await self.admin.get("/api/turns", params=query)).json()["items"]
-        return items
+        """As they began: each agent has a thread of its own that stores."""
+        items = (await self.admin.get("/api/turns", params=query)).json()["items"]
+        return sorted(items, key=itemgetter("started_at"))
 
     async def card(self, name: str) -> AgentCard:
         return await A2ACardResolver(self.http, f"{self.proxy.url}/agents/{name}").get_agent_card()
@@ -290,7 +292,7 @@ async def test_suites_and_rules_are_those_of_the_agent(tmp_path: Path) -> None:
         for name in NAMES:
             await say(many, name, "chunks please")
             await say(many, name, "chunks for ann@example.com")
-        turns = sorted(await many.turns(), key=lambda turn: str(turn["started_at"]))  # stored by threads of their own
+        turns = await many.turns()
         wires = [(await many.admin.get(f"/api/turns/{turn['turn_id']}/wire")).text for turn in turns]
     assert [turn["case_id"] for turn in turns] == ["orders", "orders", "refunds", "refunds"]
     assert [turn["evaluations"][0]["status"] for turn in turns][::2] == ["passed", "failed"]

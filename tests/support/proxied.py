@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,9 @@ class Proxied:
         assert response.json() == {"done": True, "pending": 0, "open": 0}
 
     async def turns(self, **query: Any) -> list[dict[str, Any]]:
-        return (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
+        """As they began: agents and tasks are stored independently of each other."""
+        items = (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
+        return sorted(items, key=itemgetter("started_at"))
 
     async def texts(self, **query: Any) -> list[str]:
         return [turn["user_text"] for turn in await self.turns(**query)]

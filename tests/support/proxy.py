@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,13 +96,13 @@ class Proxy(ChildProcess):
         return response.text
 
     def turns(self, **query: Any) -> list[Turn]:
-        """All stored turns that match, following cursors."""
+        """All stored turns that match, as they began: agents and tasks are stored independently of each other."""
         found: list[Turn] = []
         while True:
             page = self.get("/api/turns", **query)
             found += page["items"]
             if page["next_cursor"] is None:
-                return found
+                return sorted(found, key=itemgetter("started_at"))
             query["cursor"] = page["next_cursor"]
 
     def turn_of(self, user_text: str) -> Turn:

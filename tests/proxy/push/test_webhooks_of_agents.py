@@ -47,7 +47,7 @@ def test_notifications_are_in_the_turns_of_their_agents(pushing_agent: str, endp
                 notified = f"http://127.0.0.1:{port}/push/{name}/{address}"
                 assert httpx.post(notified, json={}, trust_env=False, timeout=PATIENCE_S).status_code == status
             proxy.flush()
-            turns = proxy.get("/api/turns")["items"]
+            turns = proxy.turns()
     assert [(turn["agent_name"], turn["user_text"], turn["run"]) for turn in turns] == [
         (name, text, f"day-{name}") for name, text in texts.items()
     ]
