@@ -22,8 +22,7 @@ class Metadata(MetadataHookInterface):
         root = Path(self.root)
         of_the_extension = runpy.run_path(str(root / "extension/hatch_build.py"))
         version = of_the_extension["version"](root / "extension")
-        repository = metadata["urls"]["Repository"]
-        metadata["readme"] = of_the_extension["description"](root / "README.md", repository, f"v{version}")
+        metadata["readme"] = of_the_extension["description"](root / "README.md", metadata, f"v{version}")
         if "dependencies" not in metadata:
             metadata["dependencies"] = [self._extension(version), *self.config["dependencies"]]
 

@@ -34,6 +34,8 @@ def problems(root: Path, tag: str, today: dt.date) -> list[str]:
     heading = next(re.finditer(r"^## .*$", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE))[0]
     if heading != f"## {version} ({today.isoformat()})":
         found.append(f"CHANGELOG.md begins with '{heading}': write '## {version} ({today.isoformat()})'")
+    if "[project.urls]" not in (root / "pyproject.toml").read_text("utf-8"):
+        found.append("pyproject.toml names no repository: fill in what releases.md lists")
     if "pip install ./a2a-eval-proxy" in (root / "README.md").read_text("utf-8"):
         found.append("README.md installs from a checkout: write 'pip install a2a-eval-proxy' in its place")
     return found

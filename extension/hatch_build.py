@@ -1,4 +1,5 @@
-"""The description of a distribution on a package index: README.md, whose links lead to the files of this version."""
+"""The description of a distribution on a package index: README.md, whose links lead to the files of this version in the
+repository that `[project.urls]` names. Where it names none, these links are text, and pictures are left out."""
 
 import posixpath
 import re
@@ -19,10 +20,13 @@ def version(extension: Path) -> str:
     return found[1]
 
 
-def description(readme: Path, repository: str, tag: str, folder: str = "") -> dict[str, str]:
+def description(readme: Path, metadata: dict[str, Any], tag: str, folder: str = "") -> dict[str, str]:
     """`project.readme`. `folder` is that of the file in the repository; `tag` names the version there."""
+    repository = metadata.get("urls", {}).get("Repository")
 
     def absolute(link: re.Match[str]) -> str:
+        if repository is None:
+            return "" if link["picture"] else link["text"]
         kind = "raw" if link["picture"] else "blob"
         path = posixpath.normpath(posixpath.join(folder, link["path"]))
         return f"{link['picture']}[{link['text']}]({repository}/{kind}/{tag}/{path})"
@@ -35,5 +39,4 @@ class Description(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         root = Path(self.root)
-        repository = metadata["urls"]["Repository"]
-        metadata["readme"] = description(root / "README.md", repository, f"v{version(root)}", "extension")
+        metadata["readme"] = description(root / "README.md", metadata, f"v{version(root)}", "extension")
