@@ -17,6 +17,7 @@ from a2a_tool_capture import Finding, Severity
 from tool_call_evaluators.agent_tree import AgentTurn
 from tool_call_evaluators.visibility import AUTH_REQUIRED, NO_CAPTURE, turn_failure_of
 
+from ..errors import log_once
 from ..memory import measured, share
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
@@ -305,26 +306,35 @@ class Pipeline:
                 self._redact_and_store(batch)
 
     def _redact_and_store(self, batch: Sequence[tuple[Work | None, Turn, int]]) -> None:
-        works: tuple[list[tuple[Work, Turn | None]], ...] = [], []
-        turns: tuple[list[Turn], ...] = [], []
+        for again in (False, True):
+            part = [(work, turn) for work, turn, _ in batch if (work is not None and work.again) is again]
+            try:
+                is_taken = not part or self._add(part, again=again)
+            except Exception as error:  # noqa: BLE001  # error boundary: nobody waits for what is not stored
+                log_once(logger, "turns could not be stored", error)
+                is_taken = False
+            if not is_taken:
+                works = [work for work, _ in part if work is not None]
+                self._loop.call_soon_threadsafe(self._not_stored, works)
+        self._taken_bytes += sum(size for _, _, size in batch)
+
+    def _add(self, part: Sequence[tuple[Work | None, Turn]], *, again: bool) -> bool:
+        """Whether the store has taken these turns."""
+        works: list[tuple[Work, Turn | None]] = []
+        turns: list[Turn] = []
         results: dict[str, Results] = {}
-        for work, turn, size in batch:
+        for work, turn in part:
             seen = self._privacy.redacted(turn)
             stored = self._privacy.stored(seen)
-            again = work is not None and work.again
-            turns[again].append(stored)
-            self._taken_bytes += size
+            turns.append(stored)
             if work is None:
                 continue
             if work.quick and self._scorer is not None:
                 results[work.turn_id] = at_once(self._scorer.score(seen))
-            works[again].append((work, stored if work.size else None))
-        on_loop = self._loop.call_soon_threadsafe
-        for again in (False, True):
-            committed = partial(on_loop, self._stored, works[again], results)
-            held = {work.turn_id for work, _ in works[again] if work.held}
-            if turns[again] and not self._store.add(turns[again], committed, results, held, again=again):
-                on_loop(self._not_stored, [work for work, _ in works[again]])
+            works.append((work, stored if work.size else None))
+        committed = partial(self._loop.call_soon_threadsafe, self._stored, works, results)
+        held = {work.turn_id for work, _ in works if work.held}
+        return self._store.add(turns, committed, results, held, again=again)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """What the function returns, called where turns are redacted."""

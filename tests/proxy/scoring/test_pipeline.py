@@ -255,6 +255,23 @@ async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
     ]
 
 
+class BrokenRemoval(Privacy):
+    """Has a bug in what it does with some turns."""
+
+    def stored(self, turn: Turn) -> Turn:
+        if turn.user_text == "raise":
+            raise RuntimeError("a bug")
+        return turn
+
+
+async def test_nobody_waits_for_a_turn_that_cannot_be_stored(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with scoring(path, privacy=BrokenRemoval(keeps_content=False), memory=0) as it:
+        await it.take(turn(1, user_text="raise"))
+        await it.take(turn(2))
+        assert (it.metrics.turns_dropped, await it.outcomes()) == (1, [["passed"]])
+    assert caplog.messages[0] == "turns could not be stored"
+
+
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
 
 
