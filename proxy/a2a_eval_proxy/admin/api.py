@@ -22,7 +22,7 @@ from .api_route import NoQuery, api_route, place_of
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
-from .guard import METRICS_PATH, AdminGuard, AdminTokens, Pages
+from .guard import METRICS_PATH, AdminGuard, AdminTokens, Pages, wants_page
 from .runs_api import RunsApi
 from .turn_changes_api import TurnChangesApi
 from .turns_api import TurnsApi
@@ -48,7 +48,7 @@ def admin_app(
     app = Starlette(
         routes=[*routes, *(pages.routes if pages else ())],
         exception_handlers={
-            HTTPException: partial(_error, places),
+            HTTPException: partial(_error, places, pages),
             StoreError: _store_error,
             ClientDisconnect: _client_gone,
         },
@@ -86,10 +86,12 @@ async def _agents(control: Control, _: Request, given: NoQuery) -> Response:
     return JSONResponse({"items": [report.to_dict() for report in reports], "next_cursor": None})
 
 
-async def _error(places: Sequence[str], request: Request, error: Exception) -> Response:
+async def _error(places: Sequence[str], pages: Pages | None, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for that only
     said, headers = error.detail, error.headers
     if error.status_code == 404 and said == "Not Found":  # starlette's word for a path without a route
+        if pages is not None and wants_page(request.scope):
+            return pages.not_found(request)
         said = f"no such path; there are {', '.join(places)}"
         if request.url.path in WELL_KNOWN_PATHS:
             said = "the admin port of a2a-eval-proxy is no agent: clients use the address of --listen"

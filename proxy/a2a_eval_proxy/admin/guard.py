@@ -10,7 +10,8 @@ import logging
 from hashlib import sha256
 from typing import Any, Literal, Protocol
 
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,6 +68,9 @@ class Pages(Protocol):
 
     async def ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers browsers that ask for a page without a session."""
+
+    def not_found(self, request: Request) -> Response:
+        """Answers browsers that ask for a page that does not exist."""
 
     def address(self, base: str) -> str:
         """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
@@ -134,8 +138,7 @@ class AdminGuard:
         if has_session or pages is None or path == LOGIN_PATH or path.startswith("/assets/"):
             by = "no login" if self._tokens is None else "session" if has_session else "login"
             return self._app, by
-        wants_page = any(name == b"accept" and b"text/html" in value for name, value in headers)
-        return pages.ask_to_log_in if wants_page else _needs_token, ""
+        return pages.ask_to_log_in if wants_page(scope) else _needs_token, ""
 
 
 def peer_of(scope: Scope) -> str:
@@ -164,6 +167,12 @@ def _bearer(headers: Headers) -> str | None:
 
 def _is_page(path: str) -> bool:
     return not path.startswith(_NOT_PAGES)
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a browser asks for a page, so that no JSON should answer."""
+    accepts = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+    return accepts and _is_page(scope["path"])
 
 
 def _refused(refused: Refusal) -> ASGIApp:

@@ -126,6 +126,12 @@ def test_a_browser_asks_whether_it_has_the_assets_of_this_version(shown: Shown) 
         assert shown.admin.get(f"/assets/{name}").status_code == 404
 
 
+def test_a_browser_that_asks_for_an_unknown_address_gets_a_page_that_leads_on(shown: Shown) -> None:
+    page = shown.admin.get("/nowhere/at/all", headers=HTML)
+    assert [page.status_code, 'href="../../"' in page.text, "/nowhere/at/all" in page.text] == [404, True, True]
+    assert "no such path" in shown.admin.get("/api/nothing", headers=HTML).json()["error"]
+
+
 def test_everything_works_below_a_path_prefix(shown: Shown) -> None:
     """A proxy in front removes its prefix: no URL of a page may begin with a slash, or name a host."""
     for path in ("/", "/turns/none", "/login"):

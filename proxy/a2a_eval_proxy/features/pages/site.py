@@ -268,6 +268,9 @@ class Site:
         content = "".join(template.blocks[name](template.new_context(dict(context))))
         return f'<div data-fragment="{name}">{content}</div>'
 
+    def not_found(self, request: Request) -> Response:
+        return self._error(request, 404, f"There is no page at {request.url.path[:200]}.")
+
     def _error(self, request: Request, status: int, message: str) -> Response:
         return self._render(request, "error.html", {"status": status, "message": message}, status)
 
