@@ -22,12 +22,14 @@ from a2a_eval_proxy.features.check.client import ProbeClient
 from a2a_eval_proxy.features.check.dialogue import probe_agent
 from a2a_eval_proxy.settings.options import load
 from a2a_eval_proxy.settings.settings import Settings
+from a2a_tool_capture import METADATA_KEY, URI
 from agents.grpc_agent import UNLIMITED, GrpcAgent, grpc_agent
 from agents.replay_agent import ReplayAgent, json_answer
 from agents.scenario_agent import RPC_PATH
 from h2.events import StreamEnded, StreamReset
 from support.checking import check
 from support.patience import PATIENCE_S
+from support.ports import held_ports
 from support.raw_http2 import RawClient, deliver
 
 NAMES = ("orders", "refunds")
@@ -220,6 +222,51 @@ async def test_the_wire_of_a_turn_has_nothing_of_another_agent_with_a_task_of_th
     assert len(wire.json()["exchanges"]) == 2
     assert "ann@refunds.example" in wire.text
     assert "ann@orders.example" not in wire.text
+
+
+async def test_two_agents_with_a_task_of_the_same_id_have_nothing_in_common(
+    tmp_path: Path, replaying: dict[str, ReplayAgent]
+) -> None:
+    """Many requests in turns, of a caller who asks one agent alone for the calls of its task."""
+    own = {name: {"upstream": agent.url, "upstream_header": {"X-Key": name}} for name, agent in replaying.items()}
+    async with run_proxy(settings(tmp_path, own, negotiate="always")) as proxy, httpx.AsyncClient() as http:
+        for name, agent in replaying.items():
+            message = {"messageId": name, "role": "ROLE_USER", "parts": [{"text": name}]}
+            await ask(proxy, replaying, name, "SendMessage", "WORKING", message=message)
+            calls = {"extensions": [URI], "metadata": {METADATA_KEY: []}}
+            artifact = {"artifactId": "a", "parts": [{"text": name}], **calls}
+            task = {"id": "T", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [artifact]}
+            agent.prepare(json_answer({"jsonrpc": "2.0", "id": 1, "result": task}))
+        request = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "T"}}
+        headers = {"a2a-version": "1.0", "authorization": "Bearer one"}
+        for number in range(80):
+            name = NAMES[number % 2]
+            asks = {"a2a-extensions": URI} if number == 0 else {}
+            answer = await http.post(f"{proxy.url}/agents/{name}", json=request, headers=headers | asks)
+            (shown,) = answer.json()["result"]["artifacts"]
+            assert (shown["parts"][0]["text"], METADATA_KEY in shown.get("metadata", {})) == (name, name == "orders")
+        await proxy.flush(PATIENCE_S)
+        turns = [(turn["agent_name"], turn["user_text"], turn["response_text"]) for turn in await proxy.turns()]
+    assert sorted(turns) == [(name, name, name) for name in NAMES]
+    for name, agent in replaying.items():
+        assert [value for one in agent.received for key, value in one.headers if key == "x-key"] == [name] * 40
+
+
+async def test_who_deletes_a_webhook_leaves_that_of_another_agent_with_the_same_ids(
+    tmp_path: Path, replaying: dict[str, ReplayAgent]
+) -> None:
+    agents = {name: agent.url for name, agent in replaying.items()}
+    ids = {"taskId": "T", "id": "c"}
+    with held_ports(2) as (port, nobody):
+        push = {"push_url": f"http://127.0.0.1:{port}/push", "push_listen": f"127.0.0.1:{port}"}
+        async with run_proxy(settings(tmp_path, agents, **push, push_allow=["127.0.0.1"])) as proxy:
+            for name in NAMES:
+                url = f"http://127.0.0.1:{nobody}/"
+                await ask(proxy, replaying, name, "CreateTaskPushNotificationConfig", "WORKING", url=url, **ids)
+            relayed = [json.loads(agent.received[0].body)["params"]["url"] for agent in replaying.values()]
+            await ask(proxy, replaying, "orders", "DeleteTaskPushNotificationConfig", "WORKING", **ids)
+            async with httpx.AsyncClient() as http:
+                assert [(await http.post(url, json={})).status_code for url in relayed] == [404, 502]
 
 
 @pytest.mark.parametrize("path", ["/", "/agents", "/agents/nobody", "/agents/ORDERS/rpc", "/agents/%6frders/rpc"])

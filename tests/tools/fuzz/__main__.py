@@ -1,8 +1,7 @@
 """The fuzzer of all ports: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
 
 Rounds of many clients with the proxy as a process between them and their agent, by turns of these kinds: `hostile`
-peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications;
-several `agents` with the same ids, which come and go.
+peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications.
 Prints the seed, a line for each round, and for a finding what both sides did. The exit code is 1 where there is one.
 """
 
@@ -15,7 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .agents_rounds import AgentsRound, run_agents_round
 from .differential.rounds import DifferentialRound, run_differential_round
 from .octets.rounds import OctetsRound, run_octets_round
 from .plan import BEHAVIOURS, round_of
@@ -59,9 +57,6 @@ KINDS: Mapping[str, Kind] = {
         lambda seed, index, options: push_round_of(seed, index, webhooks=options.connections),
         run_push_round,
     ),
-    "agents": Kind(
-        "clients of several agents", lambda seed, index, options: AgentsRound(seed, index), run_agents_round
-    ),
 }
 
 
@@ -95,7 +90,7 @@ def _kinds(options: argparse.Namespace, index: int) -> Sequence[str]:
     """The rounds of this number."""
     if options.only:
         return ("hostile",)
-    return options.kind or ("hostile", "differential", "push" if index % 2 else "octets", "agents")
+    return options.kind or ("hostile", "differential", "push" if index % 2 else "octets")
 
 
 async def play(kind: str, seed: int, index: int, options: argparse.Namespace) -> tuple[str, Result]:

@@ -34,6 +34,7 @@ _BACK_TO_BASE_S = 60.0
 _LOOK_S = 0.2
 _TAIL = 1 << 20
 _CONTROLS = 3
+_SPARE_DESCRIPTORS = 8
 
 
 @dataclass
@@ -119,9 +120,9 @@ class ProxyProcess:
                 return
             await asyncio.sleep(0.2)
 
-    async def calm(self, ledger: Ledger, spare_descriptors: int) -> None:
+    async def calm(self, ledger: Ledger) -> None:
         """Waits until the process has let go of what it held; reports it where it does not."""
-        limit = self._base_descriptors + spare_descriptors
+        limit = self._base_descriptors + _SPARE_DESCRIPTORS
         deadline = time.monotonic() + _BACK_TO_BASE_S
         while (left := self._descriptors()) > limit:
             if time.monotonic() > deadline:
@@ -138,18 +139,13 @@ def port_of(url: str) -> int:
 
 @asynccontextmanager
 async def proxy_process(
-    ledger: Ledger,
-    upstream: str,
-    *arguments: str,
-    telemetry: bool = False,
-    config: bool = False,
-    spare_descriptors: int = 8,
+    ledger: Ledger, upstream: str, *arguments: str, telemetry: bool = False
 ) -> AsyncIterator[ProxyProcess]:
     """A `Proxy` with these arguments, watched. At the end, when its peers have gone, it must have let go of all, and
     its log has no traceback."""
     with TemporaryDirectory() as folder:
         store = Path(folder) / "turns.db"
-        proxy = Proxy(upstream, store, "--log-level", "warning", *arguments, telemetry=telemetry, config=config)
+        proxy = Proxy(upstream, store, "--log-level", "warning", *arguments, telemetry=telemetry)
         await asyncio.to_thread(proxy.__enter__)
         try:
             watch = ProxyProcess(proxy)
@@ -159,7 +155,7 @@ async def proxy_process(
             finally:
                 watching.cancel()
             if not ledger.findings:
-                await watch.calm(ledger, spare_descriptors)
+                await watch.calm(ledger)
             log = proxy.stderr()
             if (at := log.find("Traceback (most recent call last)")) >= 0:
                 ledger.report(Fault.PROCESS, f"the log has a traceback:\n{log[max(at - 300, 0) : at + 3000]}")
