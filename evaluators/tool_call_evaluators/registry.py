@@ -48,6 +48,18 @@ def register(cls: E) -> E:
     return cls
 
 
+def unregister(name: str) -> None:
+    """Forget an evaluator that was registered under this name, such as that of a test. Raises KeyError for any other
+    name."""
+    del _registered[name]
+
+
+def built_in_evaluators() -> dict[str, type[EvaluatorBase]]:
+    """Those of this package by name, sorted. No plug-in is imported."""
+    _load_built_in()
+    return {name: cls for name, cls in sorted(_registered.items()) if is_built_in(cls)}
+
+
 def evaluator_names() -> list[str]:
     """The names `get_evaluator` knows, sorted. Installed plug-ins are listed without being imported."""
     _load_built_in()

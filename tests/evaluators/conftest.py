@@ -10,8 +10,7 @@ from tool_call_evaluators import evaluator_names, registry
 
 @pytest.fixture(autouse=True)
 def _registry_as_it_was() -> Iterator[None]:
-    evaluator_names()  # the built-in ones are registered by now
-    before = dict(registry._registered)
+    before = {*evaluator_names()}
     yield
-    registry._registered.clear()
-    registry._registered.update(before)
+    for name in {*evaluator_names()} - before:
+        registry.unregister(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from typing import ClassVar
 
 import pytest
@@ -20,7 +22,6 @@ from tool_call_evaluators import (
     SyncEvaluator,
     evaluate,
     evaluate_sync,
-    evaluator_names,
     get_evaluator,
     register,
     registry,
@@ -158,23 +159,43 @@ def test_a_wrong_name_or_option_is_answered_with_what_is_accepted(name, options,
     assert caught.value.option == option
 
 
-def test_installed_plugins_are_listed_and_loaded_when_asked_for(tmp_path, monkeypatch):
+ASKS_FOR_INSTALLED = """
+from tool_call_evaluators import EvalCase, OptionError, evaluator_names, get_evaluator
+from tool_call_evaluators.suite import parse_suite
+parse_suite("{suite: of built-in ones, evaluators: [tool_error]}")
+print(*evaluator_names(), sep=" - ")
+print(get_evaluator("test_installed").evaluate(EvalCase()).score)
+for name in ("test_plain", "test_broken"):
+    try:
+        get_evaluator(name)
+    except OptionError as error:
+        print(error)
+"""
+
+
+def test_installed_plugins_are_listed_and_loaded_when_asked_for(tmp_path):
+    """By another process: which distributions there are is found out once. Suites do without a broken one."""
     (tmp_path / "installed_metrics.py").write_text(
         "from tool_call_evaluators import metric\n"
         "@metric()\n"
         "def test_installed(case): return 1\n"
         "def test_plain(case): return 1\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
     places = {name: f"installed_metrics:{name}" for name in ("test_installed", "test_plain")}
     places["test_broken"] = "no_such_module:Thing"
-    plugins = {name: EntryPoint(name, place, registry.ENTRY_POINT_GROUP) for name, place in places.items()}
-    monkeypatch.setattr(registry, "_installed", lambda: plugins)
-    assert {*plugins, "tool_error"} <= set(evaluator_names())
-    assert get_evaluator("test_installed").evaluate(EvalCase()).score == 1.0
-    for name, said in (("test_plain", "it is not an evaluator"), ("test_broken", "ModuleNotFoundError")):
-        with pytest.raises(OptionError, match=f"plug-in {places[name]}: {said}"):
-            get_evaluator(name)
+    distribution = tmp_path / "installed-1.dist-info"
+    distribution.mkdir()
+    entries = [f"{name} = {place}\n" for name, place in places.items()]
+    (distribution / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n" + "".join(entries))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", ASKS_FOR_INSTALLED]
+    names, *said = subprocess.check_output(command, text=True, env=os.environ | {"PYTHONPATH": path}).splitlines()
+    assert {*places, "tool_error"} <= set(names.split(" - "))
+    assert said == [
+        "1.0",
+        "plug-in installed_metrics:test_plain: it is not an evaluator; decorate a function with @metric()",
+        "plug-in no_such_module:Thing: ModuleNotFoundError: No module named 'no_such_module'",
+    ]
 
 
 def test_a_plugin_file_registers_its_evaluators(tmp_path):

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a2a_eval_proxy.features.evaluators import explained
-from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
-from tool_call_evaluators.registry import evaluator_class, evaluator_names
+from tool_call_evaluators.evaluator import EvaluatorBase
+from tool_call_evaluators.registry import built_in_evaluators
 
 README = Path(__file__).parents[2] / "evaluators/README.md"
 BEGIN, END = "<!-- evaluators: python tests/support/evaluator_lists.py -->\n", "<!-- /evaluators -->\n"
@@ -30,7 +30,7 @@ class Family(NamedTuple):
 
 
 def families() -> tuple[Family, Family, Family]:
-    classes = [cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))]
+    classes = list(built_in_evaluators().values())
     judged = tuple(cls for cls in classes if cls.needs_judge)
     calls = tuple(cls for cls in classes if cls.reads_calls and cls not in judged)
     others = tuple(cls for cls in classes if cls not in (*judged, *calls))

@@ -11,10 +11,10 @@ from ..grouping import grouped
 from ..matching import placeholders
 from ..model import EXPECT_KEYS, ExpectedCall
 from ..options import or_known
-from ..registry import evaluator_class, evaluator_names
+from ..registry import built_in_evaluators
 from .model import Case, Expectation, Suite
 
-_READS = {name: expectations_read(evaluator_class(name)) or () for name in evaluator_names()}
+_READS = {name: expectations_read(cls) or () for name, cls in built_in_evaluators().items()}
 READ_BY: Mapping[str, tuple[str, ...]] = {
     key.name: tuple(name for name, reads in _READS.items() if key.name in reads)
     for key in fields(Expectation)

@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
 
-from ..evaluator import EvaluatorBase, is_built_in
+from ..evaluator import EvaluatorBase
 from ..judge.settings import JudgeSettings
 from ..options import spellings_of
-from ..registry import evaluator_class, evaluator_names
+from ..registry import built_in_evaluators
 from ..simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
 from ..suite_fields import Schema
 from .model import Suite
@@ -38,7 +38,7 @@ def schema_text() -> str:
 @cache
 def suite_schema() -> Schema:
     """The schema of a suite file with the built-in evaluators, in draft 7, which editors support best."""
-    evaluators = {name: cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))}
+    evaluators = built_in_evaluators()
     classes: dict[str, Any] = {
         "suite": Suite, "judge": JudgeSettings, "simulated_user": SimulatedUserSettings, **evaluators
     }  # fmt: skip

@@ -143,9 +143,12 @@ def serving(card: AgentCard, store: PushNotificationConfigStore | None = None) -
 
 @asynccontextmanager
 async def connected(
-    binding: str, version: str, store: PushNotificationConfigStore | None = None
+    binding: str,
+    version: str,
+    store: PushNotificationConfigStore | None = None,
+    config: ClientConfig | None = None,
 ) -> AsyncIterator[Client]:
-    """A client of an agent of its own."""
+    """A client of an agent of its own, with a `config` that it goes on to read."""
     card = AgentCard(
         name="Holding", version="1", capabilities=AgentCapabilities(streaming=True, push_notifications=True)
     )
@@ -166,12 +169,10 @@ async def connected(
 
             url = f"{stack.enter_context(ServerThread(app)).url}/a2a"
         card.supported_interfaces.append(AgentInterface(url=url, protocol_binding=binding, protocol_version=version))
-        http = await stack.enter_async_context(httpx.AsyncClient())
-        config = ClientConfig(
-            httpx_client=http,
-            grpc_channel_factory=grpc.aio.insecure_channel,
-            supported_protocol_bindings=[binding],
-        )
+        config = config or ClientConfig()
+        config.httpx_client = await stack.enter_async_context(httpx.AsyncClient())
+        config.grpc_channel_factory = grpc.aio.insecure_channel
+        config.supported_protocol_bindings = [binding]
         yield await stack.enter_async_context(ClientFactory(config).create(card))
 
 
@@ -238,13 +239,14 @@ async def test_subscribe_get_and_list_show_calls_to_those_who_ask(binding: str, 
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize(("binding", "version"), BINDINGS)
 async def test_so_do_cancel_and_the_answer_to_a_later_message(binding: str, version: str, asked: bool) -> None:
-    async with connected(binding, version) as client:
+    config = ClientConfig()
+    async with connected(binding, version, config=config) as client:
         task_id = await begun(client, "hold")
         cancelled = await client.cancel_task(CancelTaskRequest(id=task_id), context=asking(asked))
         check(MessageToJson(cancelled), asked)
 
         task_id = await begun(client, "ask")
-        client._config.streaming = False  # type: ignore[attr-defined]
+        config.streaming = False
         later = message("continue", task_id=task_id)
         answers = [answer async for answer in client.send_message(later, context=asking(asked))]
         check(MessageToJson(answers[-1]), asked)
@@ -255,8 +257,7 @@ async def test_so_do_cancel_and_the_answer_to_a_later_message(binding: str, vers
 async def test_a_message_that_lists_the_extension_asks_without_the_header(
     binding: str, version: str, streaming: bool
 ) -> None:
-    async with connected(binding, version) as client:
-        client._config.streaming = streaming  # type: ignore[attr-defined]
+    async with connected(binding, version, config=ClientConfig(streaming=streaming)) as client:
         asking_message = message("ask", extensions=[URI])
         shown = [MessageToJson(answer) async for answer in client.send_message(asking_message, context=asking(False))]
         check("\n".join(shown), asked=True)

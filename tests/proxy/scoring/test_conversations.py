@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ from a2a_eval_proxy.store import TurnQuery, every_turn
 from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from support.live import heard
+from support.registered import registered
 from support.scoring import Scoring, scoring, turn_with
-from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.suite import parse_case
@@ -52,10 +53,10 @@ class Witness(AsyncEvaluator):
 
 
 @pytest.fixture
-def witness(monkeypatch: pytest.MonkeyPatch) -> type[Witness]:
-    monkeypatch.setitem(registry._registered, Witness.name, Witness)
+def witness() -> Iterator[type[Witness]]:
     Witness.seen.clear()
-    return Witness
+    with registered(Witness):
+        yield Witness
 
 
 def turn(number: int, text: str, *calls: str, conversation: str = "c", **fields: Any) -> Turn:

@@ -25,9 +25,9 @@ from support.kept import result
 from support.kept import turn as kept_turn
 from support.live import heard
 from support.patience import PATIENCE_S
+from support.registered import registered
 from support.scoring import scoring
 from support.scoring import turn_with as turn
-from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
 
@@ -59,12 +59,12 @@ class Gate(SyncEvaluator):
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gate]]:
+def gate() -> Iterator[type[Gate]]:
     """The evaluator, known to suites for the time of the test."""
-    monkeypatch.setitem(registry._registered, Gate.name, Gate)
     Gate.opened.clear()
     Gate.reached.clear()
-    yield Gate
+    with registered(Gate):
+        yield Gate
     Gate.opened.set()
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judges.fake_api import KEY, MODEL, FakeApi, says
 from support.junk import json_objects
-from tool_call_evaluators import registry
+from support.registered import registered
 from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement, SyncEvaluator
 from tool_call_evaluators.judge import MemoryJudgeCache
 from tool_call_evaluators.model import EvalCase
@@ -133,11 +133,9 @@ class Patient(AsyncEvaluator):
 
 
 @pytest.mark.parametrize(("evaluator", "status"), [(Broken, "errored"), (Patient, "passed")])
-async def test_evaluators_of_others_may_raise_or_wait_and_the_others_go_on(
-    evaluator: Any, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(registry._registered, evaluator.name, evaluator)
-    scorer = scorer_of(f"suite: own\nevaluators: [{evaluator.name}, tool_error]")
+async def test_evaluators_of_others_may_raise_or_wait_and_the_others_go_on(evaluator: Any, status: str) -> None:
+    with registered(evaluator):
+        scorer = scorer_of(f"suite: own\nevaluators: [{evaluator.name}, tool_error]")
     assert not scorer.evaluators(None).is_cheap
     assert not scorer.evaluators(None).is_quick
     own, other = await scorer.score(turn("search"))
