@@ -17,7 +17,6 @@ from support.patience import PATIENCE_S
 _FOLDER = Path(__file__).parents[2] / "proxy/docs/pictures"
 PICTURE = _FOLDER / "report.png"
 PAGES_PICTURE = _FOLDER / "pages.png"
-_LEFT_OUT = "for (const id of ['errors', 'scores', 'tools', 'matrix']) document.getElementById(id).remove()"
 _END = "return document.querySelector('.turn .results').getBoundingClientRect().top + scrollY - 44"
 
 
@@ -38,15 +37,15 @@ def main() -> None:
         asyncio.run(tell(False, console=Console(file=io.StringIO())))
         (report,) = Path(folder).glob("*/report/report.html")
         with chromium(Path(folder)) as session:
-            picture_of(report.as_uri(), session, PICTURE, ".turn", f"{_LEFT_OUT}; {_END}")
+            picture_of(report.as_uri(), session, PICTURE, ".turn", _END)
             asyncio.run(_pages(report, session))
 
 
 async def _pages(report: Path, session: Any) -> None:
     """The pages over the store of the demo."""
-    async with store_pages(str(report.parents[1] / "turns.db"), 0) as served:
+    async with store_pages(str(report.parents[1] / "turns.db"), 0) as (link, _):
         ready = "html[data-ready]"
-        await asyncio.to_thread(picture_of, served.link, session, PAGES_PICTURE, ready, "return 620")
+        await asyncio.to_thread(picture_of, link, session, PAGES_PICTURE, ready, "return 620")
 
 
 if __name__ == "__main__":

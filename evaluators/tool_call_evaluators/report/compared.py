@@ -123,11 +123,6 @@ def _score_cells(score: ScoreChange) -> tuple[str, ...]:
     )
 
 
-def baseline_tile(comparison: Comparison) -> tuple[str, str, str]:
-    """The title, the decision, and what changed."""
-    return f"compared with {comparison.before}", answer(comparison)[0], _count_texts(comparison)
-
-
 def change_line(comparison: Comparison) -> str:
     """`monday: not enough runs to decide (1 newly failing, 2 unchanged)`, for the end of a run."""
     return f"{comparison.before}: {answer(comparison)[0]} ({_count_texts(comparison)})"

@@ -14,7 +14,6 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from markupsafe import Markup
 
 from ..attempts import pass_rates
-from ..grouping import grouped
 from ..outcomes.comparison import Comparison
 from ..texts import (
     cost_text,
@@ -33,7 +32,7 @@ from ..texts import (
     tokens_text,
 )
 from .causes import Cause, causes
-from .compared import baseline_tile, shown_comparison
+from .compared import change_line, shown_comparison
 from .figures import attempts, models_usage, percentile, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import OUTCOMES, Report, seconds_between
@@ -84,7 +83,8 @@ def rendered(template: str, **values: Any) -> str:
 
 MAX_LINKS = 12
 """Maximum number of links in a list; the number of further ones follows."""
-MAX_ERRORS = 100
+MAX_CAUSES, _FEW_CAUSES = 100, 10
+"""Causes that are listed, and those that are shown before the reader asks for the others."""
 MAX_TOOLS = 100
 MAX_TOLERATED = 3
 MAX_TEXT = 600
@@ -96,51 +96,56 @@ Place = Callable[[int | None, int], str]
 
 
 def overview(report: Report) -> str:
-    """The header and the first sections, as HTML. Every text is escaped."""
+    """The header and why the run failed, as HTML. Every text is escaped."""
     took = seconds_between(report.started_at, report.ended_at)
-    masthead = rendered("overview.html", part="masthead", report=report, took=took, **_NAMES)
-    return f"{masthead}\n{sections(report)}"
+    compared = report.baseline and change_line(report.baseline)
+    masthead = rendered("overview.html", part="masthead", report=report, took=took, compared=compared, **_NAMES)
+    return f"{masthead}\n{why(report)}"
 
 
-def sections(report: Report, place: Place | None = None, why_title: str = "Why it failed") -> str:
-    """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run.
+def why(report: Report, place: Place | None = None, title: str = "Why it failed") -> str:
+    """Each cause of failures once, with links to where it happened, as HTML under this title; "" without any. Every
+    text is escaped.
 
     With `place`, they link to where that is; without, to places of the report's own page, in whose folder are its other
     files."""
-    to, found = place or (lambda index, turn: f"#{_anchor(index, turn)}"), causes(report)
-    index = {name: place for name, (place, _) in report.by_name.items()}
-    findings = Counter((finding["severity"], finding["code"]) for turn in report.turns for finding in turn["findings"])
+    to = place or (lambda index, turn: f"#{_anchor(index, turn)}")
 
-    def places(error: Cause) -> Targets:
-        return [
-            (to(index.get(name), turn), excerpt(name, 60) + (f", turn {turn}" if turn else ""))
-            for name, turn in error.places
-        ]
+    def places(cause: Cause) -> Targets:
+        found = []
+        for name, turn in cause.places:
+            index, conversation = report.by_name.get(name, (None, None))
+            is_one_of_several = turn and conversation is not None and len(conversation.turns) > 1
+            found.append((to(index, turn), excerpt(name, 60) + (f", turn {turn}" if is_one_of_several else "")))
+        return found
 
-    by_status = grouped(
-        (report.status(item), (to(number, 0), item.label)) for number, item in enumerate(report.conversations)
-    )
     failed = [item for item in report.conversations if report.status(item) == "failed"]
     suites = dict.fromkeys(f"focus/{all_failures(report, item)}.yaml" for item in failed if place is None)
+    return rendered(
+        "overview.html",
+        part="why",
+        report=report,
+        title=title,
+        suites=[(name, name) for name in suites],
+        tolerated=list(dict.fromkeys(reason["message"] for reason in report.verdict["tolerated"])),
+        causes=causes(report),
+        places=places,
+        **_NAMES,
+    ).rstrip("\n")
+
+
+def figures(report: Report) -> str:
+    """Gates, scores, tools and findings of the run, as HTML. Every text is escaped."""
+    findings = Counter((finding["severity"], finding["code"]) for turn in report.turns for finding in turn["findings"])
     repeated, seconds = attempts(report), turn_seconds(report)
     return rendered(
         "overview.html",
-        part="sections",
+        part="figures",
         report=report,
-        alone=place is None,
-        why_title=why_title,
-        tile_of_baseline=report.baseline and baseline_tile(report.baseline),
         verdicts=Counter(item.verdict for item in repeated),
         rates=pass_rates(repeated),
-        turns_ended=len(seconds),
         latencies=[percentile(seconds, share) for share in (0.5, 0.95)],
         usage=models_usage(report),
-        targets=by_status,
-        suites=[(name, name) for name in suites],
-        tolerated=list(dict.fromkeys(reason["message"] for reason in report.verdict["tolerated"])),
-        causes_of_run=[cause for cause in found if not cause.places],
-        errors=[cause for cause in found if cause.places],
-        places=places,
         tools=tool_figures(report),
         findings=findings.most_common(),
         **_NAMES,
@@ -154,7 +159,8 @@ _NAMES: Mapping[str, object] = {
     "gate_sign": gate_sign,
     "gate_word": gate_word,
     "max_links": MAX_LINKS,
-    "max_errors": MAX_ERRORS,
+    "max_causes": MAX_CAUSES,
+    "few_causes": _FEW_CAUSES,
     "max_tools": MAX_TOOLS,
     "max_text": MAX_TEXT,
     "max_tolerated": MAX_TOLERATED,
@@ -187,6 +193,7 @@ def html_report(report: Report) -> str:
         seen=seen,
         unseen=unseen,
         report=report,
+        figures=Markup(figures(report)),  # noqa: S704  # every text in it is escaped
         listed=sorted(report.conversations, key=lambda one: report.status(one) != "failed")[:MAX_LISTED],
         most_reasons=_MOST_REASONS,
         unlisted=max(0, len(report.conversations) - MAX_LISTED),

@@ -138,35 +138,37 @@ UNGATED = parse_suite("suite: s\nevaluators: [tool_error]")
 
 def test_a_run_counts_cases_gates_and_what_has_not_come_yet():
     found = view(scored("a", 1.0), scored("b", 0.0, start=2))
-    assert [row.status for row in found.cases] == ["noted", "passed"]
-    assert (found.planned, found.missing, found.missing_labels, found.gates) == (3, 1, ["c"], 1)
-    assert found.cases[0].note == "below threshold, and the gate is not met"
+    assert [row.attempts[0][0] for row in found.cases] == ["noted", "passed"]
+    assert (found.planned, found.missing, found.missing_labels) == (3, 1, ["c"])
+    assert "below threshold, and the gate is not met" in found.why
 
 
 def test_a_run_that_only_lacks_cases_has_not_failed_yet():
     found = view(scored("a", 1.0), more=True)
     assert found.status == "incomplete"
-    assert "Why it does not pass yet" in found.sections
-    assert '<a href="#missing">b</a>' in found.sections
+    assert "Why it does not pass yet" in found.why
+    assert '<a href="#missing">b</a>' in found.why
     assert view(scored("a", 0.0), scored("b", 0.0)).status == "failed"
     assert view(scored("a", 1.0), scored("b", 1.0), scored("c", 1.0)).status == "passed"
 
 
-def test_failures_come_first_with_their_reason_and_a_link_to_the_conversation():
-    found = view(scored("a", 1.0), scored("b", 0.0, start=2, seconds=3), suite=UNGATED)
+def test_a_case_is_a_row_with_its_attempts_and_those_that_failed_come_first():
+    found = view(scored("a", 1.0), scored("b", 1.0, start=2, seconds=3), scored("c", 0.0, "b", start=9), suite=UNGATED)
     first, second = found.cases
-    assert (first.label, first.status, first.note) == ("b", "failed", "tool_error failed: tool_error said so")
-    assert first.href == "/conversations/conversation-b?run=nightly"
-    assert (first.turns, first.calls, first.took) == (1, 1, "3.0 s")
-    assert (second.label, second.status, second.note) == ("a", "passed", "")
-    assert '<a href="/turns/b">b, turn 1</a>' in found.sections
+    assert [first.name, first.passed, first.turns, first.calls, first.took] == ["b", 1, 2, 2, "4.0 s"]
+    assert first.attempts == [
+        ("passed", "b #1", "/conversations/conversation-b?run=nightly"),
+        ("failed", "b #2", "/conversations/conversation-c?run=nightly"),
+    ]
+    assert [second.name, second.attempts[0][0]] == ["a", "passed"]
+    assert '<a href="/turns/c">b #2</a>' in found.why
 
 
 def test_the_table_is_bounded_and_no_text_of_a_run_becomes_markup():
     many = (scored(f"{n}", 1.0, case=f"c{n}", start=n) for n in range(MAX_CASES + 2))
     found = view(scored(BREAKING_OUT, 0.0, case=BREAKING_OUT, conversation=BREAKING_OUT), *many, suite=None)
     assert (len(found.cases), found.more_cases) == (MAX_CASES, 3)
-    assert "<script" not in found.sections
+    assert "<script" not in found.why + found.figures
 
 
 # ── the screen of cases ─────────────────────────────────────────────────────────────────────────────────────

@@ -88,11 +88,11 @@ function turnSection(turn, id, conversation) {
     ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
-        results(worstFirst(turn.results), "Scores", !turn.all_agents),
         message("user", turn.user),
         callRows(turn),
         expectations(turn),
         message("agent", turn.agent),
+        results(worstFirst(turn.results), "Scores", !turn.all_agents),
         findings(turn.findings),
         captured(turn.capture),
         seen.get(id.replace("c-", "seen-")) || null,

@@ -14,9 +14,10 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.outcomes.conversations import RunConversation, agent_of_conversation
-from tool_call_evaluators.report.html import Place, sections
-from tool_call_evaluators.report.model import Report, RunOutcome, seconds_between
+from tool_call_evaluators.report.html import Place, figures, why
+from tool_call_evaluators.report.model import Report, RunOutcome, duration, seconds_between
 from tool_call_evaluators.suite import Case
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import duration_text, excerpt, moment_text
@@ -34,9 +35,10 @@ Link: TypeAlias = Callable[..., str]
 
 PAGE = 25  # runs on a page
 MAX_AGE_S = 60  # for so long a run serves whose counts did not change: reasons may have
-MAX_CASES = 500  # conversations of a run in the table
+MAX_CASES = 500  # of a run in the table
+MAX_ATTEMPTS = 30  # of a case in the table
 MAX_MISSING = 100  # cases named among those that have not come yet
-MAX_REASON = 300
+MAX_NAME = 300
 
 
 class _Paged(BaseModel):
@@ -87,7 +89,6 @@ async def _one_run(view: View) -> Values:
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "words": verdict_text(run),
         "began": moment_text(run.started_at),
-        "ended": moment_text(run.ended_at),
         "took": _took(run),
     }
 
@@ -101,49 +102,44 @@ _WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unj
 
 
 def run_values(report: Report, link: Link) -> Values:
-    """What the page shows of the run, without its turns."""
+    """What the page shows of the run, without its turns. `cases` are those with a conversation, the failed first."""
     executed = [item for item in report.conversations if item.executed or item.invalid]
     missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
-    why = _WHY.get(report.outcome, "Why it failed")
-    failures_first = sorted(executed, key=lambda item: (report.status(item) != "failed", bool(report.notes(item))))
+    cases = list(grouped((item.case_name or item.label, item) for item in executed).items())
+    cases.sort(key=lambda case: min((report.status(item) != "failed", bool(report.notes(item))) for item in case[1]))
+    title = _WHY.get(report.outcome, "Why it failed")
+    html = {"why": why(report, _links(report, link), title), "figures": figures(report)}
     return {
         "status": report.outcome,
-        "gates_met": sum(check["passed"] is not False for check in report.gates),
-        "gates": len(report.gates),
+        "passed": report.passed_text,
         "planned": sum(item.case is not None for item in report.conversations),
         "missing": len(missing),
         "missing_labels": missing[:MAX_MISSING],
-        "cases": [_row(report, item, link) for item in failures_first[:MAX_CASES]],
-        "more_cases": max(0, len(executed) - MAX_CASES),
+        "cases": [_row(report, name, items, link) for name, items in cases[:MAX_CASES]],
+        "more_cases": max(0, len(cases) - MAX_CASES),
         "agents": list(report.agents),
-        "sections": Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
+        **{name: Markup(text) for name, text in html.items()},  # noqa: S704  # every text in it is escaped
     }
 
 
-def _row(report: Report, conversation: RunConversation, link: Link) -> dict[str, Any]:
-    """A conversation. Its `status` is that of `Report`, or `noted` if the verdict tolerates a failure; `href` is None
-    if none of its turns came."""
-    status, notes, turns = report.status(conversation), report.notes(conversation), conversation.executed
-    ends = [turn["ended_at"] for turn in turns if turn["ended_at"]]
+def _row(report: Report, name: str, attempts: Sequence[RunConversation], link: Link) -> dict[str, Any]:
+    """A case, and its first `MAX_ATTEMPTS` as links: the status is that of `Report`, or `noted` if the verdict
+    tolerates a failure; the address is None if no turn of it came. `took` is the sum of all."""
+    statuses = ["noted" if report.notes(item) else report.status(item) for item in attempts]
+    shown = zip(statuses, attempts[:MAX_ATTEMPTS], strict=False)
+    turns = [turn for item in attempts for turn in item.executed]
+    took = [duration(turn) or 0.0 for turn in turns]
     return {
-        "label": excerpt(conversation.label, MAX_REASON),
-        "status": "noted" if notes else status,
-        "note": "; ".join(notes) or (_why(report, conversation) if status == "failed" else ""),
-        "href": _address(report.run, conversation, link),
+        "name": excerpt(name, MAX_NAME),
+        "attempts": [
+            (status, excerpt(item.label, MAX_NAME), _address(report.run, item, link)) for status, item in shown
+        ],
+        "passed": statuses.count("passed"),
+        "count": len(attempts),
         "turns": len(turns),
         "calls": sum(len(turn["tool_calls"]) for turn in turns),
-        "took": duration_text(seconds_between(turns[0]["started_at"], max(ends)) if turns and ends else None),
+        "took": duration_text(sum(took)) if turns else None,
     }
-
-
-def _why(report: Report, conversation: RunConversation) -> str:
-    """The first reason against the conversation: the turn, if it has several, and what is wrong."""
-    for reason in report.reasons_of(conversation):
-        where = str(reason["where"])
-        text = str(reason["message"]).removeprefix(f"{where}: ")
-        turn = where.removeprefix(conversation.label).removeprefix(", ")
-        return excerpt(f"{turn}: {text}" if turn else text, MAX_REASON)
-    return ""
 
 
 def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
