@@ -9,9 +9,10 @@ from typing import Any, cast
 import a2a_eval_proxy
 import pytest
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.settings import parsing as types
 from a2a_eval_proxy.settings.options import environment_name, options_of, read_config_file
 from a2a_eval_proxy.settings.options import load as load_options
-from a2a_eval_proxy.settings.parsing import parse_agent_url, parse_url, split_address
+from a2a_eval_proxy.settings.parsing import Rate, split_address
 from a2a_eval_proxy.settings.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,15 +140,18 @@ OWN: dict[str, Any] = {
     "card_path": "/card", "negotiate": "never", "require_artifact_uri": False, "public_url": "https://a.example",
     "run": "r", "turn_timeout": 5.0, "expect_traces": True, "trace_wait": 1.0, "no_content": True, "suite": "s.yaml",
     "timeouts": {"connect": 1.0, "response": 2.0}, "limits": {"body_bytes": 3, "agent_connections": 4},
-    "upstream_tls": {"cert": "c", "key": "k", "key_password": "p", "ca": "a"},
+    "upstream_tls": {"cert": "c", "key": "k", "key_password": "p", "ca": "a"}, "upstream": "https://a",
+    "upstream_header": (("x", "y"),), "dialects": ("adk",), "redact_key": "r", "redact": (), "judge_budget": None,
 }  # fmt: skip
 
 
 def test_settings_that_an_agent_has_of_its_own() -> None:
-    agents = load({"upstream": None, "agents": {"a": {"upstream": "https://a", **OWN}}}).each_agent
+    given = OWN | {"dialects": "adk", "upstream_header": "x: y", "redact": None}
+    agents = load({"upstream": None, "agents": {"a": given, "b": "http://b"}, "public_url": "https://p"}).each_agent
     found = dataclasses.asdict(agents["a"].settings)
     for name, own in OWN.items():
         assert found[name] == ({**found[name], **own} if isinstance(own, dict) else own)
+    assert agents["b"].settings.public_url == "https://p/agents/b"
 
 
 @pytest.mark.parametrize(
@@ -213,6 +217,11 @@ PAIR = {"cert": "c", "key": "k", "key_password": "s3cret"}
     ("given", "masked"),
     [
         ({"admin_token": "s3cret-s3cret-s3cret"}, "admin_token=***"),
+        ({"admin_token": "0123456789abcdef", "metrics_token": "s3cret-s3cret-s3cret"}, "metrics_token=***"),
+        ({"redact_key": "s3cret"}, "redact_key=***"),
+        ({"upstream_header": "authorization: s3cret"}, "upstream_header=***"),
+        ({"upstream": "https://a", "upstream_tls": PAIR}, "upstream_tls=***"),
+        ({"upstream": None, "agents": {"a": {"upstream": "http://a", "redact_key": "s3cret"}}}, "agents=***"),
         ({"otlp_forward_headers": "x-api-key=s3cret"}, "otlp_forward_headers=***"),
         ({f"tls_{name}": text for name, text in PAIR.items()}, "tls_key_password=***"),
         ({"tls_ports": {"admin": PAIR}}, "***"),
@@ -229,36 +238,127 @@ def test_secrets_are_masked_in_complaints(config_file: Any) -> None:
     assert problem(file=config_file("admin_token: [s3cret]")).endswith("got ***")
 
 
+@pytest.mark.parametrize("name", ["redact_key", "otlp_forward_headers", "upstream_header", "admin_token"])
+def test_a_variable_that_is_not_set_is_named_with_its_place(config_file: Any, name: str) -> None:
+    file = config_file(f"{name}: 'x: x=${{NEVER_SET}}'")
+    assert problem(file=file).startswith(f"{file}:1: {name}: needs the environment variable NEVER_SET")
+
+
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("http://agent:9000/", "http://agent:9000"),
-        (" https://a/b// ", "https://a/b"),
-        ("http://[::1]:1", "http://[::1]:1"),
-    ],
-)
-def test_urls(text: str, parsed: str) -> None:
-    assert parse_url(text) == parsed
+READ: list[tuple[str, Any, Any]] = [
+    ("URL", "http://agent:9000/", "http://agent:9000"),
+    ("URL", " https://a/b// ", "https://a/b"),
+    ("URL", "http://[::1]:1", "http://[::1]:1"),
+    ("UPSTREAM", "localhost:9999", "http://localhost:9999"),
+    ("UPSTREAM", "127.0.0.1:9999/", "http://127.0.0.1:9999"),
+    ("UPSTREAM", "[::1]:9999", "http://[::1]:9999"),
+    ("UPSTREAM", "agent:9999/a2a", "http://agent:9999/a2a"),
+    ("UPSTREAM", "agent.example.com", "http://agent.example.com"),
+    ("UPSTREAM", "http://agent:9/.well-known/agent-card.json", "http://agent:9"),
+    ("UPSTREAM", "agent:9/x/.well-known/agent.json", "http://agent:9/x"),
+    ("UPSTREAM", "https://agent", "https://agent"),
+    ("UPSTREAM", "grpc://agent:50051", "grpc://agent:50051"),
+    ("UPSTREAM", "GRPCS://agent:443/", "grpcs://agent:443"),
+    ("AGENT", "agent:9999", "http://agent:9999"),
+    ("AGENT", "grpc://agent:50051", "grpc://agent:50051"),
+    ("AGENT", "python:orders:agent?x", "python:orders:agent?x"),
+    ("AGENT", "openai:http://llm/v1/?model=small", "openai:http://llm/v1?model=small"),
+    ("TRACE_URL", "http://jaeger:16686/trace/{trace_id}", "http://jaeger:16686/trace/{trace_id}"),
+    ("TRACE_URL", "https://x/explore?id={trace_id}#{trace_id}", "https://x/explore?id={trace_id}#{trace_id}"),
+    ("ADDRESS", "agent:65535", "agent:65535"),
+    ("ADDRESS_OR_OFF", "127.0.0.1:0", "127.0.0.1:0"),
+    ("ADDRESS_OR_OFF", False, None),
+    ("ADDRESS_OR_OFF", "off", None),
+    ("SECONDS", "0.5", 0.5),
+    ("SECONDS_OR_0", 0, 0.0),
+    ("SECONDS_FROM_1", 1, 1.0),
+    ("SHARE", "0", 0.0),
+    ("SHARE", 1, 1.0),
+    ("SHARE", " 5% ", 0.05),
+    ("DAYS", 0.5, 0.5),
+    ("DAYS", "36500", 36_500.0),
+    ("WHOLE_NUMBER", "-3", -3),
+    ("COUNT", 1, 1),
+    ("PORT", 0, 0),
+    ("PORT", "65535", 65_535),
+    ("UP_TO_1000", 1, 1),
+    ("UP_TO_1000", 1000, 1000),
+    ("RATE", " 20/min", Rate(20, 60.0, "20/min")),
+    ("RATE", "999999999/d", Rate(999_999_999, 86_400.0, "999999999/d")),
+    ("DIALECT_NAMES", "kagent, adk,adk", ("kagent", "adk")),
+    ("NAMES", "a, b,a", ("a", "b")),
+    ("NAMES", [" a", "b"], ("a", "b")),
+    ("TEXTS", "a\nb", ("a", "b")),
+    ("TEXTS", ["a", "b"], ("a", "b")),
+    ("HEADER_PAIRS", "x=a%20b, y = c", (("x", "a b"), ("y", "c"))),
+    ("HEADER_PAIRS", {"x": "a%20b"}, (("x", "a%20b"),)),
+    ("UPSTREAM_HEADERS", "x: a:b\ny:c", (("x", "a:b"), ("y", "c"))),
+    ("UPSTREAM_HEADERS", ("x: a",), (("x", "a"),)),
+    ("UPSTREAM_HEADERS", {"x": "a"}, (("x", "a"),)),
+    ("AGENTS", "a=http://a", (("a", {"upstream": "http://a"}),)),
+    ("AGENTS", {"a": {"card-path": "/c"}}, (("a", {"card_path": "/c"}),)),
+    ("SWITCH", "Yes", True),
+    ("SWITCH", False, False),
+]
+REFUSED: list[tuple[str, Any]] = [
+    *(("UPSTREAM", f"grpc://{rest}") for rest in ("agent", "agent:0", "agent:1/path", "u@agent:1", "agent:x", "")),
+    ("UPSTREAM", __file__),
+    ("AGENT", "openai:llm"),
+    ("AGENT", ""),
+    ("TRACE_URL", "jaeger:16686/trace/{trace_id}"),
+    ("TRACE_URL", "javascript:alert({trace_id})"),
+    ("TRACE_URL", "http://jaeger/trace/"),
+    ("TRACE_URL", "http://{trace_id}/"),
+    ("TRACE_URL", "http://ada:secret@jaeger/{trace_id}"),
+    ("TRACE_URL", "http://jaeger/ {trace_id}"),
+    ("TRACE_URL", "http://jaeger]/{trace_id}"),
+    ("ADDRESS", "agent:65536"),
+    ("SECONDS", True),
+    ("SECONDS", 1e7),
+    ("SECONDS_OR_0", -0.1),
+    ("SECONDS_FROM_1", 0.9),
+    *(("SHARE", given) for given in (-0.1, 1.1, "101%", "half")),
+    *(("DAYS", given) for given in (0, 36_500.5)),
+    *(("WHOLE_NUMBER", given) for given in (1.5, None)),
+    *(("COUNT", given) for given in (0, "1.0", True)),
+    *(("PORT", given) for given in (-1, 65_536)),
+    *(("UP_TO_1000", given) for given in (0, 1001)),
+    *(("RATE", given) for given in ("20", "20/s", "/h", "x/h", "²/h", "1000000000/h", 20)),
+    *(("DIALECT_NAMES", given) for given in ("", 3)),
+    *(("NAMES", given) for given in ("a,,b", ["a", ""], [1], 3)),
+    *(("TEXTS", given) for given in ("", [], [1], 3)),
+    *(("AGENTS", given) for given in ({}, [], {"a": {1: "x"}}, {"a" * 64: "http://a"}, {1: "http://a"})),
+    *(("SWITCH", given) for given in (1, "")),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("localhost:9999", "http://localhost:9999"),
-        ("127.0.0.1:9999/", "http://127.0.0.1:9999"),
-        ("[::1]:9999", "http://[::1]:9999"),
-        ("agent:9999/a2a", "http://agent:9999/a2a"),
-        ("agent.example.com", "http://agent.example.com"),
-        ("http://agent:9/.well-known/agent-card.json", "http://agent:9"),
-        ("agent:9/x/.well-known/agent.json", "http://agent:9/x"),
-        ("https://agent", "https://agent"),
-    ],
-)
-def test_urls_of_agents(text: str, parsed: str) -> None:
-    assert parse_agent_url(text) == parsed
+@pytest.mark.parametrize(("kind", "given", "read"), READ)
+def test_what_is_read(kind: str, given: Any, read: Any) -> None:
+    assert getattr(types, kind).parse(given) == read
+
+
+@pytest.mark.parametrize(("kind", "given"), REFUSED)
+def test_what_is_refused(kind: str, given: Any) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        getattr(types, kind).parse(given)
+
+
+def test_where_output_may_go(tmp_path: Path) -> None:
+    """It is said at once, before a run takes its time."""
+    file, deep = tmp_path / "report", tmp_path / "new" / "folder"
+    file.touch()
+    assert types.OUTPUT_DIRECTORY.parse(str(deep)) == deep
+    assert [types.OUTPUT_FILE.parse(str(one)) for one in (file, tmp_path / "new")] == [file, tmp_path / "new"]
+    for kind, wrong in (
+        (types.OUTPUT_DIRECTORY, file),
+        (types.OUTPUT_DIRECTORY, file / "below"),
+        (types.OUTPUT_FILE, tmp_path),
+        (types.OUTPUT_FILE, deep),
+    ):
+        with pytest.raises(ValueError, match=r"file|directory"):
+            kind.parse(str(wrong))
 
 
 @pytest.mark.parametrize(
@@ -269,26 +369,32 @@ def test_addresses(address: str, parts: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["http://jaeger:16686/trace/{trace_id}", "https://x/explore?id={trace_id}#{trace_id}"]
-)
-def test_addresses_of_traces(address: str) -> None:
-    assert load({"trace_url": address}).trace_url == address
-
-
-@pytest.mark.parametrize(
-    "address",
+    ("given", "name", "value"),
     [
-        "jaeger:16686/trace/{trace_id}",
-        "javascript:alert({trace_id})",
-        "http://jaeger/trace/",
-        "http://{trace_id}/",
-        "http://ada:secret@jaeger/{trace_id}",
-        "http://jaeger/ {trace_id}",
-        "http://jaeger]/{trace_id}",
+        ({}, "upstream_is_secure", False),
+        ({"upstream": "https://a"}, "upstream_is_secure", True),
+        ({"upstream": "grpcs://a:1", "grpc": "127.0.0.1:0"}, "grpc_upstream", "a:1"),
+        ({}, "grpc_upstream", None),
+        ({}, "adds_credentials", False),
+        ({"upstream_header": "x: y"}, "adds_credentials", True),
+        ({"upstream": "https://a", "upstream_tls": "cert=c,key=k"}, "adds_credentials", True),
+        ({}, "names_turns", False),
+        ({"store": "postgresql://host/db"}, "names_turns", True),
+        ({}, "no_content", False),
+        ({}, "require_artifact_uri", True),
+        ({}, "expect_traces", False),
+        ({}, "evaluate", True),
     ],
 )
-def test_what_is_no_address_of_traces(address: str) -> None:
-    assert "--trace-url: expected a URL such as http://jaeger:16686/trace/{trace_id}" in problem({"trace_url": address})
+def test_what_follows_from_settings(given: dict[str, Any], name: str, value: Any) -> None:
+    assert getattr(load(given), name) == value
+
+
+def test_what_is_removed_from_turns() -> None:
+    given: list[dict[str, Any]] = [{}, {"redact": "email"}, {"redact_key": "k"}, {"no_content": True}]
+    assert len({load(one).privacy_key for one in given * 2}) == len(given)
+    assert [load(one).privacy().keeps_content for one in given] == [True, True, True, False]
+    assert not load().privacy(no_content=True).keeps_content
 
 
 @pytest.mark.parametrize("settings", [{}, {"card_path": "/card"}])
@@ -374,20 +480,20 @@ def test_a_token_may_come_from_a_file_and_is_as_long_as_what_is_there(tmp_path: 
     assert "needs the file" in problem({"admin_token": f"${{file:{path}.missing}}"})
 
 
-# ── headers for the collector ───────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("given", ["", "s3cret", "x y=s3cret", "x=", "=s3cret", {"x": 3}, {}, ["x=s3cret"], 3])
-def test_what_is_no_header_is_refused_without_showing_it(given: Any) -> None:
-    assert problem({"otlp_forward_headers": given}).endswith("such as x-api-key=${COLLECTOR_KEY}, got ***")
-
-
-# ── TLS, headers for the agent ──────────────────────────────────────────────────────────────────────────────
+# ── TLS, headers for the agent and the collector ────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("given", ["", "s3cret", "x y: s3cret", "x:", ": s3cret", {"x": 3}, {}, [{"x": "s3cret"}], 3])
-def test_what_is_no_header_for_the_agent_is_refused_without_showing_it(given: Any) -> None:
-    assert problem({"upstream_header": given}).endswith("such as 'Authorization: Bearer ${TOKEN}', got ***")
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("upstream_header", "'Authorization: Bearer ${TOKEN}'"),
+        ("otlp_forward_headers", "x-api-key=${COLLECTOR_KEY}"),
+    ],
+)
+def test_what_is_no_header_is_refused_without_showing_it(name: str, example: str, given: Any) -> None:
+    value = given.replace(":", "=") if isinstance(given, str) and name == "otlp_forward_headers" else given
+    assert problem({name: value}).endswith(f"such as {example}, got ***")
 
 
 @pytest.mark.parametrize(
