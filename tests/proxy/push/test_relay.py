@@ -116,7 +116,10 @@ async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(rela
     one = await endpoint.next()
     assert (one.method, one.target, one.body) == ("PUT", "/hook?a=1&b=2", b"\xff not JSON")
     assert one.headers["x-mine"] == "yes"
-    assert endpoint.arrived.empty()
+    endpoint.status = 503
+    assert (await relay.notify(address, {})).status_code == 503
+    await endpoint.next()
+    assert endpoint.arrived.empty()  # nothing is sent again
     assert (await relay.client.post(f"{address}x", content=b"{}")).status_code == 404
 
 

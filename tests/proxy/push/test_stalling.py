@@ -1,9 +1,11 @@
-"""Agents that stall while they notify, clients whose endpoints never end their answers, and names that take long."""
+"""Agents that stall or leave, clients whose endpoints never end their answers, and names that take long."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import tracemalloc
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,31 @@ def raw(address: str, content: Any) -> bytes:
     url = urlsplit(address)
     head = f"POST {url.path} HTTP/1.1\r\nhost: {url.netloc}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
+
+
+async def test_a_notification_whose_agent_leaves_at_once_is_passed_on(relay: Relay, endpoint: Endpoint) -> None:
+    _, _, address = await asking(relay, endpoint.url)
+    url = urlsplit(address)
+    _, writer = await asyncio.open_connection(url.hostname, url.port)
+    writer.write(raw(address, {"n": 1}))
+    writer.close()
+    assert (await endpoint.next()).json == {"n": 1}
+
+
+async def test_notifications_leave_nothing_in_memory(relay: Relay, endpoint: Endpoint) -> None:
+    _, _, address = await asking(relay, endpoint.url)
+    sizes = []
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            assert (await relay.notify(address, {"n": number, "more": "x" * 500_000})).status_code == 200
+            await endpoint.next()
+            endpoint.before.clear()
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[-1] - sizes[0] < 2_000_000
 
 
 async def test_a_notification_that_arrives_slowly_keeps_no_other_waiting(relay: Relay, endpoint: Endpoint) -> None:

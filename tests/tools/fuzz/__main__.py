@@ -1,7 +1,7 @@
 """The fuzzer of all ports: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
 
 Rounds of many clients with the proxy as a process between them and their agent, by turns of these kinds: `hostile`
-peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port; `push` notifications.
+peers over HTTP; `differential` exchanges, each also without the proxy; `octets` at every port.
 Prints the seed, a line for each round, and for a finding what both sides did. The exit code is 1 where there is one.
 """
 
@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from .differential.rounds import DifferentialRound, run_differential_round
 from .octets.rounds import OctetsRound, run_octets_round
 from .plan import BEHAVIOURS, round_of
-from .push_plan import push_round_of
-from .push_rounds import run_push_round
 from .rounds import PATIENCE_S, Result, run_round
 
 SEEDS = 1_000_000
@@ -51,11 +49,6 @@ KINDS: Mapping[str, Kind] = {
         "connections to ports at once",
         lambda seed, index, options: OctetsRound(seed, index, options.connections),
         run_octets_round,
-    ),
-    "push": Kind(
-        "webhooks at once",
-        lambda seed, index, options: push_round_of(seed, index, webhooks=options.connections),
-        run_push_round,
     ),
 }
 
@@ -90,7 +83,7 @@ def _kinds(options: argparse.Namespace, index: int) -> Sequence[str]:
     """The rounds of this number."""
     if options.only:
         return ("hostile",)
-    return options.kind or ("hostile", "differential", "push" if index % 2 else "octets")
+    return options.kind or KINDS
 
 
 async def play(kind: str, seed: int, index: int, options: argparse.Namespace) -> tuple[str, Result]:
@@ -115,7 +108,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=3.0, help="how long; default 3")
     parser.add_argument("--seed", type=int, help="to repeat a run; default: another each time")
     parser.add_argument("--round", type=int, help="only this round of the seed")
-    parser.add_argument("--connections", type=int, default=120, help="connections, or webhooks, in a round")
+    parser.add_argument("--connections", type=int, default=120, help="connections of a round")
     parser.add_argument("--only", nargs="*", default=[], choices=BEHAVIOURS, metavar="BEHAVIOUR", help="only these")
     parser.add_argument("--kind", nargs="*", choices=KINDS, metavar="KIND", help="only rounds of these kinds")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
