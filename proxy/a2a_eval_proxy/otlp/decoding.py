@@ -130,7 +130,7 @@ def _parsed(content: bytes) -> Any:
         problem = BodyError(400, f"the body is not JSON: {error}")
     try:
         # JavaScript that shortens a text may cut a character in half: the batch is not lost for that.
-        text = json.dumps(json.loads(content), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(json.loads(content), ensure_ascii=False)
         return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError):
         raise problem from None

@@ -139,6 +139,14 @@ def test_what_is_not_protobuf_is_malformed(body):
         decode(body)
 
 
+@pytest.mark.parametrize("unit", [b"\x8a\x00\x00", b"\x8a\x80\x00\x00"])
+def test_as_many_messages_as_allowed_are_read(unit, few):
+    """Each is an empty resource spans, with longer numbers than needed."""
+    assert len(decode(unit * few).resource_spans) == few
+    with pytest.raises(BodyError, match="too many values"):
+        decode(unit * (few + 1))
+
+
 @pytest.mark.parametrize(
     "unit",
     [
@@ -153,7 +161,7 @@ def test_what_is_not_protobuf_is_malformed(body):
 )
 def test_more_messages_than_memory_are_refused_before_parsing(unit, few):
     with pytest.raises(BodyError, match="too many values"):
-        decode(unit * 2 * few, max_bytes=1 << 20)
+        decode(unit * (few + 1), max_bytes=1 << 20)
 
 
 def test_a_full_sized_body_of_ordinary_spans_is_not_refused(few):
@@ -168,7 +176,9 @@ def test_a_full_sized_body_of_ordinary_spans_is_not_refused(few):
     [
         (field(1, field(2, b"x" * 10))[:-4], "truncated"),
         (b"\x0b", "wire type 3"),
-        (b"\xff" * 12, "more than ten bytes"),
+        (b"\xff" * 10 + b"\x01", "more than ten bytes"),
+        (b"\x09" + bytes(7), "truncated"),
+        (b"\x0d" + bytes(3), "truncated"),
         (field(1, b"\x12\x7f"), "truncated"),
         (b"\x10\xff", "truncated"),
     ],
@@ -178,15 +188,21 @@ def test_the_walk_before_parsing_finds_broken_messages(body, complaint, few):
         decode(field(2, bytes(2 * few)) + body)
 
 
-def test_deep_values_are_refused_like_deep_json(few):
-    value = field(1, b"x")
-    for _ in range(200):
+def deep_value(arrays: int) -> bytes:
+    """A request of messages that are four and twice `arrays` deep, the innermost with a field of each wire type."""
+    value = b"\x10\x01" + b"\x21" + bytes(8) + b"\x7d" + bytes(4)
+    for _ in range(arrays):
         value = field(5, field(1, value))  # an array in an array
-    deep = field(1, field(1, field(1, field(2, value))))
+    return field(1, field(1, field(1, field(2, value))))
+
+
+def test_deep_values_are_refused_like_deep_json(few):
+    large = field(2, bytes(2 * few))
+    assert decode(large + deep_value(48)).resource_spans
     with pytest.raises(BodyError, match="ExportTraceServiceRequest"):
-        decode(deep, max_bytes=1 << 20)
+        decode(deep_value(200), max_bytes=1 << 20)
     with pytest.raises(BodyError, match="nested more than 100 deep"):
-        decode(field(2, bytes(2 * few)) + deep)
+        decode(large + deep_value(49))
 
 
 @given(st.binary(max_size=200))

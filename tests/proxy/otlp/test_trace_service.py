@@ -10,9 +10,8 @@ from dataclasses import replace
 from a2a_eval_proxy.otlp.trace_service import Tracing
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.turn import Turn
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-)
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from support.otlp import export_request
 
 TRACES = 5
@@ -96,14 +95,17 @@ async def test_without_calls_a_turn_is_not_complete_with_the_root_span() -> None
     told: asyncio.Queue[str] = asyncio.Queue()
     tracing = Tracing(Metrics(), wait_s=60.0, expected=False)
     stop = tracing.listen(None, lambda turn, tells: told.put_nowait(turn.turn_id))
+    tracing.expect("orders", wait_s=1.0, expected=True)
+    assert [tracing.heard(name) for name in (None, "orders", "refunds")] == [False, True, False]
     turn = Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}")
     tracing.opened(turn)
+    assert (tracing.complete(turn), tracing.wait_s(turn)) == (False, 0.0)
     turn.ended_at = time.time()
     tracing.ended(turn)
     await tracing.take(spans("invoke_agent"), 100)
     await told.get()
     assert not tracing.complete(turn)
-    assert tracing.wait_s(turn) > 0
+    assert 0 < tracing.wait_s(turn) < 3600
     assert tracing.complete(replace(turn, shown_by="extension"))
     await tracing.take(spans("execute_tool"), 100)
     await told.get()
@@ -111,6 +113,14 @@ async def test_without_calls_a_turn_is_not_complete_with_the_root_span() -> None
     stop()
     await tracing.take(spans("execute_tool"), 100)
     assert told.empty()
+    assert [span.name for span in tracing.spans("t1")] == ["invoke_agent w", "execute_tool w"]
+    tracing.lost("too large")
+    event = ExportLogsServiceRequest()
+    event.resource_logs.add().scope_logs.add().log_records.add(trace_id=bytes(15) + b"\x01", event_name="gen_ai.choice")
+    assert await tracing.take(event, 100) == 0
+    evidence = tracing.evidence(turn)
+    assert evidence is not None
+    assert ([one.name for one in evidence.logs], evidence.lost) == (["gen_ai.choice"], "too large")
     tracing.expire(time.time() + 10_000)
     assert tracing.evidence(turn) is None
     tracing.close()
