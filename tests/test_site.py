@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -101,3 +102,23 @@ def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     package = module.partition(".")[0]
     headings = set(re.findall(r'<h2 id="[\w.]*?(\w+)"', built(site, f"reference/{package}.md")))
     assert set(importlib.import_module(module).__all__) - headings == set()
+
+
+@pytest.mark.parametrize(
+    ("page", "sought"),
+    [
+        ("capture", "my agent's calls are not visible"),
+        ("runs", "proxy variable"),
+        ("runs", "compare two versions"),
+        ("deploy", "kubernetes sidecar"),
+    ],
+)
+def test_a_section_has_the_words_that_people_search(site: Path, page: str, sought: str) -> None:
+    """The search looks for all words in one section."""
+    sections = json.loads((site / "search.json").read_text("utf-8"))["items"]
+    found = [
+        section["location"]
+        for section in sections
+        if all(word in f"{section['title']} {section['text']} {section['path']}".lower() for word in sought.split())
+    ]
+    assert any(page in location for location in found), found

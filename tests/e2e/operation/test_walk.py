@@ -1,4 +1,4 @@
-"""The README and the tutorial, command by command, with the output that they show."""
+"""The README, the tutorial and the how-to pages, command by command, with the output that they show."""
 
 from __future__ import annotations
 
@@ -11,23 +11,48 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from agents.chat_server import chat_server
 from support.patience import PATIENCE_S
 from support.ports import held_ports
+from support.postgres_server import PostgresServer
 
 README = Path(__file__).parents[3] / "README.md"
 TUTORIAL = README.with_name("proxy") / "docs" / "tutorial.md"
-PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
+AGENT = (
+    "python -m a2a_eval_proxy.features.demo.agent --port 9999 &",
+    "a2a-eval-proxy init --agent http://127.0.0.1:9999",
+)
+TRAFFIC = (
+    "a2a-eval-proxy serve --suite suite.yaml --run nightly &",
+    "a2a-eval-proxy send hello --agent http://127.0.0.1:8080",
+)
+SUITES = ("other", "orders", "refunds")
+HOW_TO = {
+    "proxy/docs/runs.md": (
+        *AGENT,
+        *(f"sed 's/suite: .*/suite: {name}/; s/- id: /- id: {name}-/' suite.yaml > {name}.yaml" for name in SUITES),
+    ),
+    "proxy/docs/admin-api.md": (*AGENT, *TRAFFIC),
+    "proxy/docs/storage.md": AGENT,
+    "proxy/docs/transparency.md": AGENT,
+}
+"""The pages, each with the commands that lead to where it begins."""
+PORTS = {"9999": "", "8083": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
 """The ports of the README, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
-READY = ("Sample agent ready", "a2a-eval-proxy ready", "INFO:     Uvicorn running")
+READY = ("Sample agent ready", "a2a-eval-proxy ready", "a2a-eval-proxy worker ready", "INFO:     Uvicorn running", ":")
 DONE = "--- done ---"
 
 
 class Shell:
     """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts."""
 
-    def __init__(self, cwd: Path) -> None:
+    def __init__(self, cwd: Path, ports: dict[str, str]) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        listen = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
+        self._elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}={address}" for name, address in listen.items())
+        self.code = 0
+        """Of the last command."""
         self._bash = subprocess.Popen(
             ["bash"],
             cwd=cwd,
@@ -56,13 +81,16 @@ class Shell:
         """The lines that a command printed; those of one in the background until it says that it is ready."""
         assert self._bash.stdin is not None
         assert self._bash.stdout is not None
+        if command.startswith("a2a-eval-proxy serve"):
+            command = f"{self._elsewhere} {command}"
         in_background = command.endswith("&")
         # on a line of its own, whatever the command printed; and the next command may ask for $?
-        marked = f"{command}\n_code=$?; printf '\\n%s\\n' '{DONE}'; (exit $_code)\n"
+        marked = f"{command}\n_code=$?; printf '\\n%s %s\\n' '{DONE}' $_code; (exit $_code)\n"
         self._bash.stdin.write(f"{command}\n" if in_background else marked)
         lines: list[str] = []
         for line in self._bash.stdout:
-            if line.rstrip() == DONE:
+            if line.startswith(DONE):
+                self.code = int(line.removeprefix(DONE))
                 return lines
             lines.append(line.rstrip())
             if in_background and line.startswith(READY):
@@ -75,6 +103,11 @@ def ports() -> Iterator[dict[str, str]]:
     """A free port for each of the README's."""
     with held_ports(len(PORTS)) as held:
         yield {shown: str(port) for shown, port in zip(PORTS, held, strict=True)}
+
+
+def with_ports(text: str, ports: dict[str, str]) -> str:
+    """In one go: a free port may begin with the digits of another."""
+    return re.sub(rf"(?<=[ :=])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
@@ -90,6 +123,13 @@ def steps(block: str) -> Iterator[tuple[str, list[str]]]:
     for step in rest:
         command, *shown = step.splitlines()
         yield command, [line.rstrip() for line in shown]
+
+
+def without_prompts(block: str) -> Iterator[str]:
+    """The commands of a block to paste. Servers and what follows events run in the background."""
+    for command in block.replace("\\\n", " ").splitlines():
+        runs_on = re.match(r"a2a-eval-proxy (serve|worker)|curl -sN", command)
+        yield f"{command} &" if runs_on else command
 
 
 def edit(folder: Path, diff: str) -> None:
@@ -121,27 +161,53 @@ def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
 @pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_in_order(page: Path, tmp_path: Path, ports: dict[str, str]) -> None:
     """But for those that install: what is installed is what is tested."""
-    elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}=127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name)
-
-    def with_ports(text: str) -> str:  # in one go: a free port may begin with the digits of another
-        return re.sub(rf"(?<=[ :=])({'|'.join(ports)})\b", lambda match: ports[match[1]], text)
-
     commands = []
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, ports) as shell:
         for language, title, content in blocks(page):
             match language:
                 case "console":
-                    for command, shown in steps(with_ports(content)):
+                    for command, shown in steps(with_ports(content, ports)):
                         commands.append(command)
-                        serves = command.startswith("a2a-eval-proxy serve")
-                        assert_shown(shown, shell.run(f"{elsewhere} {command}" if serves else command), command)
+                        assert_shown(shown, shell.run(command), command)
                 case "diff":
                     edit(tmp_path, content)
                 case _ if title:
                     with (tmp_path / title).open("a", encoding="utf-8") as file:
-                        file.write(with_ports(content))
+                        file.write(with_ports(content, ports))
     assert sum(command.startswith("a2a-eval-proxy ") for command in commands) > 5
     assert (tmp_path / "report" / "report.html").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.about("proxy/docs", "tests/e2e/operation/test_walk.py")
+@pytest.mark.parametrize("page", HOW_TO)
+def test_the_commands_of_a_how_to_page(
+    page: str, tmp_path: Path, ports: dict[str, str], postgres: PostgresServer
+) -> None:
+    """None is used wrongly, and none finds something missing: those have the exit codes 2 and 3."""
+    with chat_server("It is shipped.") as model, Shell(tmp_path, ports) as before:
+        others = {
+            "postgresql://eval@db/turns": postgres.new_database(),
+            "http://agent:9999": "http://127.0.0.1:9999",
+            "http://127.0.0.1:8000/v1": model.url,
+        }
+
+        def here(text: str) -> str:
+            for shown, real in others.items():
+                text = text.replace(shown, real)
+            return with_ports(text, ports)
+
+        for command in HOW_TO[page]:
+            before.run(here(command))
+        for language, title, content in blocks(README.parent / page):
+            if title:
+                (tmp_path / title).write_text(content, "utf-8")
+            if language == "sh":
+                with Shell(tmp_path, ports) as shell:
+                    for command in without_prompts(here(content)):
+                        printed = shell.run(command)
+                        assert shell.code in (0, 1), "\n".join((command, *printed))
 
 
 @pytest.mark.slow
