@@ -1,13 +1,16 @@
-"""What the clients of all ports share, without a socket."""
+"""What the clients of all ports share, without a socket, and how many files the system leaves for them."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.body_memory import BodyMemory, HeldBody
 from a2a_eval_proxy.net.client_limits import FREE_BYTES, GRACE_S, TAKEN_WITHIN_S, Capacity, ClientLimits, Clients
+from support.patience import PATIENCE_S
 
 
 def crowd(capacity: Capacity, clients: Clients, size: int) -> int:
@@ -76,3 +79,32 @@ def test_connections_without_a_request_have_less_time_while_others_are_turned_aw
     assert crowd(capacity, clients, 2) == 1
     assert (capacity.idle_s(60.0, 1.0), capacity.patience(60.0, 1.0)) == (GRACE_S, GRACE_S)
     assert capacity.idle_s(60.0, GRACE_S) == 60.0
+
+
+# ── where the system allows few open files ──────────────────────────────────────────────────────────────────
+
+
+PROGRAM = """
+import resource, sys
+from a2a_eval_proxy.net.client_limits import connections_possible
+soft, hard = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+print(connections_possible(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [
+        (200, 200, "36 200"),
+        (100, 1128, "500 1128"),
+        (100, 4000, "1000 2128"),
+        (3000, 4000, "1000 3000"),
+        (60, 60, "1 60"),
+    ],
+)
+def test_clients_leave_files_for_the_rest(soft: int, hard: int, expected: str) -> None:
+    """A limit can only be lowered, so a process of its own takes it."""
+    command = [sys.executable, "-c", PROGRAM, str(soft), str(hard)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert run.stdout.strip() == expected, run.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import struct
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -661,42 +661,22 @@ async def test_a_line_break_in_a_header_never_leaves(value: bytes) -> None:
 @pytest.mark.parametrize("stray", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray", b"x"])
 async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_used_again(stray: bytes) -> None:
     """The agent closes, or sends something, while the event loop is at other work; then comes a POST."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    left = threading.Event()
+    agents: list[socket.socket] = []
 
-    def serve() -> None:
-        kept = []
-        for number in range(2):
-            connection, _ = listener.accept()
-            kept.append(connection)
-            while b"\r\n\r\n" not in connection.recv(65_536):
-                pass
-            connection.sendall(OK)
-            if number == 0:
-                assert may_go_on.wait(PATIENCE_S)
-                if stray:
-                    connection.sendall(stray)
-                else:
-                    connection.close()
-                left.set()
-        assert done.wait(PATIENCE_S)
-        for connection in kept:
-            connection.close()
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        agents.append(socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())))
+        await always_ok(it, reader, writer)
 
-    done = threading.Event()
-    may_go_on = threading.Event()
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-
-    client = HttpClient("127.0.0.1", listener.getsockname()[1])
-    assert await get(client) == b"ok"
-    may_go_on.set()
-    assert left.wait(PATIENCE_S)  # blocks the loop: it learns of nothing
-    assert await body_of(await client.request(b"POST", b"/", HOST, b"{}")) == b"ok"
-    client.close()
-    done.set()
-    thread.join(PATIENCE_S)
-    listener.close()
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        with agents.pop() as agent:  # written to past its event loop, which learns of nothing
+            if stray:
+                agent.sendall(stray)
+            else:
+                agent.shutdown(socket.SHUT_RDWR)
+        assert await body_of(await client.request(b"POST", b"/", HOST, b"{}")) == b"ok"
+        assert it.connections == 2
+        agents.pop().close()
 
 
 @pytest.mark.parametrize(

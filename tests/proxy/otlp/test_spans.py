@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from a2a_eval_proxy.otlp.spans import logs_from_proto, spans_from_proto
+from a2a_eval_proxy.otlp.spans import logs_from_proto, spans_from_proto, value_from_proto
+from a2a_tool_capture.json_limits import ATTRIBUTE
 from a2a_tool_capture.spans.in_memory import log_of, span_of
 from a2a_tool_capture.spans.model import CutText, LogEvent
 from hypothesis import given
@@ -15,6 +16,7 @@ from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
@@ -108,3 +110,33 @@ def test_a_log_event_is_the_same_in_its_process_and_over_otlp(name: str, body: A
     ended = exporter.get_finished_logs()
 
     assert logs_from_proto(encode_logs(ended)) == list(map(log_of, ended))
+
+
+# ── values of attributes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def nested(depth: int, *, in_arrays: bool = False) -> AnyValue:
+    value = AnyValue(string_value="bottom")
+    for _ in range(depth):
+        outer = AnyValue()
+        inner = outer.array_value.values.add() if in_arrays else outer.kvlist_value.values.add(key="k").value
+        inner.CopyFrom(value)
+        value = outer
+    return value
+
+
+def test_nesting_is_read_as_deep_as_allowed() -> None:
+    read = value_from_proto(nested(ATTRIBUTE))
+
+    for _ in range(ATTRIBUTE):
+        read = read["k"]
+    assert read == "bottom"
+
+
+def test_deep_protobuf_values_are_not_kept() -> None:
+    assert isinstance(value_from_proto(nested(ATTRIBUTE + 1, in_arrays=True)), CutText)
+
+
+def test_an_empty_string_and_no_value_differ() -> None:
+    assert value_from_proto(AnyValue(string_value="")) == ""
+    assert value_from_proto(AnyValue()) is None

@@ -1,18 +1,28 @@
-"""A store in an SQLite file on a real disk: restarts, foreign files, locks, a full disk."""
+"""A store in an SQLite file on a real disk: its schema, copies, foreign files, locks, a full disk."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from signal import SIGKILL
+from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import SqliteStore, StoreError, TurnQuery, open_store
+from a2a_eval_proxy.store.schema import VERSION
 from support.kept import Kept, traced, turn
+from support.patience import PATIENCE_S
+from support.prefork import run
 
 
 @pytest.fixture
@@ -54,8 +64,7 @@ async def test_what_was_opened_to_read_is_closed_with_the_store(kept: Kept, path
 
 
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"])
-async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
-    path = tmp_path / "turns.db"
+async def test_opening_by_path_or_url(path: Path, prefix: str) -> None:
     with pytest.raises(StoreError, match="no such file"):
         open_store(f"{prefix}{path}", must_exist=True)
     assert not path.exists()
@@ -99,3 +108,165 @@ async def test_a_large_group_leaves_nothing_in_temporary_files(path: Path, monke
         await kept.add(*(turn(start + number, user_text="x" * 3_000) for number in range(64)))
     await asyncio.to_thread(store.close)
     assert found == []
+
+
+# ── its schema ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def content(path: Path) -> tuple[int, list[Any]]:
+    """Schema version and turns of a file, read without the store."""
+    with closing(sqlite3.connect(path)) as connection:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'turns'").fetchall()
+        return version, connection.execute("SELECT * FROM turns").fetchall() if tables else []
+
+
+OPEN = """
+import os, sys
+from a2a_eval_proxy.store import SqliteStore
+read, write = os.pipe()
+processes = []
+for _ in range(4):
+    pid = os.fork()
+    if not pid:
+        os.close(write)
+        os.read(read, 1)  # all come to the end of the pipe at the same moment
+        SqliteStore(sys.argv[1]).close()
+        sys.exit()
+    processes.append(pid)
+os.close(read)
+os.close(write)
+for pid in processes:
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def run_program(folder: Path, text: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program in a process of its own."""
+    program = folder / "program.py"
+    program.write_text(text, "utf-8")
+    return run(*arguments, program=program)
+
+
+def test_several_processes_create_a_store_at_once(path: Path) -> None:
+    done = run_program(path.parent, OPEN, path)
+    assert (done.stdout.split(), done.stderr) == (["0"] * 4, "")
+    assert content(path) == (VERSION, [])
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+from a2a_eval_proxy.store import SqliteStore
+connect = sqlite3.connect
+def watched(*args, **options):
+    connection = connect(*args, **options)
+    connection.set_trace_callback(lambda sql: sql.startswith(sys.argv[2]) and os.kill(os.getpid(), signal.SIGKILL))
+    return connection
+sqlite3.connect = watched
+SqliteStore(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("statement", ["CREATE INDEX turns_", "PRAGMA user_version = "])
+def test_a_process_that_is_killed_while_it_creates_a_store_leaves_none(path: Path, statement: str) -> None:
+    assert run_program(path.parent, KILLED, path, statement).returncode == -SIGKILL
+    assert content(path) == (0, [])
+    SqliteStore(str(path)).close()
+    assert content(path) == (VERSION, [])
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 17])
+async def test_a_store_of_an_unknown_version_is_refused_and_stays_as_it_is(path: Path, version: int) -> None:
+    with closing(SqliteStore(str(path))) as store:
+        await Kept(store).add(turn(1))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=rf"turns.db: another .*schema {version}, this one has {VERSION}"):
+        SqliteStore(str(path))
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("number", [0, VERSION, 99])
+def test_a_database_of_another_program_is_refused(path: Path, number: int) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+        connection.execute(f"PRAGMA user_version = {number}")
+    with pytest.raises(StoreError, match=rf"not a store \(schema {number}\)"):
+        SqliteStore(str(path))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+
+
+# ── its copies ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
+
+
+async def test_the_command_for_sqlite_of_the_page_copies_a_store_in_use(tmp_path: Path) -> None:
+    if shutil.which("sqlite3") is None:
+        pytest.skip("no sqlite3 here: install the Debian package sqlite3")
+    [line] = re.findall(r"`(sqlite3 .*?)`", PAGE.read_text("utf-8"))
+    with closing(open_store(str(tmp_path / "turns.db"))) as store:
+        await Kept(store).add(turn(1), turn(2))
+        await asyncio.to_thread(subprocess.run, ["bash", "-ec", line], cwd=tmp_path, check=True)
+    with closing(open_store(str(tmp_path / "copy.db"), must_exist=True)) as copy:
+        assert await Kept(copy).ids() == ["turn-0001", "turn-0002"]
+
+
+# ── a disk that is full or read-only: real ones, in a mount namespace of their own ──────────────────────────
+
+
+def _can_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not _can_mount(), reason="nothing can be mounted here: needs unshare and the right")
+
+
+@contextmanager
+def proxy_on(script: str, store: Path) -> Iterator[tuple[str, Path]]:
+    """A proxy with that store, in a mount namespace in which `script` was run: its admin URL and its log."""
+    log = store.parent.with_name("log")
+    command = ["unshare", "-m", "sh", "-c", f'{script}; exec "$@"', "sh", sys.executable, "-m", "a2a_eval_proxy"]
+    command += ["serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", str(store)]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--timeouts", "shutdown=1"]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as proxy,
+    ):
+        try:
+            assert proxy.stdout is not None
+            ready = re.search(r"admin (\S+),", proxy.stdout.readline())
+            assert ready, log.read_text()
+            yield ready.group(1), log
+        finally:
+            proxy.terminate()
+            assert proxy.wait(PATIENCE_S) == 0
+
+
+@needs_mounts
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("mount -t tmpfs -o size=64k tmpfs {0} && dd if=/dev/zero of={0}/full bs=4k 2>/dev/null", "full"),
+        ("mount --bind {0} {0} && mount -o remount,ro,bind {0}", "Read-only file system"),
+    ],
+)
+def test_a_proxy_starts_on_a_disk_that_cannot_be_written(tmp_path: Path, script: str, problem: str) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with (
+        proxy_on(script.format(folder), folder / "turns.db") as (admin, log),
+        urllib.request.urlopen(f"{admin}/readyz") as ready,
+    ):
+        assert ready.read() == b"ready\nstore: unavailable, turns wait in memory\n"
+    told = log.read_text()
+    assert len(re.findall("retrying", told)) == 1
+    assert problem in told
+    assert "Traceback" not in told
