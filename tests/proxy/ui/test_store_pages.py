@@ -50,14 +50,16 @@ async def visited(store: Path, *more: Any, **options: Any) -> AsyncIterator[tupl
 
 
 async def test_every_screen_works_without_an_agent(store):
-    suite = parse_suite("suite: orders\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is it?}]}]")
+    text = "suite: orders\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is it?%s}]}]"
+    suite, judged = (parse_suite(text % expected) for expected in ("", ", expect: {tool_calls: [{name: lookup}]}"))
     async with open_existing_store(str(store)) as opened:
-        plan = Plan([JudgedBy(suite)])
+        plan = Plan([JudgedBy(judged)])
         await opened.keep_verdict("monday", KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
     async with visited(store, suite, "orders.yaml") as (browser, entered):
         assert "Where is it?" in entered
         for path in ("/runs", "/runs/monday", "/cases", "/compare", "/turns/1", "/conversations/conversation-1"):
             assert (await browser.get(path)).status_code == 200, path
+        assert 'class="removed wrong"' in (await browser.get("/turns/1")).text  # by the suite that judged the run
         assert "status" in (await browser.get("/cases")).text
         assert (await browser.get("/api/turns/1/wire")).status_code < 500
 

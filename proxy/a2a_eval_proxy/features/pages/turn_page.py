@@ -20,6 +20,7 @@ from tool_call_evaluators.report.page import conversation_data, turn_data
 from tool_call_evaluators.report.shorten import Shortener
 from tool_call_evaluators.report.timeline import timeline, waterfall
 from tool_call_evaluators.report.tree import shown_tree
+from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.editing import case_text
 from tool_call_evaluators.texts import EXPECTATION_WORDS
 
@@ -37,6 +38,7 @@ from ...admin.turn_changes_api import (
 from ...admin.wire_api import timeline_of, wire_of
 from ...protocol.sse import event_data
 from ...runs.run_result import Plan, judge_turns
+from ...scoring.case_book import CaseBook
 from ...scoring.evidence import turn_trees
 from ...scoring.turn_in_case import turn_in_case
 from ...store import TurnQuery
@@ -131,8 +133,11 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
 
 
 async def shown_turn(view: View, turn: TurnJson) -> dict[str, Any]:
-    """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
-    planned = await turn_in_case(view.control.scoring_of(turn).cases, view.control.store, turn)
+    """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some: that of the
+    suite by which its run is judged, else the one in force here."""
+    suite = await _suite_of(view, turn["run"], [turn]) if turn["status"] == "done" else None
+    cases = CaseBook(suite) if suite else view.control.scoring_of(turn).cases
+    planned = await turn_in_case(cases, view.control.store, turn)
 
     def data(texts: Shortener) -> dict[str, Any]:
         return turn_data(planned.report, planned.conversation, planned.turn, turn["started_at"], texts)
@@ -260,17 +265,22 @@ async def _conversation_values(view: View) -> Values:
 async def _parts(
     view: View, run: str, turns: Sequence[TurnJson], results: Mapping[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Each conversation alone, with the cases by which its run is judged, or for a run without suite those in force
-    here: gates concern the whole run."""
-    kept = await view.control.store.kept_verdict(run)
-    plan = Plan.from_dict(kept.plan) if kept else Plan(view.control.judged_by({turns[0].get("agent_name")}))
-    suite = plan.suite_with({turn["case_id"] for turn in turns})
+    """Each conversation alone: gates concern the whole run."""
+    suite = await _suite_of(view, run, turns)
 
     def parts() -> list[dict[str, Any]]:
         report = judge_turns(suite and replace(suite, gates={}, run_gates=RunGates()), turns, results, run).report
         return [_part(report, item) for item in report.conversations if item.executed]
 
     return await asyncio.to_thread(parts)
+
+
+async def _suite_of(view: View, run: str, turns: Sequence[TurnJson]) -> Suite | None:
+    """The cases of these turns, of the suite by which their run is judged, or for a run without one that in force
+    here."""
+    kept = await view.control.store.kept_verdict(run)
+    plan = Plan.from_dict(kept.plan) if kept else Plan(view.control.judged_by({turns[0].get("agent_name")}))
+    return plan.suite_with({turn["case_id"] for turn in turns})
 
 
 def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
@@ -286,7 +296,7 @@ def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
 SCREENS = (
     Screen("/conversations/{name:path}", "conversation.html", _conversation_values, fragments=("conversation",)),
     Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work")),
-    Screen("/turns/{turn_id}/wire", "wire.html", _wire_values, fragments=("wire",)),
+    Screen("/turns/{turn_id}/wire", "wire.html", _wire_values),
     Screen("/turns/{turn_id}/annotations", "error.html", _to_turn, action=_annotate),
     Screen("/turns/{turn_id}/case", "turn_case.html", _case_values, action=_use_case),
 )
