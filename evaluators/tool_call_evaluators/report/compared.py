@@ -34,8 +34,8 @@ _HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 
 def shown_comparison(comparison: Comparison) -> dict[str, Any]:
-    """What every form shows of a comparison: the answer in a sentence and what qualifies it, the cases that changed,
-    the worst first, then the figures. Of `rows`: the cells of each mean, and whether it dropped significantly."""
+    """What every form shows of a comparison: the answer in a sentence, the cases that changed, the worst first, then
+    the figures and what qualifies them. Of `rows`: the cells of each mean, and whether it dropped significantly."""
     found, tone = answer(comparison)
     changed = [case for case in comparison.cases if case.status != "same"]
     changed.sort(key=lambda case: list(STATUSES).index(case.status))
@@ -45,12 +45,14 @@ def shown_comparison(comparison: Comparison) -> dict[str, Any]:
         "sentence": f"{comparison.before} → {comparison.after}: {found} ({_count_texts(comparison)})",
         "answer": found,
         "tone": tone,
-        "notes": _lines("notes", comparison=comparison, evidence=EVIDENCE),
+        "counts": _count_texts(comparison),
         "cases": list(map(_shown_case, changed[:MAX_CASES])),
         "more": [f"… and {counted(more, 'more case')}."] if more > 0 else [],
         "head": _HEAD,
         "rows": [(_score_cells(score), score.dropped) for score in scores],
-        "figures": _lines("figures", comparison=comparison, false_alarms=FALSE_ALARMS, least_cases=LEAST_CASES),
+        "notes": _lines(
+            "notes", comparison=comparison, evidence=EVIDENCE, false_alarms=FALSE_ALARMS, least_cases=LEAST_CASES
+        ),
     }
 
 
