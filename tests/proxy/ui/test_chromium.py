@@ -291,7 +291,7 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
         "turn": f"/turns/{failed_turn(demo)}",
         "case": f"/turns/{failed_turn(demo)}/case",
         "judges": "/judges",
-        "begin-to-label": "/label",
+        "begin-to-label": "/label?metric=tool_error",
         "label": "/label?metric=tool_error&who=ann",
         "nothing": "/?q=nothing+like+that",
         "error": "/turns/none",

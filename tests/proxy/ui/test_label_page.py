@@ -137,3 +137,8 @@ def test_conversations_are_labelled_as_wholes_by_their_first_turn(shown: Shown, 
     give(shown, conversations, seen[0], "fail", metric="goal_completion")  # replaces it
     assert "ann: 3 of 3 conversations" in unescape(shown.admin.get("/label", params=asked).text)
     assert 'href="label?metric=goal_completion"' in shown.admin.get("/judges").text
+    begin = shown.admin.get("/label", params={**asked, "who": ""}).text
+    assert re.findall(r'name="metric" value="(\w+)"|<option value="(\S+)" selected>', begin) == [
+        ("goal_completion", ""),
+        ("", conversations),
+    ]

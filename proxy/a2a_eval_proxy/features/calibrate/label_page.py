@@ -36,7 +36,7 @@ MAX_TO_LABEL = 1_000
 MAX_OF_CONVERSATION = 200
 """Turns of a conversation that are shown."""
 _EARLIER = 5  # turns before the one to label, which the judge is given too
-_NEWEST = 100  # turns, and conversations, in which judges are looked for
+_NEWEST = 100  # turns, and conversations, in which judges are looked for; runs to choose from
 _MOST_KEYS = 9  # choices that have a key of their own
 
 
@@ -67,7 +67,9 @@ async def _label(view: View) -> Values:
     values = {"metric": metric, "who": who, "run": run, "agent": agent, "max_who": MAX_WHO, "max_note": MAX_NOTE}
     values |= {"turn": None, "kind": "turn"}
     if not metric or not who:
-        return {**values, "who": who, "metrics": await judged_metrics(view.control)}
+        metrics = [metric] if metric else await judged_metrics(view.control)
+        runs = dict.fromkeys([*([run] if run else []), *await store.run_names(_NEWEST)])
+        return {**values, "metric": metrics[0] if len(metrics) == 1 else "", "metrics": metrics, "runs": runs}
     of_metric = TurnQuery(
         run=run, agent=agent, status="done", limit=MAX_TO_LABEL, newest_first=True, content=TurnFilter(evaluator=metric)
     )
