@@ -265,13 +265,6 @@ def test_help_is_quick_to_show() -> None:
     assert not loaded_by("import a2a_eval_proxy.cli") & SERVERS_AND_CLIENTS
 
 
-def test_statistics_are_imported_where_runs_are_compared() -> None:
-    modules = f"{PROXY}.app, {PROXY}.runs.run_plan, {PROXY}.runs.compare, {PROXY}.features.pages.feature"
-    assert not loaded_by(f"import {modules}") & {"numpy", "scipy"}
-    compared = loaded_by(f"from {EVALUATORS}.outcomes import compare; compare([], [])")
-    assert "scipy" in compared
-
-
 # ── types ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OF_EXTRAS = ("agents", "grpc", "mcp", "psycopg", "pytest", "ray")
-"""Modules of the libraries that extras install, besides those of the frameworks of agents."""
+OF_EXTRAS = ("agents", "grpc", "mcp", "numpy", "psycopg", "pytest", "ray", "scipy")
+"""Modules of the libraries that extras install, those of development too, besides the frameworks of agents."""
 
 NEEDS_AN_EXTRA = (
     "a2a_eval_proxy.features.mcp.tools",

@@ -1,21 +1,24 @@
 """How far raters agree, a judge with people or people with each other, and what a judge's errors do to a pass rate.
 
 Everything is deterministic. Intervals are two-sided, at `LEVEL`: those of shares are E. B. Wilson's (1927), those of
-coefficients are bootstrapped over items. scipy is imported when something is computed.
+coefficients are bootstrapped over items.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist, fmean
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from .regression import LEVEL, RESAMPLES
+from .regression import LEVEL, RESAMPLES, middle
 
 Interval = tuple[float, float]
+_Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +38,22 @@ class Estimate:
 
 def proportion(successes: int, n: int) -> Estimate:
     """The share of `successes`; undefined for none of none."""
-    from scipy import stats
-
     if not n:
         return Estimate(None, None, 0, "there are no such items")
-    low, high = stats.binomtest(successes, n).proportion_ci(LEVEL, "wilson")
-    return Estimate(successes / n, (float(low), float(high)), n)
+    share, unit = successes / n, _Z**2 / n
+    centre, margin = share + unit / 2, math.sqrt(unit * (share * (1 - share) + unit / 4))
+    interval = max(0.0, (centre - margin) / (1 + unit)), min(1.0, (centre + margin) / (1 + unit))
+    return Estimate(share, interval, n)
 
 
 def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> Estimate:
     """Agreement of two raters on what passes beyond chance, -1 to 1 (J. Cohen, 1960)."""
 
-    def kappa(items: Any) -> float:
-        first, second = items.mean(0)
+    def kappa(counts: Counter[tuple[bool, bool]]) -> float:
+        n, both, neither = counts.total(), counts[True, True], counts[False, False]
+        first, second = (both + counts[True, False]) / n, (both + counts[False, True]) / n
         chance = first * second + (1 - first) * (1 - second)
-        agreement = (items[:, 0] == items[:, 1]).mean()
-        return float((agreement - chance) / (1 - chance)) if chance < 1 else math.nan
+        return ((both + neither) / n - chance) / (1 - chance) if chance < 1 else math.nan
 
     return _resampled(kappa, pairs)
 
@@ -62,38 +65,43 @@ def krippendorff_alpha(items: Iterable[Sequence[float]], level: Level) -> Estima
     """Reliability of any number of raters, some of whose ratings may be missing: 1 is perfect, 0 is chance
     (K. Krippendorff, 2011). Ratings are numbers; at level nominal they are names. Items with fewer than two ratings do
     not count."""
-    import numpy as np
 
-    rated = [item for item in items if len(item) > 1]
-    values = sorted({rating for item in rated for rating in item})
-    counts = [[item.count(value) for value in values] for item in map(list, rated)]
+    def alpha(counts: Counter[tuple[float, ...]]) -> float:
+        totals: Counter[float] = Counter()
+        for item, count in counts.items():
+            totals.update({rating: count * times for rating, times in Counter(item).items()})
+        ranks, below = {}, 0
+        for rating in sorted(totals):
+            ranks[rating] = below + totals[rating] / 2
+            below += totals[rating]
 
-    def alpha(items: Any) -> float:
-        weighted = items / (items.sum(1, keepdims=True) - 1)
-        coincidences = weighted.T @ items - np.diag(weighted.sum(0))
-        totals = coincidences.sum(0)
-        ranks = np.cumsum(totals) - totals / 2
-        distance = (ranks[:, None] - ranks) ** 2 if level == "ordinal" else 1 - np.eye(len(totals))
-        expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
-        return float(1 - (coincidences * distance).sum() / expected) if expected else math.nan
+        def distance(one: float, other: float) -> float:
+            return (ranks[one] - ranks[other]) ** 2 if level == "ordinal" else float(one != other)
 
-    return _resampled(alpha, counts)
+        observed = sum(
+            count * sum(distance(*pair) for pair in combinations(item, 2)) / (len(item) - 1)
+            for item, count in counts.items()
+        )
+        expected = sum(totals[one] * totals[other] * distance(one, other) for one, other in combinations(totals, 2))
+        return 1 - observed * (below - 1) / expected if expected else math.nan
+
+    return _resampled(alpha, [tuple(sorted(item)) for item in items if len(item) > 1])
 
 
-def _resampled(coefficient: Callable[[Any], float], items: Sequence[Sequence[float]]) -> Estimate:
-    """A coefficient, and its percentiles over resampled items (B. Efron, 1979), as far as it is defined there, which
-    scipy's bootstrap does not allow for."""
-    import numpy as np
+T = TypeVar("T")
 
-    n, data = len(items), np.array(items, float)
-    value = coefficient(data) if n else math.nan
+
+def _resampled(coefficient: Callable[[Counter[T]], float], items: Sequence[T]) -> Estimate:
+    """A coefficient of the numbers of equal items, and its percentiles over resampled items (B. Efron, 1979), as far as
+    it is defined there."""
+    n = len(items)
+    value = coefficient(Counter(items)) if n else math.nan
     if math.isnan(value):
         return Estimate(None, None, n, "all ratings are the same" if n else "there are no such items")
-    chance = np.random.default_rng(0)
-    found = [coefficient(data[chance.integers(n, size=n)]) for _ in range(RESAMPLES if n > 1 else 0)]
+    chance = random.Random(0)  # noqa: S311  # no secret
+    found = [coefficient(Counter(chance.choices(items, k=n))) for _ in range(RESAMPLES)]
     known = [one for one in found if not math.isnan(one)]
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if known else (value, value)
-    return Estimate(value, (float(low), float(high)) if known else None, n)
+    return Estimate(value, middle(known) if n > 1 and len(known) > 1 else None, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +158,5 @@ def corrected_rate(shares: Sequence[float], judge: Confusion, sizes: Sequence[in
         variance = sum((share - rate) ** 2 for share in shares) / (n * max(1, n - 1))
     theta = min(1.0, max(0.0, (rate + q0 - 1) / known))
     variance += (1 - theta) ** 2 * q0 * (1 - q0) / judge.m0 + theta**2 * q1 * (1 - q1) / judge.m1
-    width = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance) / known
+    width = _Z * math.sqrt(variance) / known
     return Estimate(theta, (max(0.0, theta - width), min(1.0, theta + width)), n)

@@ -40,12 +40,19 @@ from tool_call_evaluators.outcomes.calibration import (
 )
 from tool_call_evaluators.report.text_forms import calibration_lines
 
+stats = Later("scipy.stats")
 rating = Later("statsmodels.stats.inter_rater")
 
 EXACT = 1e-9
 Z = NormalDist().inv_cdf(0.975)
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
 ITEMS = st.lists(st.lists(st.integers(1, 5), min_size=0, max_size=4), min_size=2, max_size=30)
+
+
+@given(st.lists(st.booleans(), min_size=1))
+def test_a_share_has_wilsons_interval(found):
+    expected = stats.binomtest(sum(found), len(found)).proportion_ci(method="wilson")
+    assert proportion(sum(found), len(found)).interval == pytest.approx(tuple(expected), abs=EXACT)
 
 
 def test_a_rate_of_nothing_is_undefined():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tool_call_evaluators.outcomes.regression import (
     drawn,
     in_units,
     largest_difference,
+    mean_interval,
     permutation,
     significant_drops,
 )
@@ -80,10 +82,31 @@ def test_the_scores_of_a_case_are_the_permutation_test(before: list[float], afte
     assert found.least <= found.p_value + EXACT
 
 
-def test_very_many_scores_of_a_case_are_tested_almost_alike() -> None:
-    before, after = [0.5, 1.0, 0.5] * 49, [0.5, 0.5, 0.5, 1.0, 0.0] * 29
-    more = unpaired([*before, *[0.5] * 4], [*after, *[0.5] * 4]).p_value
-    assert more == pytest.approx(unpaired(before, after).p_value, rel=0.2)
+@given(st.lists(st.booleans(), min_size=2, max_size=300), st.data())
+def test_passes_of_a_case_are_fishers_test(passes: list[bool], data: st.DataObject) -> None:
+    taken = data.draw(st.integers(1, len(passes) - 1))
+    found = permutation(tuple(map(int, passes)), taken)
+    of_ones = len(passes), sum(passes), taken
+    expected = (
+        stats.hypergeom.cdf(sum(passes[-taken:]), *of_ones),
+        stats.hypergeom.pmf(stats.hypergeom.support(*of_ones)[0], *of_ones),
+    )
+    assert found == pytest.approx(expected, abs=EXACT)
+
+
+@pytest.mark.parametrize("before", [[4, 2, 4, 2, 3] * 60, [4] * 300 + [0, 1, 2, 3] * 10])
+@pytest.mark.parametrize("after", [[4, 2, 1, 4, 2] * 40, [4] * 130 + [3] * 30 + [0, 1] * 4])
+def test_very_many_scores_of_a_case_are_tested_almost_as_if_they_were_counted(
+    before: list[int], after: list[int]
+) -> None:
+    """And better than by Student's test."""
+    ways = np.zeros((len(after) + 1, sum(after) + 1), np.longdouble)  # by the number of values chosen, and their sum
+    ways[0, 0] = 1
+    for unit in before + after:
+        ways[1:, unit:] += ways[:-1, : ways.shape[1] - unit]
+    counted = float(ways[-1].sum() / np.longdouble(comb(len(before + after), len(after))))
+    student = stats.ttest_ind(after, before, alternative="less").pvalue
+    assert abs(permutation((*before, *after), len(after)).p_value - counted) <= abs(student - counted) + EXACT
 
 
 @given(st.lists(st.integers(-6, 6).map(lambda step: step / 6), min_size=1, max_size=40), st.floats(0.001, 1000))
@@ -105,8 +128,25 @@ def test_what_cannot_reject_needs_no_correction() -> None:
     assert significant_drops({"sure": DropTest(0.04, 0.001), "other": DropTest(0.9, 0.001)}, 0.05) == set()
 
 
-def test_a_difference_is_bounded_with_few_changes_and_with_many() -> None:
-    assert largest_difference([0.0] * 60) == pytest.approx(1 - 0.05 ** (1 / 60))
-    assert largest_difference([1.0] * 5) == 1
-    many = [1.0, -1.0] * 50 + [0.0] * 100
-    assert largest_difference(many) == pytest.approx(1.65 * np.std(many, ddof=1) / 200**0.5, rel=0.01)
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=100), st.integers(0, 1000))
+def test_a_difference_is_bounded_with_few_changes_and_with_many(changes: list[float], unchanged: int) -> None:
+    differences = [*changes, *[0.0] * unchanged]
+    differing = np.count_nonzero(differences)
+    expected = stats.binomtest(differing, len(differences)).proportion_ci(0.9, "exact").high
+    if differing >= 20:
+        expected = np.abs(stats.ttest_1samp(differences, 0).confidence_interval(0.9)).max()
+    assert largest_difference(differences) == pytest.approx(expected, abs=1e-6)
+
+
+def difference_of_means(one: Any, other: Any = None, *, axis: int) -> Any:
+    return one.mean(axis) - (0 if other is None else other.mean(axis))
+
+
+@pytest.mark.parametrize("sides", [([0.0, 0.5, 1.0, 1.0] * 5,), ([0.5, 0.75] * 10, [0.25, 1.0, 0.0] * 5)])
+def test_an_interval_is_that_of_the_bootstrap(sides: tuple[list[float], ...]) -> None:
+    found = mean_interval(*sides)
+    assert found is not None
+    expected = stats.bootstrap(sides, difference_of_means, method="percentile", rng=0)
+    assert found == pytest.approx(tuple(expected.confidence_interval), abs=0.05)
+    assert mean_interval(*sides) == found
+    assert mean_interval([1.0]) is None
