@@ -1,7 +1,7 @@
 """Plants the faults of `faults.yaml`, each alone in a copy of the working tree, and runs what is to find it.
 
 `make faults`, or `make faults ARGS="NAME..."`. Each entry has a sentence, what finds the fault (the id of a test, or
-`fuzz KIND`, with options: rounds of `tools.fuzz`), and the texts that plant it, each of which its file has exactly
+`fuzz KIND`: rounds of `tools.fuzz`), and the texts that plant it, each of which its file has exactly
 once. The exit code is 1 where a fault is not found.
 """
 

@@ -72,8 +72,7 @@ class _Link:
     def __init__(self, ledger: Ledger, line: Line, port: int) -> None:
         self._ledger = ledger
         self._line = line
-        self._connection = ledger.agent_connection()
-        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % port)
+        self._reader = RequestReader(ledger, b"127.0.0.1:%d" % port)
         self._closed = False
 
     async def serve(self) -> None:
@@ -146,9 +145,9 @@ class _Link:
             case Answered():
                 arrival.answered = True
             case Unasked():
-                self._connection.doubted = "had answered unasked, or said that it would close"
+                self._reader.doubted = "had answered unasked, or said that it would close"
             case Close():
-                if not self._connection.doubted:
+                if not self._reader.doubted:
                     self._ledger.unsaid_closes += 1
                 self._line.close()
                 return False

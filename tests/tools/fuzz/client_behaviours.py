@@ -6,7 +6,7 @@ Each shape is a function of the dice, the token and what it may use; the table `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from .values import (
@@ -29,89 +29,43 @@ CARD_TARGET = b"/.well-known/agent-card.json"
 _METHODS_WITH_BODY = (b"POST", b"POST", b"PUT", b"PATCH")
 
 
-@dataclass(frozen=True)
-class Said:
-    """A request before it is cut into pieces."""
-
-    method: bytes
-    target: bytes
-    headers: Headers
-    body: bytes = b""
-    chunked: bool = False
-    hops: Headers = ()
-    """Fields that concern the proxy only."""
-    framing: Headers | None = None
-    """Instead of the framing that suits the body."""
-    payload: bytes | None = None
-    """Instead of the body as the framing has it."""
-    version: bytes = b"1.1"
-    fate: Fate = Fate.FORWARDED
-    smuggled: frozenset[bytes] = frozenset()
-    body_may_be_dropped: bool = False
-    dropped: frozenset[bytes] = frozenset()
-    """End-to-end fields that `Connection` makes hop-by-hop ones."""
-
-    def head(self) -> bytes:
-        framing = self.framing
-        if framing is None:
-            framing = ()
-            if self.chunked:
-                framing = ((b"transfer-encoding", b"chunked"),)
-            elif self.body or self.method in _METHODS_WITH_BODY:
-                framing = ((b"content-length", b"%d" % len(self.body)),)
-        lines = [b"%b: %b" % item for item in ((b"host", HOST), *self.headers, *self.hops, *framing)]
-        return b"\r\n".join([b"%b %b HTTP/%b" % (self.method, self.target, self.version), *lines, b"", b""])
-
-    def request(self, steps: list[Step]) -> Request:
-        return Request(
-            self.method,
-            self.target,
-            tuple(item for item in self.headers if item[0] not in self.dropped),
-            self.body,
-            tuple(steps),
-            self.fate,
-            frozenset(name for name, _ in self.hops) - {b"connection"} | self.dropped,
-            self.smuggled,
-            self.body_may_be_dropped,
-            self.version == b"1.0" or any(b"close" in value for _, value in self.hops),
-        )
-
-
-Shape = Callable[[Random, bytes], Said]
+Shape = Callable[[Random, bytes], Request]
 
 
 # ── shapes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plain(dice: Random, token: bytes) -> Said:
+def plain(dice: Random, token: bytes) -> Request:
     if dice.random() < 0.4:
-        return Said(b"GET", b"/f/%b?n=%d" % (token, dice.randrange(100)), _headers(dice, token))
+        return Request(b"GET", b"/f/%b?n=%d" % (token, dice.randrange(100)), _headers(dice, token))
     return _post(dice, token, dice.choice((0, 2, 100, 4_000, 70_000)))
 
 
-def _post(dice: Random, token: bytes, size: int) -> Said:
+def _post(dice: Random, token: bytes, size: int) -> Request:
     media_type = dice.choice((b"application/json", b"application/octet-stream", b"text/plain"))
     headers = (*_headers(dice, token), (b"content-type", media_type))
     method = dice.choice(_METHODS_WITH_BODY)
-    return Said(method, b"/f/%b" % token, headers, filler(token, b"q", size), chunked=dice.random() < 0.2 and size > 0)
+    return Request(
+        method, b"/f/%b" % token, headers, filler(token, b"q", size), chunked=dice.random() < 0.2 and size > 0
+    )
 
 
-def _get_with_body(dice: Random, token: bytes) -> Said:
+def _get_with_body(dice: Random, token: bytes) -> Request:
     body = filler(token, b"q", dice.choice((2, 30, 1_000, 5_000)))
-    return Said(b"GET", b"/f/%b" % token, _headers(dice, token), body, chunked=dice.random() < 0.3)
+    return Request(b"GET", b"/f/%b" % token, _headers(dice, token), body, chunked=dice.random() < 0.3)
 
 
-def _card(dice: Random, token: bytes) -> Said:
-    return Said(b"GET", b"%b?%b" % (CARD_TARGET, token), _headers(dice, token))
+def _card(dice: Random, token: bytes) -> Request:
+    return Request(b"GET", b"%b?%b" % (CARD_TARGET, token), _headers(dice, token))
 
 
-def _card_with_body(dice: Random, token: bytes) -> Said:
+def _card_with_body(dice: Random, token: bytes) -> Request:
     body = filler(token, b"q", dice.choice((2, 40, 500)))
     said = _card(dice, token)
     return replace(said, body=body, chunked=dice.random() < 0.2, body_may_be_dropped=True, fate=Fate.EITHER)
 
 
-def _upgrade(dice: Random, token: bytes) -> Said:
+def _upgrade(dice: Random, token: bytes) -> Request:
     """What the JDK's HttpClient offers with its first request over plain http."""
     said = plain(dice, token) if dice.random() < 0.3 else _post(dice, token, dice.choice((10, 500, 20_000)))
     offer = (
@@ -124,14 +78,14 @@ def _upgrade(dice: Random, token: bytes) -> Said:
     )
 
 
-def _connection_list(dice: Random, token: bytes) -> Said:
+def _connection_list(dice: Random, token: bytes) -> Request:
     said = plain(dice, token)
     names = dice.choice((b"x-hop", b"x-hop, keep-alive", b"keep-alive,x-hop,,x-absent", b"x-hop, x-fuzz-odd"))
     dropped = frozenset({b"x-fuzz-odd"}) if b"x-fuzz-odd" in names else frozenset()
     return replace(said, hops=((b"connection", names), (b"x-hop", token)), dropped=dropped)
 
 
-def _connection_framing(dice: Random, token: bytes) -> Said:
+def _connection_framing(dice: Random, token: bytes) -> Request:
     """`Connection` names what frames or routes the request."""
     hidden = hidden_in(token)
     inner = b"GET /f/%b HTTP/1.1\r\nhost: evil\r\n\r\n" % hidden if dice.random() < 0.6 else b""
@@ -143,7 +97,7 @@ def _connection_framing(dice: Random, token: bytes) -> Said:
         b"transfer-encoding",
         b"close, content-length",
     )
-    said = Said(
+    said = Request(
         b"POST",
         b"/f/%b" % token,
         _headers(dice, token),
@@ -155,15 +109,15 @@ def _connection_framing(dice: Random, token: bytes) -> Said:
     return replace(said, smuggled=frozenset({hidden}))
 
 
-def _hidden_request(dice: Random, token: bytes) -> Said:
+def _hidden_request(dice: Random, token: bytes) -> Request:
     """A good request whose body is another one."""
     hidden = hidden_in(token)
     body = b"POST /f/%b HTTP/1.1\r\nhost: evil\r\ncontent-length: 0\r\n\r\n" % hidden
-    said = Said(b"POST", b"/f/%b" % token, _headers(dice, token), body, chunked=dice.random() < 0.5)
+    said = Request(b"POST", b"/f/%b" % token, _headers(dice, token), body, chunked=dice.random() < 0.5)
     return replace(said, smuggled=frozenset({hidden}))
 
 
-def _ambiguous(dice: Random, token: bytes) -> Said:
+def _ambiguous(dice: Random, token: bytes) -> Request:
     """Two framings, or one that is invalid: the classes of RFC 9112, section 11.2."""
     hidden = hidden_in(token)
     inner = b"GET /f/%b HTTP/1.1\r\nhost: evil\r\n\r\n" % hidden
@@ -183,11 +137,13 @@ def _ambiguous(dice: Random, token: bytes) -> Said:
             (((b"transfer-encoding", b"chunked"),), b"zz\r\n" + inner),
         ]
     )
-    said = Said(b"POST", b"/f/%b" % token, _headers(dice, token), framing=framing, payload=payload, fate=Fate.REFUSED)
+    said = Request(
+        b"POST", b"/f/%b" % token, _headers(dice, token), framing=framing, payload=payload, fate=Fate.REFUSED
+    )
     return replace(said, smuggled=frozenset({hidden}))
 
 
-def _malformed(dice: Random, token: bytes) -> Said:
+def _malformed(dice: Random, token: bytes) -> Request:
     junk = dice.choice(
         [
             b"/f/%b GET HTTP/1.1\r\n\r\n" % token,
@@ -198,21 +154,21 @@ def _malformed(dice: Random, token: bytes) -> Said:
             b"PRI * HTTP/2.0\r\n\r\nMS\r\n\r\n",
         ]
     )
-    return Said(b"GET", b"/f/%b" % token, (), payload=junk, fate=Fate.REFUSED, framing=())
+    return Request(b"GET", b"/f/%b" % token, (), payload=junk, fate=Fate.REFUSED, framing=())
 
 
-def _upload(dice: Random, token: bytes) -> Said:
+def _upload(dice: Random, token: bytes) -> Request:
     """Half of them larger than all buffers on the way, so that an agent that does not read holds the client up."""
     size = dice.choice((dice.randrange(300_000, 1_500_000), dice.randrange(5_000_000, 9_000_000)))
     return replace(_post(dice, token, size), chunked=dice.random() < 0.5)
 
 
-def _bodiless(dice: Random, token: bytes) -> Said:
+def _bodiless(dice: Random, token: bytes) -> Request:
     method = dice.choice((b"HEAD", b"OPTIONS", b"DELETE"))
-    return Said(method, b"/f/%b" % token, _headers(dice, token))
+    return Request(method, b"/f/%b" % token, _headers(dice, token))
 
 
-def _old(dice: Random, token: bytes) -> Said:
+def _old(dice: Random, token: bytes) -> Request:
     said = replace(plain(dice, token), version=b"1.0", chunked=False)
     return replace(said, hops=((b"connection", b"keep-alive"),)) if dice.random() < 0.4 else said
 
@@ -240,17 +196,29 @@ MANNERS = ("pieces", "leaves", "slow-reader", "pipeline")
 # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sent(dice: Random, what: Said, manners: list[str]) -> Request:
+def sent(dice: Random, what: Request, manners: list[str]) -> Request:
     """The request with the steps that send it."""
-    head = b"" if what.framing == () and what.payload is not None else what.head()
+    head = b"" if what.framing == () and what.payload is not None else _head(what)
     frames = [what.payload] if what.payload is not None else _frames(dice, what)
     steps: list[Step] = _in_pieces(dice, head, frames) if "pieces" in manners else [Send(head + b"".join(frames))]
     if "leaves" in manners:
         steps = _leaving(dice, steps)
-    return what.request(steps)
+    return replace(what, steps=tuple(steps))
 
 
-def _frames(dice: Random, what: Said) -> list[bytes]:
+def _head(what: Request) -> bytes:
+    framing = what.framing
+    if framing is None:
+        framing = ()
+        if what.chunked:
+            framing = ((b"transfer-encoding", b"chunked"),)
+        elif what.body or what.method in _METHODS_WITH_BODY:
+            framing = ((b"content-length", b"%d" % len(what.body)),)
+    lines = [b"%b: %b" % item for item in ((b"host", HOST), *what.headers, *what.hops, *framing)]
+    return b"\r\n".join([b"%b %b HTTP/%b" % (what.method, what.target, what.version), *lines, b"", b""])
+
+
+def _frames(dice: Random, what: Request) -> list[bytes]:
     if not what.chunked:
         return [what.body] if what.body else []
     cuts = _cuts(dice, len(what.body), dice.choice((1, 3, 7)))

@@ -7,7 +7,6 @@ next, so that two rounds have everything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 
 from . import agent_behaviours, client_behaviours
@@ -37,33 +36,16 @@ needs something else meanwhile."""
 _SENDING = ("pieces", "leaves")
 
 
-@dataclass(frozen=True)
-class Round:
-    seed: int
-    index: int
-    clients: int
-    """How many connections at once."""
-    behaviours: frozenset[str]
-    connections: tuple[ConnectionPlan, ...]
-    patience_s: float
-    """For so long nothing may move in an exchange while the proxy is not busy."""
-
-    @property
-    def exchanges(self) -> int:
-        return sum(len(connection.exchanges) for connection in self.connections)
-
-
-def round_of(seed: int, index: int, *, connections: int, only: frozenset[str], patience_s: float) -> Round:
-    """The round of that number; `only` these behaviours, all of them, where some are named."""
-    chosen = only or _chosen(seed, index)
-    clients = Random(f"{seed}/{index}").choice((8, 32, 32, 48))
+def connections_of(seed: int, index: int, count: int) -> list[ConnectionPlan]:
+    """The connections of the round of that number."""
+    chosen = _chosen(seed, index)
     first = 0
     plans = []
-    for number in range(connections):
+    for number in range(count):
         plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen)
         first += len(plan.exchanges)
         plans.append(plan)
-    return Round(seed, index, clients, chosen, tuple(plans), patience_s)
+    return plans
 
 
 def _chosen(seed: int, index: int) -> frozenset[str]:

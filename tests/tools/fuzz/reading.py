@@ -11,7 +11,7 @@ from typing import Any
 
 import h11
 
-from .ledger import AgentConnection, Arrival, End, Fault, Ledger
+from .ledger import Arrival, End, Ledger
 from .values import ANSWER_HEADER, TOKEN, TOKEN_HEADER, Exchange, Fate, tokens_in
 
 _MAX_HEAD = 4 * 1024 * 1024
@@ -22,10 +22,12 @@ _CLOSING_REFUSALS = frozenset({400, 408, 413, 431})
 class RequestReader:
     """The requests that come on one connection to the agent, each compared with what its client sent."""
 
-    def __init__(self, ledger: Ledger, connection: AgentConnection, authority: bytes) -> None:
+    def __init__(self, ledger: Ledger, authority: bytes) -> None:
         self._ledger = ledger
-        self._connection = connection
         self._authority = authority
+        self._seen: list[bytes] = []
+        self.doubted = ""
+        """Why no further request may come; empty while one may."""
         self._begin(b"")
 
     def _begin(self, data: bytes) -> None:
@@ -44,16 +46,20 @@ class RequestReader:
         """Continue with the next request; this one must be whole."""
         self._begin(self._h11.trailing_data[0])
 
+    def _report(self, what: str, came: bytes) -> None:
+        """With the last exchanges of the connection: what is wrong may be theirs."""
+        self._ledger.report(f"{what}: {came[:300]!r}; on this connection of the agent came {self._seen[-3:]}")
+
     def feed(self, data: bytes) -> None:
-        if (self.whole or self.head is None) and not self.broken:
-            self.broken = not self._ledger.came(data, self._connection)
+        if self.doubted and (self.whole or self.head is None) and not self.broken:
+            self.broken = True
+            self._report(f"bytes came though the agent {self.doubted}", data)
         try:
             self._h11.receive_data(data)
             self._read()
         except h11.RemoteProtocolError as error:
             self.broken = True
-            tokens = [*self._connection.tokens[::-1], *tokens_in(data)]
-            self._ledger.report(Fault.CROSSED, f"the agent got what is no request ({error}): {data[:200]!r}", *tokens)
+            self._report(f"the agent got what is no request ({error})", data)
 
     def _read(self) -> None:
         while not (self.whole or self.broken):
@@ -75,7 +81,8 @@ class RequestReader:
             if not head.target.startswith(_OWN_CARD):
                 self._strange(head, "names no exchange")
             return
-        self.arrival = self._ledger.arrived(named[0], self._connection)
+        self._seen.append(named[0])
+        self.arrival = self._ledger.arrived(named[0])
         self.exchange = self._ledger.exchange(named[0])
         if self.exchange is None:
             self.broken = True
@@ -83,30 +90,27 @@ class RequestReader:
         request = self.exchange.request
         if (head.method, head.target) != (request.method, request.target):
             self._strange(head, f"is not {request.method.decode()} {request.target.decode()}")
-        for item in request.headers:
-            if got.count(item) != request.headers.count(item):
+        for item in request.kept_headers:
+            if got.count(item) != request.kept_headers.count(item):
                 self._strange(head, f"lacks the field {item!r:.80}, or has it too often")
         for name, value in got:
-            is_foreign = name.startswith(b"x-fuzz") and (name, value) not in request.headers
-            if is_foreign or name in request.hops or (name == b"host" and value != self._authority):
+            is_foreign = name.startswith(b"x-fuzz") and (name, value) not in request.kept_headers
+            if is_foreign or name in request.hop_names or (name == b"host" and value != self._authority):
                 self._strange(head, f"must not have the field {name.decode()}: {value[:60]!r}")
 
     def _strange(self, head: h11.Request, why: str) -> None:
-        tokens = dict.fromkeys([*tokens_in(head.target), *self._connection.tokens[::-1]])
         lines = b" ".join([head.method, head.target, *(b"%b: %b" % item for item in head.headers.raw_items())])
-        self._ledger.report(Fault.ALTERED, f"a request {why}: {lines[:300]!r}", *tokens)
+        self._report(f"a request {why}", lines)
 
     def _see_body(self, data: bytes) -> None:
         start = self.body_size
         self.body_size += len(data)
         if self.exchange is None:
             return
-        request, own = self.exchange.request, self.exchange.token
+        request = self.exchange.request
         if data == request.body[start : self.body_size] or request.fate is Fate.REFUSED:
             return  # of a broken one the beginning may come, never the end
-        foreign = tokens_in(data) - {own} - request.smuggled
-        message = f"the body of {own.decode()} differs behind byte {start}: {data[:120]!r}"
-        self._ledger.report(Fault.CROSSED if foreign else Fault.ALTERED, message, own, *foreign)
+        self._report(f"the body of {self.exchange.name} differs behind byte {start}", data)
         self.broken = True
 
     def _see_end(self) -> None:
@@ -116,8 +120,7 @@ class RequestReader:
         self.arrival.whole = True
         request = self.exchange.request
         if self.body_size != len(request.body) and not (request.body_may_be_dropped and self.body_size == 0):
-            message = f"the body of {self.exchange.name} ended after {self.body_size} of {len(request.body)} bytes"
-            self._ledger.report(Fault.ALTERED, message, self.exchange.token)
+            self._report(f"the body of {self.exchange.name} ended after {self.body_size} of {len(request.body)}", b"")
 
 
 class AnswerReader:
@@ -160,8 +163,7 @@ class AnswerReader:
         if self._waiting:
             self._parse(data)
         elif not self.leaving and self._last is not None:
-            tokens = {self._last.token} | tokens_in(data)
-            self._ledger.report(Fault.CROSSED, f"bytes behind the last answer: {data[:200]!r}", *tokens)
+            self._ledger.report(f"bytes behind the answer to {self._last.name}: {data[:200]!r}")
 
     def eof(self, *, clean: bool) -> None:
         """The connection has ended; `clean` with a FIN. What was expected has not come."""
@@ -199,9 +201,7 @@ class AnswerReader:
             self._parser.receive_data(data)
             self._take(self._parser)
         except h11.RemoteProtocolError as error:
-            own = self._waiting[0].token
-            message = f"the client of {own.decode()} got what is no answer ({error}): {data[:200]!r}"
-            self._ledger.report(Fault.ALTERED, message, own, *(tokens_in(data) - {own}))
+            self._ledger.report(f"{self._waiting[0].name} got what is no answer ({error}): {data[:200]!r}")
             self.left()
 
     def _take(self, parser: h11.Connection) -> None:
@@ -229,12 +229,10 @@ class AnswerReader:
         fields = [(name.lower(), value) for name, value in response.headers.raw_items()]
         self.closing = self.closing or any(name == b"connection" and b"close" in value for name, value in fields)
         self._is_agents = any(name == ANSWER_HEADER for name, _ in fields)
-        if foreign := tokens_in(b"".join(value for _, value in fields)) - {exchange.token}:
-            message = f"the client of {exchange.name} got an answer to another request: {fields!r}"
-            self._ledger.report(Fault.CROSSED, message, exchange.token, *foreign)
+        if tokens_in(b"".join(value for _, value in fields)) - {exchange.token}:
+            self._ledger.report(f"{exchange.name} got the answer to another request: {fields!r}")
         elif self._is_agents and response.status_code != exchange.answer.status:
-            message = f"{exchange.name} has status {response.status_code}, the agent said {exchange.answer.status}"
-            self._ledger.report(Fault.ALTERED, message, exchange.token)
+            self._ledger.report(f"{exchange.name} got {response.status_code}, the agent said {exchange.answer.status}")
 
     def _see_body(self, data: bytes) -> None:
         answer, start = self._waiting[0].answer, self._body_size
@@ -245,10 +243,7 @@ class AnswerReader:
             self._differs(f"within {start} to {self._body_size}", data)
 
     def _differs(self, how: str, data: bytes) -> None:
-        exchange = self._waiting[0]
-        foreign = tokens_in(data) - {exchange.token} - exchange.request.smuggled
-        message = f"the answer to {exchange.name} differs {how}: {data[:200]!r}"
-        self._ledger.report(Fault.CROSSED if foreign else Fault.ALTERED, message, exchange.token, *foreign)
+        self._ledger.report(f"the answer to {self._waiting[0].name} differs {how}: {data[:200]!r}")
 
     def _see_end(self) -> None:
         exchange, response = self._waiting[0], self._response

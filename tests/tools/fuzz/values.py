@@ -121,18 +121,39 @@ class Request:
     method: bytes
     target: bytes
     headers: Headers
-    """End-to-end fields that the agent must find, lower-case."""
-    body: bytes
-    steps: tuple[Step, ...]
-    """How it is sent. A Close or Reset among them is a client that leaves."""
+    """Lower-case."""
+    body: bytes = b""
+    chunked: bool = False
+    hops: Headers = ()
+    """Fields that concern the proxy only."""
+    framing: Headers | None = None
+    """Instead of the framing that suits the body."""
+    payload: bytes | None = None
+    """Instead of the body as the framing has it."""
+    version: bytes = b"1.1"
     fate: Fate = Fate.FORWARDED
-    hops: frozenset[bytes] = frozenset()
-    """Fields the agent must not find."""
     smuggled: frozenset[bytes] = frozenset()
     """Tokens of requests hidden in the body: they must never be requests of their own."""
     body_may_be_dropped: bool = False
-    closes: bool = False
-    """It is the last on its connection, by its own word or by a possible outcome."""
+    dropped: frozenset[bytes] = frozenset()
+    """End-to-end fields that `Connection` makes hop-by-hop ones."""
+    steps: tuple[Step, ...] = ()
+    """How it is sent. A Close or Reset among them is a client that leaves."""
+
+    @property
+    def kept_headers(self) -> Headers:
+        """End-to-end fields that the agent must find."""
+        return tuple(item for item in self.headers if item[0] not in self.dropped)
+
+    @property
+    def hop_names(self) -> frozenset[bytes]:
+        """Fields the agent must not find."""
+        return frozenset(name for name, _ in self.hops) - {b"connection"} | self.dropped
+
+    @property
+    def closes(self) -> bool:
+        """It is the last on its connection, by its own word or by a possible outcome."""
+        return self.version == b"1.0" or any(b"close" in value for _, value in self.hops)
 
     @property
     def leaves(self) -> bool:

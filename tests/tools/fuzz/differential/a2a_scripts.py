@@ -77,38 +77,6 @@ def operation(dice: Random, token: bytes) -> Exchange:
     )
 
 
-def reading_callers(dice: Random, token: bytes, number: int) -> list[Exchange]:
-    """A caller asks for a task's tool calls; then it, or another that has one credential in common, reads the task."""
-    shown = {b"Authorization": b"Bearer %b" % token, b"X-Api-Key": b"k-%b" % token, b"Cookie": b"c=%b" % token}
-    other = dict(shown)
-    differing = dice.choice((None, *shown))
-    if differing is not None:
-        if dice.random() < 0.5:
-            other[differing] += b"x"
-        else:
-            del other[differing]
-    found = []
-    for index, (credentials, asking) in enumerate(((shown, True), (other, False))):
-        own = token[:-2] + b"%d~" % (number + index)
-        fields = [(b"Host", AUTHORITY), (b"x-fuzz-token", own), (b"A2A-Version", b"1.0"), *credentials.items()]
-        fields += [(b"A2A-Extensions", URI.encode())] if asking else []
-        method = "SendMessage" if asking else "GetTask"
-        params = {"message": _message(own.decode())} if asking else {"id": f"t-{token.decode()}"}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        plain, asked = (_task(Random(token), token.decode(), calls=calls) for calls in (False, True))
-        unit = Unit(*(_compact({"jsonrpc": "2.0", "id": 1, "result": one}) for one in (plain, asked)))
-        head = Head(by=Side.CLIENT, seen=False, start=b"POST /", fields=tuple(fields), framing=b"content-length")
-        sent = (head, Data(by=Side.CLIENT, data=body, seen=False), End(by=Side.CLIENT))
-        answer = Head(
-            by=Side.AGENT, seen=False, start=b"200", fields=_type(b"application/json"), framing=b"content-length"
-        )
-        steps = (*sent, answer, Data(by=Side.AGENT, data=unit.plain, asked=unit.asked), End(by=Side.AGENT))
-        kind = f"asks as {credentials}" if asking else f"reads as {credentials}"
-        same = not asking and differing is None
-        found.append(Exchange(own, kind, steps, asks=True, filtered=not asking, same_caller=same))
-    return found
-
-
 # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -24,17 +24,6 @@ _READABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _TRACEPARENT = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
 _NAMED = re.compile(rb"a2a-eval-proxy=[0-9a-f]{32}")
 
-OWN = {
-    "REQ-1": (b"405", False),
-    "REQ-6": (b"400", False),
-    "REQ-19": (b"400", False),
-    "ERR-7": (b"431", False),
-    "RES-1": (b"502", True),
-    "RES-13": (b"502", True),
-    "ERR-3": (b"502", True),
-}
-"""The lines by which the proxy answers itself: the status, and whether the agent gets the request."""
-
 
 @dataclass
 class Case:
@@ -260,13 +249,6 @@ def _interim(case: Case) -> None:
         case.client.trailers.clear()
 
 
-@_allowed("EXT-5")
-def _shown_again(case: Case) -> None:
-    if case.exchange.same_caller and case.is_asked:
-        case.client.body[:] = case.exchange.body(Side.AGENT, asked=True)
-        _set_length(case.client)
-
-
 @_allowed("GRPC-9")
 def _cancellation(case: Case) -> None:
     """Every early end of a client is a cancellation for the agent."""
@@ -316,15 +298,3 @@ def _cut(case: Case) -> None:
 def _must_be_seen(exchange: Exchange) -> bool:
     *before, last = exchange.steps
     return isinstance(last, Break) and before[-1].seen
-
-
-@_allowed("ERR-1")
-def _own_answer(case: Case) -> None:
-    exchange = case.exchange
-    if exchange.own:
-        status, reaches = OWN[exchange.own]
-        case.client = case.proxied[Side.CLIENT].copy()
-        case.client.start, case.client.end = status, "whole"
-        if not reaches:
-            case.agent = Seen()
-        case.lines.add(exchange.own)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Generator
 from random import Random
 
-from .script import AUTHORITY, AnyStep, Break, Data, End, Exchange, Head, Interim, Meeting, Seen, Sender, Side
+from .script import AUTHORITY, AnyStep, Break, Data, End, Exchange, Head, Interim, Meeting, Seen, Side
 
 RESET = -2
 """Of `Break`: the connection is reset."""
@@ -111,7 +111,7 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     return name, value.strip(b" \t")
 
 
-class Http1Sender(Sender):
+class Http1Sender:
     """Writes one side of one exchange. Chunks and pieces are cut by the exchange's own dice."""
 
     def __init__(

@@ -11,7 +11,7 @@ from h2.exceptions import ProtocolError
 from support.raw_http2 import unchecked_connection
 
 from .http1 import cut
-from .script import AUTHORITY, AnyStep, Break, Data, End, Exchange, Fields, Head, Interim, Meeting, Sender, Side
+from .script import AUTHORITY, AnyStep, Break, Data, End, Exchange, Fields, Head, Interim, Meeting, Side
 
 _CANCEL = 8
 _OF_HTTP1 = frozenset(
@@ -159,7 +159,7 @@ class Http2Connection(asyncio.Protocol):
                 future.set_result(None)
 
 
-class Http2Sender(Sender):
+class Http2Sender:
     """One side of one stream."""
 
     def __init__(

@@ -14,10 +14,12 @@ from a2a_tool_capture import URI
 
 from .http1 import Http1Reader, Http1Sender
 from .http2 import Http2Connection, Http2Sender
-from .script import TOKEN, Exchange, Meeting, Side, perform
+from .script import TOKEN, Break, Data, End, Exchange, Meeting, Side
 
 _EXTENSIONS = frozenset({b"a2a-extensions", b"x-a2a-extensions"})
 _CARD = b"GET /.well-known/"
+
+Sender = Http1Sender | Http2Sender
 
 RawFields = Sequence[tuple[bytes, bytes]]
 
@@ -34,6 +36,25 @@ class ConnectionPlan:
 def asks(fields: RawFields) -> bool:
     """Whether a request asks for tool calls."""
     return any(name.lower() in _EXTENSIONS and URI.encode() in value for name, value in fields)
+
+
+async def perform(side: Side, meeting: Meeting, sender: Sender, *, requested: bool) -> None:
+    """Take the steps of one side, each in its turn. `requested`: the client itself asks for tool calls."""
+    sizes = dict.fromkeys(Side, 0)
+    steps = meeting.exchange.steps
+    for index, step in enumerate(steps):
+        if step.by is side:
+            sender.add(step)
+        if step.by is side is Side.AGENT and all(isinstance(later, End) for later in steps[index + 1 :]):
+            meeting.is_answered = True  # before it is sent: the proxy may be done with its connection at once
+        if isinstance(step, Data):
+            sizes[step.by] += len(step.variant(requested))
+        if not step.seen and (step.by is side or not isinstance(step, End)):
+            continue
+        await sender.flush()
+        ends = isinstance(step, Break)
+        await meeting.until(lambda: meeting.has(step, sizes[step.by]) or (meeting.is_over and not ends))  # noqa: B023
+    await sender.flush()
 
 
 # ── the agent ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +295,7 @@ async def _connected(protocol: str, authority: bytes, port: int, dice: Random) -
 
 async def _play(connection: _Client | Http2Connection, meeting: Meeting, authority: bytes) -> None:
     exchange = meeting.exchange
-    sender: Http1Sender | Http2Sender
+    sender: Sender
     if isinstance(connection, _Client):
         connection.expect(meeting)
         sender = Http1Sender(connection.transport, exchange, Side.CLIENT, authority, connection.turn)

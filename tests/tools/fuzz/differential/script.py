@@ -7,7 +7,6 @@ other side has it: a part that the proxy withholds leaves the exchange without a
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -88,18 +87,10 @@ class Exchange:
     """Whether the proxy asks for tool calls, where it negotiates."""
     filtered: bool = False
     """Whether the response is read in parts, which may hold tool calls."""
-    own: str = ""
-    """The line of the profile by which the proxy answers in place of the agent, where it does."""
-    same_caller: bool = False
-    """Whether its caller asked for tool calls of the task before."""
 
     @property
     def head(self) -> Head:
         return next(step for step in self.steps if isinstance(step, Head))
-
-    @property
-    def response(self) -> Head:
-        return next(step for step in self.steps if isinstance(step, Head) and step.by is Side.AGENT)
 
     @property
     def breaks(self) -> bool:
@@ -181,7 +172,7 @@ class Meeting:
                 return len(seen.body) >= size or seen.end != ""
             case Interim():
                 return True
-            case Break() if not self.exchange.own:
+            case Break():
                 return seen.end not in ("", "whole")
             case _:
                 return seen.end != ""
@@ -195,34 +186,3 @@ class Meeting:
     def is_over(self) -> bool:
         """Whether the client waits for nothing more."""
         return self.seen[Side.CLIENT].end != ""
-
-
-class Sender(ABC):
-    """Sends the steps of one side of one exchange."""
-
-    @abstractmethod
-    def add(self, step: AnyStep) -> None:
-        """Send this next, or with what follows."""
-
-    @abstractmethod
-    async def flush(self) -> None:
-        """Send what was added."""
-
-
-async def perform(side: Side, meeting: Meeting, sender: Sender, *, requested: bool) -> None:
-    """Take the steps of one side, each in its turn. `requested`: the client itself asks for tool calls."""
-    sizes = dict.fromkeys(Side, 0)
-    steps = meeting.exchange.steps
-    for index, step in enumerate(steps):
-        if step.by is side:
-            sender.add(step)
-        if step.by is side is Side.AGENT and all(isinstance(later, End) for later in steps[index + 1 :]):
-            meeting.is_answered = True  # before it is sent: the proxy may be done with its connection at once
-        if isinstance(step, Data):
-            sizes[step.by] += len(step.variant(requested))
-        if not step.seen and (step.by is side or not isinstance(step, End)):
-            continue
-        await sender.flush()
-        ends = isinstance(step, Break)
-        await meeting.until(lambda: meeting.has(step, sizes[step.by]) or (meeting.is_over and not ends))  # noqa: B023
-    await sender.flush()

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 
 import httpx
+from agents.raw_server import RawServer
 from support.ports import held_ports
 from support.proxy import Proxy
 
-from ..ledger import Fault, Ledger
-from ..raw_server import RawServer, response
-from ..rounds import SHORT_TURNS, Result, port_of, proxy_process
+from ..rounds import SHORT_TURNS, port_of, proxy_process
 from ..sockets import Line
 from .seeds import HTTP2_PORTS, PORTS, stream
 
@@ -38,72 +35,60 @@ _EXPECTED = {"data": b"HTTP/1.1 405 ", "otlp": b"HTTP/1.1 200 ", "push": b"HTTP/
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00still on"
 _PONG = b"\x00\x00\x08\x06\x01\x00\x00\x00\x00still on"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_ANSWER = response(b"{}")
+_ANSWER = b"HTTP/1.1 200 Said\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
 
-@dataclass(frozen=True)
-class OctetsRound:
-    """What each connection sends, seed and number of the round determine."""
-
-    seed: int
-    index: int
-    connections: int = 100
-    """To each port."""
-
-    @property
-    def clients(self) -> int:
-        return _AT_ONCE * len(PORTS)
-
-
-async def run_octets_round(plan: OctetsRound) -> Result:
-    """Plays the round. `ends` counts how connections ended, by port."""
-    started = time.monotonic()
-    ledger = Ledger()
-    agent = _Agent(Random(f"{plan.seed}/{plan.index}/agent"))
+async def run_octets_round(
+    seed: int, index: int, connections: int, patience_s: float, findings: list[str]
+) -> Counter[str]:
+    """Plays the round: so many connections to each port. Returns how often connections ended in which way, by port."""
     with held_ports(2) as (otlp_grpc, push):
-        await agent.__aenter__()
+        agent = _Agent(Random(f"{seed}/{index}/agent"))
+        await asyncio.to_thread(agent.__enter__)
         ways = ("--grpc", "127.0.0.1:0", "--otlp-grpc", f"127.0.0.1:{otlp_grpc}", "--no-evaluate")
         webhooks = ("--push-url", f"http://127.0.0.1:{push}/push", "--push-listen", f"127.0.0.1:{push}")
         options = (*ways, *webhooks, "--negotiate", "always", *SHORT_TURNS)
-        async with proxy_process(ledger, agent.url, *options, telemetry=True) as watch:
-            proxy = watch.proxy
-            numbers = {"otlp-grpc": otlp_grpc, "push": push}
+        async with proxy_process(findings, agent.url, *options, telemetry=True) as proxy:
             urls = {"data": proxy.url, "otlp": proxy.otlp_url, "admin": proxy.admin_url}
-            for name, url in {**urls, "grpc": f"http://{proxy.grpc_address}"}.items():
-                numbers[name] = port_of(url)
-            game = _Game(plan, ledger, proxy, numbers)
+            urls["grpc"] = f"http://{proxy.grpc_address}"
+            numbers = {"otlp-grpc": otlp_grpc, "push": push, **{name: port_of(url) for name, url in urls.items()}}
+            game = _Game(seed, index, connections, findings, proxy, numbers)
             await asyncio.gather(*(game.attack(port) for port in PORTS))
-            agent.hang_up()
+            await asyncio.to_thread(agent.__exit__, None, None, None)
             if ended := _ENDED.search(proxy.stderr()):
-                ledger.report(Fault.PROCESS, f"a listener ended: {ended[0]}")
-    count = len(PORTS) * plan.connections
-    return Result(ledger.findings, time.monotonic() - started, count, game.ends, watch.peak)
+                findings.append(f"a listener ended: {ended[0]}")
+    return game.ends
 
 
 class _Game:
-    def __init__(self, plan: OctetsRound, ledger: Ledger, proxy: Proxy, numbers: dict[str, int]) -> None:
-        self._plan = plan
-        self._ledger = ledger
+    def __init__(
+        self, seed: int, index: int, connections: int, findings: list[str], proxy: Proxy, numbers: dict[str, int]
+    ) -> None:
+        """`numbers`: of the ports, by their names."""
+        self._seed = seed
+        self._index = index
+        self._connections = connections
+        self._findings = findings
         self._proxy = proxy
         self._numbers = numbers
         self.ends: Counter[str] = Counter()
 
     async def attack(self, port: str) -> None:
         """All connections to one port, looking after it now and then."""
-        for first in range(0, self._plan.connections, _LOOK_AFTER):
-            batch = range(first, min(first + _LOOK_AFTER, self._plan.connections))
+        for first in range(0, self._connections, _LOOK_AFTER):
+            batch = range(first, min(first + _LOOK_AFTER, self._connections))
             queue = iter(batch)
             try:
                 await asyncio.gather(*(self._send(port, queue) for _ in range(_AT_ONCE)))
             except ConnectionRefusedError:
                 pass  # told by what follows
             await self._look(port, batch)
-            if self._ledger.findings:
+            if self._findings:
                 return
 
     async def _send(self, port: str, queue: Iterator[int]) -> None:
         for number in queue:
-            dice = Random(f"{self._plan.seed}/{self._plan.index}/octets/{port}/{number}")
+            dice = Random(f"{self._seed}/{self._index}/octets/{port}/{number}")
             data = stream(dice, port)
             line = await Line.connect(self._numbers[port])
             end = "closed by the client"
@@ -137,12 +122,12 @@ class _Game:
                 problem = await self._problem(port)
         except (OSError, TimeoutError) as error:
             problem = repr(error)
-        again = f"connections {batch.start} to {batch.stop - 1} of seed {self._plan.seed}, round {self._plan.index}"
+        again = f"connections {batch.start} to {batch.stop - 1} of seed {self._seed}, round {self._index}"
         if problem:
             said = "/readyz lies" if ready == 200 else f"/readyz says {ready}"
-            self._ledger.report(Fault.PROCESS, f"after {again} to the port {port}: {problem}; {said}")
+            self._findings.append(f"after {again} to the port {port}: {problem}; {said}")
         elif ready != 200:
-            self._ledger.report(Fault.PROCESS, f"after {again} to the port {port}: /readyz says {ready}")
+            self._findings.append(f"after {again} to the port {port}: /readyz says {ready}")
 
     async def _problem(self, port: str) -> str:
         """What is wrong with the answer to a request; "" if nothing is. Raises OSError."""
@@ -166,14 +151,14 @@ class _Agent(RawServer):
     """Answers something, or bytes that are no answer."""
 
     def __init__(self, dice: Random) -> None:
-        super().__init__()
         self._dice = dice
 
-    async def answer(self, head: str, body: bytes) -> bytes:
-        match self._dice.randrange(4):
-            case 0:
-                return self._dice.randbytes(self._dice.choice((1, 100, 65_536)))
-            case 1:
-                at = self._dice.randrange(len(_ANSWER))
-                return _ANSWER[:at] + self._dice.randbytes(3) + _ANSWER[at + 3 :]
-        return _ANSWER
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until its answer is none; a request with a body is taken for several."""
+        answer = _ANSWER
+        while answer.startswith(b"HTTP/1.1 "):
+            await reader.readuntil(b"\r\n\r\n")
+            at = self._dice.randrange(len(_ANSWER))
+            broken = _ANSWER[:at] + self._dice.randbytes(3) + _ANSWER[at + 3 :]
+            answer = self._dice.choice((_ANSWER, _ANSWER, broken, self._dice.randbytes(65_536)))
+            writer.write(answer)
