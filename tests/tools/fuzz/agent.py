@@ -8,7 +8,8 @@ import socket
 from types import TracebackType
 from typing import Self
 
-from .agent_behaviours import card
+from a2a_tool_capture import URI
+
 from .ledger import Ledger
 from .reading import RequestReader
 from .sockets import Line
@@ -116,7 +117,7 @@ class _Link:
     async def _answer_own(self) -> None:
         """The card, which the proxy fetches for itself."""
         await self._read_body(None)
-        body = json.dumps(card("fuzz")).encode()
+        body = json.dumps({"name": "fuzz", "capabilities": {"extensions": [{"uri": URI}]}}).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
         await self._line.send(head + body)
 

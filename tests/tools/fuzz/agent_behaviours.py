@@ -6,7 +6,6 @@ is what an agent must do to see it again.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from random import Random
 
@@ -26,7 +25,6 @@ from .values import (
     stray_of,
 )
 
-URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 _HUGE = 3_000_000
 _BUFFERS = (3_700_000, 4_100_000)
 """About what the buffers of a Linux host and of a proxy take for a client that does not read."""
@@ -54,13 +52,12 @@ class _Message:
 
 def answered(dice: Random, token: bytes, request: Request, behaviours: list[str]) -> Answer:
     """The answer to one request."""
-    is_card = request.target.startswith(b"/.well-known/")
-    message = _message(dice, token, request, is_card, behaviours)
+    message = _message(dice, token, request, behaviours)
     before, delivers = _before(dice, request, behaviours)
     steps = [*before]
     if "cut" in behaviours:
         steps += _broken(dice, message)
-        return Answer(message.status, message.body, tuple(steps), delivers=False, is_card=is_card)
+        return Answer(message.status, message.body, tuple(steps), delivers=False)
     steps += _spoken(dice, message, request, behaviours)
     ending, harmless = _ending(dice, token, message, behaviours)
     if ending and isinstance(ending[0], Send) and isinstance(steps[-1], Send):
@@ -69,15 +66,15 @@ def answered(dice: Random, token: bytes, request: Request, behaviours: list[str]
         steps.append(ReadBody())
     at = next((index for index, step in enumerate(ending) if isinstance(step, Unasked | Close)), 0)
     steps += [*ending[:at], Answered(), *ending[at:]]
-    return Answer(message.status, message.body, tuple(steps), delivers and harmless, is_card)
+    return Answer(message.status, message.body, tuple(steps), delivers and harmless)
 
 
 # ── what is said ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _message(dice: Random, token: bytes, request: Request, is_card: bool, behaviours: list[str]) -> _Message:
-    media_type, body = _content(dice, token, is_card, behaviours)
-    status = dice.choice((200, 200, 200, 201, 404, 500)) if not is_card else 200
+def _message(dice: Random, token: bytes, request: Request, behaviours: list[str]) -> _Message:
+    media_type, body = _content(dice, token, behaviours)
+    status = dice.choice((200, 200, 200, 201, 404, 500))
     fields = [(ANSWER_HEADER, token), (b"content-type", media_type)]
     if "unread" in behaviours:
         status = dice.choice((401, 307, 404))
@@ -110,9 +107,7 @@ def _message(dice: Random, token: bytes, request: Request, is_card: bool, behavi
     return _Message(status, b"\r\n".join([*lines, b"", b""]), payload, body, framed, keeps)
 
 
-def _content(dice: Random, token: bytes, is_card: bool, behaviours: list[str]) -> tuple[bytes, bytes]:
-    if is_card:
-        return b"application/json", json.dumps(card(token.decode())).encode()
+def _content(dice: Random, token: bytes, behaviours: list[str]) -> tuple[bytes, bytes]:
     size = dice.choice((0, 1, 50, 3_000, 60_000))
     if "huge" in behaviours:
         about_full = dice.randrange(*_BUFFERS)
@@ -122,20 +117,6 @@ def _content(dice: Random, token: bytes, is_card: bool, behaviours: list[str]) -
         lines = [b"data: %b\n\n" % text[start : start + 900] for start in range(0, size, 900)]
         return b"text/event-stream", b"".join(lines)
     return dice.choice((b"application/octet-stream", b"application/json", b"text/plain")), filler(token, b"a", size)
-
-
-def card(name: str) -> dict[str, object]:
-    """An agent card that declares the extension."""
-    return {
-        "name": name,
-        "description": "an agent of the fuzzer",
-        "version": "1",
-        "capabilities": {"streaming": True, "extensions": [{"uri": URI, "required": False}]},
-        "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/plain"],
-        "skills": [],
-        "supportedInterfaces": [],
-    }
 
 
 def _chunked(dice: Random, body: bytes) -> bytes:

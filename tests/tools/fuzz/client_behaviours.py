@@ -25,7 +25,6 @@ from .values import (
 )
 
 HOST = b"proxy.test"
-CARD_TARGET = b"/.well-known/agent-card.json"
 _METHODS_WITH_BODY = (b"POST", b"POST", b"PUT", b"PATCH")
 
 
@@ -53,16 +52,6 @@ def _post(dice: Random, token: bytes, size: int) -> Request:
 def _get_with_body(dice: Random, token: bytes) -> Request:
     body = filler(token, b"q", dice.choice((2, 30, 1_000, 5_000)))
     return Request(b"GET", b"/f/%b" % token, _headers(dice, token), body, chunked=dice.random() < 0.3)
-
-
-def _card(dice: Random, token: bytes) -> Request:
-    return Request(b"GET", b"%b?%b" % (CARD_TARGET, token), _headers(dice, token))
-
-
-def _card_with_body(dice: Random, token: bytes) -> Request:
-    body = filler(token, b"q", dice.choice((2, 40, 500)))
-    said = _card(dice, token)
-    return replace(said, body=body, chunked=dice.random() < 0.2, body_may_be_dropped=True, fate=Fate.EITHER)
 
 
 def _upgrade(dice: Random, token: bytes) -> Request:
@@ -175,8 +164,6 @@ def _old(dice: Random, token: bytes) -> Request:
 
 SHAPES: dict[str, Shape] = {
     "get-body": _get_with_body,
-    "card": _card,
-    "card-body": _card_with_body,
     "upgrade": _upgrade,
     "connection-list": _connection_list,
     "connection-framing": _connection_framing,

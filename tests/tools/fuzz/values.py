@@ -134,7 +134,6 @@ class Request:
     fate: Fate = Fate.FORWARDED
     smuggled: frozenset[bytes] = frozenset()
     """Tokens of requests hidden in the body: they must never be requests of their own."""
-    body_may_be_dropped: bool = False
     dropped: frozenset[bytes] = frozenset()
     """End-to-end fields that `Connection` makes hop-by-hop ones."""
     steps: tuple[Step, ...] = ()
@@ -168,8 +167,6 @@ class Answer:
     steps: tuple[Step, ...]
     delivers: bool = True
     """Whether a client that stays gets the whole body, the request having been read."""
-    is_card: bool = False
-    """Whether it is compared as JSON whose name is the token: the proxy puts its own URLs in. Others: byte for byte."""
 
 
 @dataclass(frozen=True)

@@ -128,9 +128,6 @@ class Seen:
     end: str = ""
     """`whole`, `cut` by the end of the connection, `reset CODE`, or `left` by the client itself."""
 
-    def copy(self) -> Seen:
-        return Seen(self.start, [*self.fields], [*self.interim], self.body[:], [*self.trailers], self.end)
-
 
 class Meeting:
     """Both sides of one exchange on one way, direct or proxied."""
