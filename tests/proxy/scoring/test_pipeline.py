@@ -125,7 +125,8 @@ async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None
             await it.take(turn(number, "first", state=f"TASK_STATE_{state}", **place))
         for number in range(2):
             (_, second) = await it.stored()
-            it.pipeline.revise(second, findings=[Finding("calls_missed", f"{number}", Severity.WARNING)])
+            missed = Finding("calls_missed", f"{number}", Severity.WARNING)
+            assert it.pipeline.revise(second, findings=[missed]), "what is known of its calls changes"
             await it.pipeline.drained()
         (_, second) = await it.stored()
         assert (second["calls"], len(second["findings"])) == ("unknown", 2)
@@ -202,8 +203,10 @@ async def test_a_turn_that_is_taken_again_after_a_restart_replaces_itself(
 
 async def test_what_was_pending_is_scored_after_a_restart(path: Path) -> None:
     async with scoring(path, evaluate=False) as before:
+        assert not before.pipeline.scores
         await before.take(*(turn(number, "search") for number in range(450)))  # more than a page
     async with scoring(path) as after:
+        assert after.pipeline.scores
         assert await after.pipeline.resume() == 450
         await after.take(turn(1000))
         assert len(await after.stored(status="done")) == 451

@@ -105,6 +105,37 @@ async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
     scorer = Scorer(CaseBook(None), None)
     assert await statuses(scorer, turn("search")) == {"tool_error": "passed"}
     assert scorer.evaluators(None).is_cheap
+    assert not scorer.evaluators(None).reads_earlier
+    assert scorer_of(SUITE).evaluators("status").reads_earlier
+
+
+EXPECTED = """
+suite: s
+evaluators: [tool_trajectory, tool_error, {forbidden_calls: {forbidden_calls: [{name: pay}]}}]
+cases:
+  - {id: fails, turns: [{user: Where is it?, expect: {state: failed}}]}
+  - {id: calls, turns: [{user: Where is it?, expect: {state: failed, tool_calls: []}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("case_id", "state", "trajectory", "forbidden", "succeeded"),
+    [
+        ("fails", "FAILED", "ended_as_expected", "calls_unseen", "passed"),
+        ("calls", "FAILED", "calls_unseen", "calls_unseen", "passed"),
+        ("fails", "COMPLETED", None, "unproven", "failed"),
+        (None, "FAILED", "calls_unseen", "calls_unseen", "failed"),
+    ],
+)
+async def test_a_turn_that_fails_as_its_case_expects(
+    case_id: str | None, state: str, trajectory: str | None, forbidden: str | None, succeeded: str
+) -> None:
+    """Calls of which nothing is expected may be lost with the answer."""
+    one = turn(case_id=case_id)
+    one.state, one.shown_by = f"TASK_STATE_{state}", "extension" if state == "COMPLETED" else ""
+    results = {found["evaluator"]: found for found in await scorer_of(EXPECTED).score(one)}
+    assert results["turn_succeeded"]["status"] == succeeded
+    assert [results[name]["label"] for name in ("tool_trajectory", "forbidden_calls")] == [trajectory, forbidden]
 
 
 def test_what_the_evaluators_get_to_see() -> None:
@@ -138,6 +169,7 @@ async def test_evaluators_of_others_may_raise_or_wait_and_the_others_go_on(evalu
         scorer = scorer_of(f"suite: own\nevaluators: [{evaluator.name}, tool_error]")
     assert not scorer.evaluators(None).is_cheap
     assert not scorer.evaluators(None).is_quick
+    assert scorer.evaluators(None).reads_earlier
     own, other = await scorer.score(turn("search"))
     assert (own["status"], other["status"]) == (status, "passed")
     assert ("KeyError" in own["reason"]) == (status == "errored")

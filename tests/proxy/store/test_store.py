@@ -148,11 +148,13 @@ async def test_a_calibration_replaces_that_of_the_same_judge_and_results_say_wha
     await kept.store.put_calibration(made)
     await kept.store.put_calibration({**made, "labelled_turns": 8})
     of_turn, (whole,) = await kept.store.turn("turn-0001") or {}, await kept.store.conversations()
+    (listed,) = (await kept.store.turns(TurnQuery())).items
     said = [
-        found[0]["details"]["judge"]["calibration"]["text"] for found in (of_turn["evaluations"], whole.evaluations)
+        found[0]["details"]["judge"]["calibration"]["text"]
+        for found in (of_turn["evaluations"], listed["evaluations"], whole.evaluations)
     ]
     stale = "calibration is stale: it was of turns, and is of conversations"
-    assert said == ["not calibrated: 8 labelled turns, 50 are needed", stale]
+    assert said == [*["not calibrated: 8 labelled turns, 50 are needed"] * 2, stale]
 
 
 async def test_the_newest_scored_conversations_come_with_their_first_turn(kept: Kept) -> None:
