@@ -1,4 +1,4 @@
-"""Clients of the HTTP/2 port that misbehave: each ends its own connection, or request, and no other one."""
+"""Peers that misbehave over HTTP/2: each ends its own connection, or request, and no other one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 from a2a_eval_proxy.net.client_limits import Capacity, ClientLimits
+from a2a_eval_proxy.net.http2_client import Http2Client
 from a2a_eval_proxy.net.http2_server import Ends
-from a2a_eval_proxy.net.http2_streams import Headers, Http2Stream
+from a2a_eval_proxy.net.http2_streams import Headers, Http2Stream, Reset
 from h2.errors import ErrorCodes
-from h2.events import ConnectionTerminated, ResponseReceived, StreamEnded
+from h2.events import ConnectionTerminated, Event, RequestReceived, ResponseReceived, StreamEnded
 from hpack import Encoder
-from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame
+from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame
 from support import net_server
 from support.patience import PATIENCE_S
-from support.raw_http2 import PREFACE, RawClient
+from support.raw_http2 import PREFACE, RawClient, RawConnection, raw_agent
 
 HEAD = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a")]
 OK = [(b":status", b"200")]
@@ -170,3 +171,25 @@ async def test_a_connection_without_requests_is_closed_and_told_so():
     async with serving(keep_alive_s=0.01) as (address, _, limits):
         assert await asyncio.to_thread(idle, address) == ErrorCodes.NO_ERROR
         assert not limits.broken_limits
+
+
+# ── agents that misbehave: the requests on their connection end, and say why ────────────────────────────────
+
+
+TO_AGENT = [(b":scheme", b"http"), (b":authority", b"agent"), (b":method", b"GET"), (b":path", b"/")]
+
+
+async def test_an_agent_that_floods_ends_the_requests_on_its_connection() -> None:
+    def answer(connection: RawConnection, event: Event) -> None:
+        if isinstance(event, RequestReceived):
+            connection.transport.write(PingFrame(0).serialize() * 20_000)
+
+    client = Http2Client(connect_timeout_s=PATIENCE_S, max_header_bytes=65_536)
+    async with raw_agent(answer) as (address, connections), asyncio.timeout(PATIENCE_S):
+        stream = await client.open(address, None, TO_AGENT, end=True)
+        event = await stream.next()
+        assert isinstance(event, Reset)
+        assert "cannot be read" in event.reason
+        await client.open(address, None, TO_AGENT, end=True)
+        assert len(connections) == 2
+        client.close()

@@ -144,17 +144,6 @@ async def test_an_evaluator_that_raises_does_not_stop_the_line(path: Path, gate:
         assert it.metrics.evaluations["gate_of_test_pipeline", "errored"] == 1
 
 
-async def test_a_turn_is_on_disk_before_it_is_scored(path: Path, gate: type[Gate]) -> None:
-    async with scoring(path, GATED) as it:
-        it.pipeline.take(turn(1))
-        await asyncio.to_thread(gate.reached.wait, 30)
-        assert [item["status"] for item in await it.stored()] == ["pending"]
-        assert it.pipeline.depth == 1
-        gate.opened.set()
-        await it.pipeline.drained()
-        assert [item["status"] for item in await it.stored()] == ["done"]
-
-
 async def test_a_turn_that_is_scored_at_once_is_written_once(path: Path) -> None:
     async with scoring(path) as it:
         for number, calls in ((1, 3), (2, 200)):
@@ -228,15 +217,6 @@ async def test_closing_amid_scoring_leaves_the_turn_for_the_next_process(path: P
     async with scoring(path, GATED) as it:
         await it.resume()
         assert await it.outcomes() == [["passed", "passed"]]
-
-
-async def test_a_conversation_that_goes_on_after_a_restart_keeps_its_position(path: Path) -> None:
-    for number, call in enumerate(["first", "second"]):
-        async with scoring(path, SUITE) as it:
-            await it.resume()
-            await it.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
-            outcomes = await it.outcomes()
-    assert outcomes == [["passed"], ["passed"]]
 
 
 # ── a slow disk, listeners ──────────────────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,9 @@ async def test_a_turn_is_scored_with_the_turns_that_it_caused(tmp_path: Path, ca
     assert results["tool_call_count"]["score"] == 1, results["tool_call_count"]
     stricter = case.read_text("utf-8").replace('"at_most": 2', '"at_most": 1')
     await evaluate_store(parse_suite(stricter), str(store), None)
-    again = {item["evaluator"]: item for item in (await _turn(store, first["turn_id"]))["evaluations"]}
+    with closing(SqliteStore(str(store))) as opened:
+        scored_again = await opened.turn(first["turn_id"]) or {}
+    again = {item["evaluator"]: item for item in scored_again["evaluations"]}
     assert "c was asked 2 times, at most 1 expected" in again["agents_asked"]["reason"]
     assert again["delegation"]["reason"] == results["delegation"]["reason"]
 
@@ -169,16 +172,6 @@ async def test_a_turn_waits_for_those_that_it_caused(tmp_path: Path, monkeypatch
     assert tree is not None
     assert ([one.turn.status for one in walk(tree)][1:], len(read)) == (["done", "done"], 3)
     await asyncio.to_thread(store.close)
-
-
-async def _turn(store: Path, turn_id: str) -> dict[str, Any]:
-    opened = SqliteStore(str(store))
-    try:
-        found = await opened.turn(turn_id)
-    finally:
-        await asyncio.to_thread(opened.close)
-    assert found is not None
-    return dict(found)
 
 
 async def test_evaluators_see_the_turns_of_others_redacted(tmp_path: Path) -> None:

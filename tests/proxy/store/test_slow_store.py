@@ -31,18 +31,12 @@ async def store(location: str) -> AsyncIterator[Store]:
     await asyncio.to_thread(store.close)
 
 
-@pytest.fixture
-def location(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> str:
-    if backend == "sqlite":
+@pytest.fixture(params=["sqlite", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
         return str(tmp_path / "turns.db")
     server: PostgresServer = request.getfixturevalue("postgres")
     return server.new_store()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
 
 
 @pytest.fixture
@@ -62,7 +56,7 @@ def webhook(name: str) -> Webhook:
     return Webhook(name, "http://client.example", 0, 1)
 
 
-@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
 async def test_only_the_stores_own_threads_wait_for_it(store: Store, lock: Connection) -> None:
     """The event loop's threads resolve names, for one."""
     changes = [asyncio.create_task(store.webhooks.add(webhook(f"{number}"))) for number in range(40)]

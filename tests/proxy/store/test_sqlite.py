@@ -10,7 +10,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,8 +20,21 @@ from signal import SIGKILL
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.store import SqliteStore, StoreError, TurnQuery, open_store
+from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.settings.settings import Settings
+from a2a_eval_proxy.store import (
+    ConversationKey,
+    Scored,
+    ScoredConversation,
+    SqliteStore,
+    StoreError,
+    TurnQuery,
+    open_store,
+)
+from a2a_eval_proxy.store.base import Limits
 from a2a_eval_proxy.store.schema import VERSION
+from a2a_eval_proxy.store.sqlite import file
+from a2a_eval_proxy.turn import Turn
 from support.kept import Kept, traced, turn
 from support.patience import PATIENCE_S
 from support.prefork import run
@@ -70,23 +85,6 @@ async def test_opening_by_path_or_url(path: Path, prefix: str) -> None:
     assert not path.exists()
     open_store(f"{prefix}{path}").close()
     open_store(f"{prefix}{path}", must_exist=True).close()
-
-
-# ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_when_the_disk_does_not_keep_up_turns_are_refused(
-    kept: Kept, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("a2a_eval_proxy.store.write_queue.MAX_QUEUED", 3)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        taken = [kept.store.add([turn(number)], lambda: None) for number in range(200)]
-        other.execute("COMMIT")
-    assert taken[0]
-    assert not taken[-1]
-    await kept.store.drained()
-    assert len(await kept.ids(limit=1000)) == taken.count(True)
 
 
 # ── what a turn costs ───────────────────────────────────────────────────────────────────────────────────────
@@ -270,3 +268,97 @@ def test_a_proxy_starts_on_a_disk_that_cannot_be_written(tmp_path: Path, script:
     assert len(re.findall("retrying", told)) == 1
     assert problem in told
     assert "Traceback" not in told
+
+
+# ── retention: old turns go, and their bytes are nowhere in the files any more ──────────────────────────────
+
+
+MARK = "rosebud"
+
+
+def large(number: int, **fields: Any) -> Turn:
+    """One that ended that number of seconds after the epoch; each has some 20 kB of text."""
+    said = {"conversation_id": f"conversation-{number}", "case_id": "case", "user_text": f"{MARK}-{number:04} " * 2000}
+    return turn(number, **{"started_at": float(number), "ended_at": number + 0.5, **said, **fields})
+
+
+def said(number: int) -> ScoredConversation:
+    key = ConversationKey("nightly", f"conversation-{number}", "case")
+    return ScoredConversation(key, 1, [{"evaluator": "whole", "status": "passed", "reason": f"{MARK}-{number:04}"}])
+
+
+def kept_bytes(path: Path) -> bytes:
+    """Of all files of the store."""
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+
+
+async def fill(store: SqliteStore, count: int) -> None:
+    for number in range(count):
+        store.add([large(number)], lambda: None)
+        store.finish([Scored(f"turn-{number:04}", [{"evaluator": "e", "status": "passed"}])], lambda: None)
+        store.finish_conversations([said(number)], lambda: None)
+    await store.drained()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(file, "BUSY_TIMEOUT_S", 0.001)
+    it = SqliteStore(str(tmp_path / "turns.db"))
+    yield it
+    await asyncio.to_thread(it.close)
+
+
+async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteStore, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await fill(store, 30)
+    before = len(kept_bytes(path))
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM turns").fetchall()
+        store.prune(Limits(100))
+        await store.drained()
+        assert await Kept(store).ids() == []
+        assert f"{MARK}-0000".encode() in kept_bytes(path)
+    store.prune(Limits(100))
+    await store.drained()
+    assert MARK.encode() not in kept_bytes(path)
+    assert len(kept_bytes(path)) < before / 2
+
+
+async def test_discarded_and_replaced_texts_are_gone_too(store: SqliteStore, tmp_path: Path) -> None:
+    await fill(store, 20)
+    store.discard([f"turn-{number:04}" for number in range(10)], lambda: None)
+    store.finish([Scored("turn-0015", [], large(15, user_text="short"))], lambda: None)
+    store.prune(Limits(0.1))
+    await store.drained()
+    await asyncio.to_thread(checkpoint, tmp_path / "turns.db")
+    for number in (0, 9):
+        assert f"{MARK}-{number:04}".encode() not in kept_bytes(tmp_path / "turns.db")
+
+
+def checkpoint(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+async def test_serve_prunes_the_turns_of_all_agents(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    now = time.time()
+    for number, name in enumerate(["orders", "refunds", "search", "gone"] * 20):
+        store.add([large(number, agent_name=name, ended_at=now - 86_400 * (20 - number // 4) + 60)], lambda: None)
+    await asyncio.to_thread(store.close)
+    agents = [(name, {"upstream": "http://127.0.0.1:9"}) for name in ("orders", "refunds", "search")]
+    settings = Settings(
+        agents=tuple(agents),
+        listen="127.0.0.1:0",
+        admin="127.0.0.1:0",
+        otlp=None,
+        store=str(path),
+        retain_days=10,
+    )
+    async with run_proxy(settings) as proxy:
+        await asyncio.sleep(0)  # its first look
+        await proxy.control.store.drained()
+        left = Counter([item["agent_name"] for item in await proxy.turns()])
+    assert left == {"orders": 10, "refunds": 10, "search": 10, "gone": 10}
