@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.postgres_server import PostgresServer
-from tools.bench.__main__ import PARTS, main
-from tools.bench.part import BehaviourError, Measured, Metric, Plan, Setting, UnavailableTargetError
+from tools.bench.__main__ import PARTS
+from tools.bench.part import Plan, Setting, UnavailableTargetError
 from tools.bench.profile import profile
 from tools.bench.programs import compile_c
-from tools.bench.targets import SCORING
-from tools.bench.traffic import benching, check
 from tools.bench.workers import turns_per_s
 
 pytestmark = [pytest.mark.installs, pytest.mark.slow, pytest.mark.about("tests/tools/bench")]
@@ -46,20 +43,6 @@ def test_a_part_has_a_figure_for_every_metric(part: str, only: list[str] | None,
     assert [*measured.targets] == (only or ["decoding", "proxy"])
 
 
-def test_a_target_that_does_more_or_less_is_not_measured(setting: Setting, tmp_path: Path) -> None:
-    with (
-        benching(setting) as bench,
-        SCORING.started(bench.agent_port, tmp_path, ALL_CPUS) as process,
-        pytest.raises(BehaviourError, match=r"'turns stored': 6.* expected .*'turns stored': 0"),
-    ):
-        check(replace(SCORING, stores=False), process, bench.load)
-
-
-def test_a_revision_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["stages", "--against", "no-such-revision", "--json", str(tmp_path / "report.json")]) == 2
-    assert "bench: no-such-revision is no folder and no revision" in capsys.readouterr().err
-
-
 def test_a_profile_has_the_functions_of_an_exchange_and_of_an_event(setting: Setting) -> None:
     exchange, event = profile(replace(setting, plan=replace(TINY, profile_s=0.1))).tables
     assert "RelayedExchange" in exchange
@@ -68,22 +51,3 @@ def test_a_profile_has_the_functions_of_an_exchange_and_of_an_event(setting: Set
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
     assert turns_per_s(postgres, tmp_path, "workers_awaited", workers=1, turns=2) > 0
-
-
-def test_tables_have_medians_and_ratios() -> None:
-    metrics = [Metric("rate", "Unary", "requests/s"), Metric("p50", "Unary", "latency, ms")]
-    measured = Measured(metrics, ["nginx", "proxy"], "proxy", ["nginx", "naive"])
-    measured.rounds = [
-        {"nginx": {"rate": 50.0, "p50": 3.0}, "proxy": {"rate": 20.0, "p50": None}},
-        {"nginx": {"rate": 70.0, "p50": 5.0}, "proxy": {"rate": 30.0}},
-        {"nginx": {"rate": 60.0, "p50": 4.0}, "proxy": {"rate": 10.0}},
-    ]
-
-    assert json.loads(json.dumps(measured.report()))["figures"]["rate"] == {"nginx": 60.0, "proxy": 20.0}
-    assert measured.table().splitlines() == [
-        "|  | nginx | proxy | proxy / nginx |",
-        "| --- | ---: | ---: | ---: |",
-        "| **Unary** |  |  |  |",
-        "| requests/s | 60.0 | 20.0 | 0.33 |",
-        "| latency, ms | 4.00 | – | – |",
-    ]

@@ -12,14 +12,13 @@ import asyncio
 import os
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 os.environ["OTEL_INSTRUMENTATION_A2A_SDK_ENABLED"] = "false"  # spans that nobody reads
 
-from .plan import Turn, conversation, conversations
+from .plan import conversation, conversations
 from .run import KILLS, Outcome, soak
 
 EXAMPLES = 25
@@ -42,58 +41,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = asyncio.run(
             soak(planned, options.proxies, Path(folder), seed=options.seed, clients=options.clients, kill=options.kill)
         )
-    if options.only is not None:
-        _tell_all(outcome)
-    else:
-        _tell_examples(outcome, options.seed)
-    _tell_sums(outcome)
+    _tell(outcome, options.seed, everything=options.only is not None)
     return 0 if outcome.is_right else 1
 
 
-# ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _tell_sums(outcome: Outcome) -> None:
-    verdict = outcome.verdict
-    for (fault, declared), count in sorted(Counter((one.fault, one.declared) for one in verdict.charges).items()):
-        print(f"{count} {fault}{f', declared by {declared}' if declared else ''}")
+def _tell(outcome: Outcome, seed: int, *, everything: bool) -> None:
+    """Examples of what is wrong, or all about each turn; then sums."""
+    charges = outcome.verdict.charges
+    for charge in charges[:EXAMPLES]:
+        print(
+            f"turn {charge.turn}: {charge.fault}: {charge.detail}{f' ({charge.declared})' if charge.declared else ''}"
+        )
+    for record, truth in zip(outcome.records, outcome.truths, strict=True) if everything else ():
+        print(f"\n{record.turn}\ntask {record.task_id or 'none'}, context {record.context_id}", *record.log, sep="\n  ")
+        print(truth, *(stored for stored in outcome.stored if stored.number == record.turn.number), sep="\n")
+    if charges and not everything:
+        print(f'one of them alone: ARGS="--seed {seed} --only N", where N is the number of the turn without its end')
     if outcome.kills:
-        unarrived = sum(not truth.executed for truth in outcome.truths)
-        print(f"{outcome.kills} kills: {unarrived} messages never arrived, {verdict.excused} turns lost as documented")
+        print(f"{outcome.kills} kills; {outcome.verdict.excused} turns lost as documented")
     if "Traceback" in outcome.log:
         print(f"the log has a traceback:\n{outcome.log[outcome.log.index('Traceback') :][:3000]}")
     print(*outcome.growth, sep="\n", end="")
-    wrong, partly = verdict.wrong()
-    print(f"{wrong} of {len(outcome.records)} turns wrong; {partly} declared so; {outcome.seconds:.0f} s")
-
-
-def _tell_examples(outcome: Outcome, seed: int) -> None:
-    turns = {record.turn.number: record.turn for record in outcome.records}
-    for charge in outcome.verdict.charges[:EXAMPLES]:
-        about = f"turn {charge.turn} ({_named(turns[charge.turn])})" if charge.turn in turns else "none of ours"
-        print(f"{about}: {charge.fault}: {charge.detail}{f' ({charge.declared})' if charge.declared else ''}")
-    if outcome.verdict.charges:
-        print(f'one of them alone: ARGS="--seed {seed} --only N", where N is the number of the turn without its end')
-
-
-def _named(turn: Turn) -> str:
-    return f"{turn.kind}, {turn.send.binding}, then {turn.read.binding}"
-
-
-def _tell_all(outcome: Outcome) -> None:
-    for record, truth in zip(outcome.records, outcome.truths, strict=True):
-        turn = record.turn
-        print(f"\nturn {turn.number}: {_named(turn)}; {'continues' if turn.continues else 'new task'}")
-        print(f"  task {record.task_id or 'none'}, context {record.context_id}, message id {turn.message_ids}")
-        print(f"  {turn.instruction()}")
-        print(*(f"  {line}" for line in record.log), sep="\n")
-        print(f"  executed: {truth.calls}, {truth.end}")
-        for stored in outcome.stored:
-            if stored.number == turn.number:
-                print(f"  stored {stored.turn_id}: {stored.status} {stored.state} {stored.calls} {stored.findings}")
-        for charge in outcome.verdict.charges:
-            if charge.turn == turn.number:
-                print(f"  WRONG: {charge.fault}: {charge.detail} {charge.declared}")
+    declared = sum(charge.declared != "" for charge in charges)
+    print(f"{len(outcome.records)} turns, {len(charges)} faults, {declared} declared; {outcome.seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ no proxy is asked.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import sys
 import uuid
@@ -33,16 +32,16 @@ from a2a.server.tasks import (
     InMemoryTaskStore,
     TaskUpdater,
 )
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, TaskArtifactUpdateEvent, a2a_pb2_grpc
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, a2a_pb2_grpc
 from a2a_eval_proxy.net.http_server import HttpServer
-from a2a_tool_capture import METADATA_KEY, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
+from a2a_tool_capture import CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from support.patience import PATIENCE_S
 
-from .plan import Artifacts, End, Ids, instruction_of
+from .plan import Artifacts, End, instruction_of
 
 RPC_PATH, REST_PATH = "/rpc", "/rest"
 TOOL = "look_up"
@@ -120,47 +119,8 @@ def _artifact_id(how: Artifacts, turn: int, place: int) -> str:
     return {Artifacts.SEPARATE: f"{turn}.{place}", Artifacts.CHUNKS: f"{turn}", Artifacts.SHARED: "answer"}[how]
 
 
-class Renaming(AgentExecutor):
-    """Gives the calls of a turn the ids of its instruction: the recorder itself knows unique ones only."""
-
-    def __init__(self, agent: AgentExecutor) -> None:
-        self._agent = agent
-
-    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        wish = instruction_of(context.get_user_input())
-        await self._agent.execute(context, _RenamingQueue(event_queue, wish["turn"], Ids(wish["ids"])))
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        await self._agent.cancel(context, event_queue)
-
-
-class _RenamingQueue(EventQueue):
-    def __init__(self, queue: EventQueue, turn: int, ids: Ids) -> None:
-        self._queue = queue
-        self._turn = turn
-        self._ids = ids
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
-    async def enqueue_event(self, event: Any) -> None:
-        if isinstance(event, TaskArtifactUpdateEvent) and METADATA_KEY in event.artifact.metadata:
-            event = copy.deepcopy(event)
-            for call in event.artifact.metadata[METADATA_KEY]:
-                if call["arguments"]["turn"] == self._turn and self._ids is not Ids.UNIQUE:
-                    del call["id"]
-                    if self._ids is Ids.REUSED:
-                        call["id"] = f"call_{call['arguments']['call']:.0f}"
-        await self._queue.enqueue_event(event)
-
-
 class Handler(CapturingRequestHandler):
     """Takes messages without an id, which a2a-sdk refuses and other servers do not, and knows when a task rests."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        registry = self._active_task_registry
-        registry._agent_executor = Renaming(registry._agent_executor)
 
     async def on_message_send(self, params: Any, context: Any = None) -> Any:
         return await super().on_message_send(_with_id(params), context)

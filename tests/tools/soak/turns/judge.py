@@ -156,12 +156,6 @@ class Verdict:
     excused: int = 0
     """Turns that the documents let be lost, whole or their end, and that were."""
 
-    def wrong(self) -> tuple[int, int]:
-        """How many turns have a fault that no finding declares, and how many only some that one declares."""
-        silent = {turn for charge in self.charges if not charge.declared for turn in (charge.turn, *charge.also)}
-        everyone = {turn for charge in self.charges for turn in (charge.turn, *charge.also)}
-        return len(silent), len(everyone - silent)
-
 
 def judge(truths: Sequence[Truth], stored: Iterable[Stored]) -> Verdict:
     """Every fault of the stored turns, charged to the turn that is stored wrongly.

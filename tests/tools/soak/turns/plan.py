@@ -69,11 +69,11 @@ class Artifacts(StrEnum):
 
 
 class Ids(StrEnum):
-    """Of messages, and of tool calls."""
+    """Of messages."""
 
     UNIQUE = "unique"
     REUSED = "reused"
-    """Messages: the same in all conversations. Calls: numbered from 0 in each turn, as many models do."""
+    """The same in all conversations."""
     ABSENT = "absent"
 
 
@@ -111,16 +111,10 @@ class Turn:
     poll_every: float
     own_webhook: bool
     """Whether the webhook has an id of its own; without, it replaces the one that the task has."""
-    call_ids: Ids
 
     @property
     def call_count(self) -> int:
         return sum(self.calls)
-
-    @property
-    def kind(self) -> str:
-        """The client, for the table."""
-        return f"{self.manner} + {self.webhook}" if self.webhook else str(self.manner)
 
     def instruction(self) -> str:
         """The text of the message, which the agent carries out."""
@@ -131,7 +125,6 @@ class Turn:
                 "calls": self.calls,
                 "pauses": self.pauses,
                 "artifacts": self.artifacts,
-                "ids": self.call_ids,
                 "gate": self.webhook is Webhook.AFTERWARDS,
             },
             separators=(",", ":"),
@@ -202,7 +195,6 @@ def _turn(number: int, dice: Random, *, continues: bool) -> Turn:
         wait=_wait(dice),
         poll_every=dice.choice((0.02, 0.05, 0.2)),
         own_webhook=dice.random() < 0.2,
-        call_ids=dice.choices(list(Ids), (60, 20, 20))[0],
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -81,21 +82,21 @@ async def soak(
         stack.push_async_callback(world.agent.close)
         stack.push_async_callback(world.connections.close)
         began = time.monotonic()
-        killing = _Killing(proxies, world, Random(f"{seed}/kills"))
-        goals = [sum(len(one.turns) for one in planned) * part // (KILLS + 1) for part in range(1, KILLS + 1)]
+        kills: list[Kill] = []
+        killing = partial(_kill, proxies, world, Random(f"{seed}/kills"), kills)
         samples: dict[str, list[float]] = {name: [] for name in _MORE_ALLOWED}
         sampling = asyncio.create_task(_sample(proxies, samples))
-        records = await _load(planned, world, clients, killing, goals if kill else [])
+        records = await _load(planned, world, clients, killing if kill else None)
         sampling.cancel()
         seconds = time.monotonic() - began
-        if killing.kills:
-            await asyncio.sleep(max(0.0, killing.kills[-1].until + TAKEN_OVER_WITHIN_S - time.monotonic()))
+        if kills:
+            await asyncio.sleep(max(0.0, kills[-1].until + TAKEN_OVER_WITHIN_S - time.monotonic()))
         turns = await _quiet(proxies)
-        truths = _truths(records, await world.agent.log(), killing.kills)
+        truths = _truths(records, await world.agent.log(), kills)
         stored = [Stored.of(turn) for turn in turns]
-        verdict, kills = judge(truths, stored), len(killing.kills)
+        verdict = judge(truths, stored)
         growth = [*growing(samples)] if seconds > LONG_S and not kill else []
-        return Outcome(records, truths, stored, verdict, proxies.stderr(), seconds, kills, growth)
+        return Outcome(records, truths, stored, verdict, proxies.stderr(), seconds, len(kills), growth)
 
 
 async def _sample(proxies: Proxies, samples: dict[str, list[float]]) -> None:
@@ -119,47 +120,36 @@ def growing(samples: Mapping[str, Sequence[float]]) -> Iterator[str]:
 
 
 async def _load(
-    planned: Sequence[Conversation], world: World, clients: int, killing: _Killing, goals: list[int]
+    planned: Sequence[Conversation], world: World, clients: int, killing: Callable[[], Awaitable[None]] | None
 ) -> list[Record]:
-    """All conversations; `goals` are the numbers of turns after which something is killed."""
+    """All conversations; after equal shares of their turns, something is killed."""
     waiting = iter(planned)
+    share = 1 + sum(len(one.turns) for one in planned) // (KILLS + 1)
     records: list[Record] = []
-    kills: list[asyncio.Task[None]] = []
+    one_at_a_time = asyncio.Lock()
 
     async def client() -> None:
         for one in waiting:
             async for record in converse(one, world):
                 records.append(record)
-                if goals and len(records) >= goals[0]:
-                    del goals[0]
-                    kills.append(asyncio.create_task(killing.kill()))
+                if killing and len(records) % share == 0 and len(records) <= KILLS * share:
+                    async with one_at_a_time:
+                        await killing()
 
     await asyncio.gather(*(client() for _ in range(clients)))
-    await asyncio.gather(*kills)
     return sorted(records, key=lambda record: record.turn.number)
 
 
-class _Killing:
-    """Kills proxies, and starts them again."""
-
-    def __init__(self, proxies: Proxies, world: World, dice: Random) -> None:
-        self.kills: list[Kill] = []
-        self._proxies = proxies
-        self._world = world
-        self._dice = dice
-        self._one_at_a_time = asyncio.Lock()
-
-    async def kill(self) -> None:
-        """Returns when the proxy serves again."""
-        async with self._one_at_a_time:
-            self._world.serving.clear()
-            since = self._world.last_kill = time.monotonic()
-            number = await asyncio.to_thread(self._proxies.kill, self._dice)
-            self.kills.append(Kill(since, time.monotonic(), number))
-            await asyncio.to_thread(self._proxies.restore, number)
-            self._world.last_kill = time.monotonic()
-            self._world.connections.forget()
-            self._world.serving.set()
+async def _kill(proxies: Proxies, world: World, dice: Random, kills: list[Kill]) -> None:
+    """Kills a proxy, and starts it again; returns when it serves."""
+    world.serving.clear()
+    since = world.last_kill = time.monotonic()
+    number = await asyncio.to_thread(proxies.kill, dice)
+    kills.append(Kill(since, time.monotonic(), number))
+    await asyncio.to_thread(proxies.restore, number)
+    world.last_kill = time.monotonic()
+    world.connections.forget()
+    world.serving.set()
 
 
 async def _quiet(proxies: Proxies) -> list[dict[str, Any]]:
