@@ -124,18 +124,15 @@ class Report:
         return self.suite.name if self.suite else self.run
 
     @property
-    def share_text(self) -> str:
-        """`3 of 4`: the conversations in which everything passed, of those that were scored."""
-        return f"{self.counts['passed']:,} of {self.counts['passed'] + self.counts['failed']:,}"
-
-    @property
     def passed_text(self) -> str:
-        """`3 of 4 (75%), 1 not scored`: the same, and those that are not among them."""
+        """`3 of 4 (75%), 1 not scored`: the conversations in which everything passed, of those that were scored, and
+        the others."""
         counts = self.counts
         judged = counts["passed"] + counts["failed"]
         others = {"below threshold": self.noted_count, "not scored": counts["unscored"], "invalid": counts["invalid"]}
-        more = [f"{count:,} {words}" for words, count in others.items() if count]
-        return ", ".join([f"{self.share_text} ({counts['passed'] / judged:.0%})" if judged else self.share_text, *more])
+        more = [f", {count:,} {words}" for words, count in others.items() if count]
+        share = f" ({counts['passed'] / judged:.0%})" if judged else ""
+        return f"{counts['passed']:,} of {judged:,}{share}{''.join(more)}"
 
     @cached_property
     def turns(self) -> list[TurnJson]:

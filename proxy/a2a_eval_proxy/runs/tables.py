@@ -171,7 +171,7 @@ def suite_table(parts: Iterable[Report]) -> Table:
     table = plain_table("suite", "verdict", "conversations passed")
     for part in parts:
         verdict = "[green]passed[/green]" if part.passed else "[red]failed[/red]"
-        table.add_row(escape(plain(part.title)), verdict, part.share_text)
+        table.add_row(escape(plain(part.title)), verdict, part.passed_text)
     return table
 
 

@@ -55,12 +55,14 @@ async def test_every_screen_works_without_an_agent(store):
     async with open_existing_store(str(store)) as opened:
         plan = Plan([JudgedBy(judged)])
         await opened.keep_verdict("monday", KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
+    store_turns(store, [turn("2", run="tuesday", start=100)])
     async with visited(store, suite, "orders.yaml") as (browser, entered):
         assert "Where is it?" in entered
         for path in ("/runs", "/runs/monday", "/cases", "/compare", "/turns/1", "/conversations/conversation-1"):
             assert (await browser.get(path)).status_code == 200, path
         assert 'class="removed wrong"' in (await browser.get("/turns/1")).text  # by the suite that judged the run
         assert "status" in (await browser.get("/cases")).text
+        assert "<h1>monday → tuesday</h1>" in (await browser.get("/compare?wait=1")).text
         assert (await browser.get("/api/turns/1/wire")).status_code < 500
 
 

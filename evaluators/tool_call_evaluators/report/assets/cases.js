@@ -143,14 +143,12 @@ class Cases {
     return good > 0 && good < judged;
   }
 
-  // A case with several conversations: a sign for each, and whether it passes once, always, or now and then.
+  // A case with several conversations: a sign for each, and whether it passes now and then.
   repeated(indices) {
     const all = this.all(indices[0]);
     const items = all.map((index) => this.conversations[index]);
     const [judged, good] = this.judged(indices[0]);
     const worst = ROW_STATUS.find((status) => items.some((item) => shownStatus(item) === status));
-    const badge = (held, words) => make("span", { class: held ? "chip good" : "chip" }, `${held ? "✓" : "✕"} ${words}`);
-    const badges = judged ? [this.isFlaky(indices[0]) ? make("span", { class: "chip noted" }, "flaky") : null, badge(good, `pass@${judged}`), badge(good === judged, `pass^${judged}`)] : [];
     const dots = all.slice(0, MOST_DOTS).map((index) => {
       const status = shownStatus(this.conversations[index]);
       const words = `${this.conversations[index].label} ${status}`;
@@ -165,7 +163,7 @@ class Cases {
         sign(worst),
         make("span", { class: "name" }, items[0].case),
         make("span", { class: "first dots" }, dots, all.length > MOST_DOTS ? ` and ${all.length - MOST_DOTS} more` : ""),
-        make("span", { class: "chips" }, badges),
+        make("span", { class: "chips" }, this.isFlaky(indices[0]) ? make("span", { class: "chip noted" }, "flaky") : null),
         make("span", { class: "fact" }, `${good} of ${judged} passed`),
         make("span", { class: "fact" }, duration(items.reduce((sum, item) => sum + spent(item), 0))),
       ),

@@ -1,4 +1,4 @@
-"""Two runs compared, with a form to choose them."""
+"""Two runs compared, the last two unless others are chosen."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ MAX_CHOICES = 100
 
 async def _two_runs(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
-    before, after = names = [query.get("a"), query.get("b")]
     known = [run.name for run in await newest_runs(store)]
+    last, one_before, *_ = [*known, None, None]
+    before, after = names = [query.get("a") or one_before, query.get("b") or last]
     for name in names:
         if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
             raise HTTPException(404, f"The store has no run {name[:200]!r}.")
