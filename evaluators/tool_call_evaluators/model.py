@@ -347,12 +347,6 @@ EXPECTED_CALL_KEYS = ("name", "arguments", "args", *_OUTCOME)
 """Keys of an expected call; `args` is another name of `arguments`."""
 
 
-class ExpectedCalls(tuple[ExpectedCall, ...]):
-    """Expected calls, with what `matching.exact` keeps of them for the next comparison."""
-
-    keys: Any
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedAgent:
     """An agent that should be asked, directly or by others, `at_least` and `at_most` that many times (0: never)."""
@@ -433,7 +427,7 @@ class EvalCase:
     """Those that the agent made. If they are unknown, reading them skips the evaluator; see `captured_calls`."""
     calls_unseen: str | None
     """Why the tool calls are unknown; None if `tool_calls` is complete."""
-    expected_tool_calls: ExpectedCalls | None
+    expected_tool_calls: tuple[ExpectedCall, ...] | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
     reasoning_steps: tuple[str, ...] | None
@@ -611,16 +605,14 @@ def _placed(error: Exception, where: str) -> ValueError:
     return ValueError(f"{where}{place(getattr(error, 'path', ()))}: {error}")
 
 
-def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
+def expected_calls(entries: Iterable[Any]) -> tuple[ExpectedCall, ...]:
     """Expected calls from models or their JSON forms. Raises ValueError."""
-    if isinstance(entries, ExpectedCalls):
-        return entries
     if not isinstance(entries, str | Mapping):
         entries = [
             ExpectedCall(one.name, one.arguments_given, one.result, one.error) if isinstance(one, ToolCall) else one
             for one in entries
         ]
-    return ExpectedCalls(_models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls"))
+    return _models(entries, ExpectedCall, ExpectedCall.from_dict, "expected_tool_calls")
 
 
 def forbidden_call(data: Mapping[str, Any]) -> ExpectedCall:

@@ -139,12 +139,6 @@ class ArgumentMatcher:
     def _ignored(self) -> dict[int, None]:
         return dict.fromkeys(map(ord, self.ignored_characters))
 
-    @cached_property
-    def accepts_equal(self) -> bool:
-        """Whether equal arguments always match, whatever the tool is: not with functions or `typed_lists`."""
-        rules = (self, *self.per_tool.values())
-        return all(isinstance(rule, ArgumentMatcher) and not rule.typed_lists for rule in rules)
-
     def __call__(self, expected: Arguments | None, actual: Arguments | None) -> bool:
         """Whether `actual` is as expected."""
         return next(self._compare_all(expected, actual), None) is None

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from a2a_tool_capture.models import ToolCall
 
 from ..grouping import grouped
-from ..model import CallsUnseenError, ExpectedCall, ExpectedCalls
+from ..model import CallsUnseenError, ExpectedCall
 from ..texts import counted
 from .arguments import ArgumentMatcher, Difference, Matcher, call_differences
 from .call_failure import outcome_unknown
-from .match_table import made_exactly, match_table
+from .match_table import match_table
 from .overlaps import in_some_order, overlapping_calls
 from .pairing import Pair, longest_common_subsequence, maximum_matching
 from .placeholders import readable
@@ -43,10 +43,8 @@ class Pairing:
     among: tuple[Sequence[int], Sequence[int]] | None = None
 
     @classmethod
-    def of(cls, expected: ExpectedCalls, actual: Sequence[ToolCall], matcher: Matcher, pair: Pair) -> Pairing:
-        """The pairs that `pair` picks; where all calls are as expected, each call with that in its place."""
-        if made_exactly(expected, actual, matcher):
-            return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
+    def of(cls, expected: Sequence[ExpectedCall], actual: Sequence[ToolCall], matcher: Matcher, pair: Pair) -> Pairing:
+        """The pairs that `pair` picks."""
         return cls(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
 
     def placed(

@@ -14,7 +14,7 @@ from ..evaluator import SkipEvaluation, SyncEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher
 from ..matching.call_failure import why_failed
 from ..matching.placeholders import check_placeholders
-from ..model import VACUOUS, EvalCase, ExpectedCall, ExpectedCalls
+from ..model import VACUOUS, EvalCase, ExpectedCall
 from ..options import OptionError, did_you_mean
 from ..texts import from_json
 from ..tool_classes import named
@@ -85,11 +85,6 @@ def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
             raise NothingThereError(f"{at} has no {step}")
         at = f"{at}.{step}"
     return value
-
-
-def chosen(expected: ExpectedCalls, indices: Sequence[int]) -> ExpectedCalls:
-    """The expected calls at these indices: the same object, with the keys that it keeps, if they are all."""
-    return expected if len(indices) == len(expected) else ExpectedCalls(expected[index] for index in indices)
 
 
 def calls_named(case: EvalCase, names: AbstractSet[str], *, only_succeeded: bool = False) -> tuple[ToolCall, ...]:

@@ -11,13 +11,13 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement
 from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.explain import Pairing, unless_all
-from ..matching.match_table import made_exactly, match_table
+from ..matching.match_table import match_table
 from ..matching.pairing import first_fitting
 from ..matching.similarity import leaves
-from ..model import EvalCase, ExpectedCall, ExpectedCalls
+from ..model import EvalCase, ExpectedCall
 from ..registry import register
 from ..texts import counted, sentence
-from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, chosen, graded
+from .comparing import ComparesCalls, CriteriaEvaluator, calls_named, graded
 
 MAX_EXPLAINED = 100
 """Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""
@@ -63,16 +63,12 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
     """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        wanted, made = self._criteria_of(case), case.tool_calls
-        lefts, rights = self._counting(case, wanted), self._counting(case, made)
-        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
+        wanted: Sequence[ExpectedCall] = self._criteria_of(case)
+        lefts, rights = self._counting(case, wanted), self._counting(case, case.tool_calls)
+        made = calls_named(case, {call.name for call in wanted})
+        expected, actual = [wanted[index] for index in lefts], [made[index] for index in rights]
         matcher = _CONTAINED if self.subset else _EQUAL
-        if made_exactly(expected, actual, matcher):
-            fitting = [1 << index for index in range(len(actual))]
-        else:
-            made = calls_named(case, {call.name for call in wanted})
-            actual = tuple(made[index] for index in rights)
-            fitting = match_table(expected, actual, matcher)
+        fitting = match_table(expected, actual, matcher)
         pairing, partial, compared = self._paired(expected, actual, fitting, matcher)
         pairing = pairing.placed(wanted, made, lefts, rights)
         details = {**compared, **pairing.details(), "explained_tool_calls_args": explained(compared)}
@@ -86,7 +82,11 @@ class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
         return Measurement(score, sentence(summary, problems), details)
 
     def _paired(
-        self, expected: ExpectedCalls, actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
+        self,
+        expected: Sequence[ExpectedCall],
+        actual: Sequence[ToolCall],
+        fitting: Sequence[int],
+        matcher: ArgumentMatcher,
     ) -> tuple[Pairing, float, dict[str, Any]]:
         """Given for each expected call those that fit, as bits: the pairs, the sum of the similarities of the others,
         and the pairs that were compared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
@@ -12,10 +12,10 @@ from ..matching.arguments import ArgumentMatcher, as_matcher
 from ..matching.explain import Pairing, matched_text
 from ..matching.overlaps import in_some_order, overlapping_calls
 from ..matching.pairing import longest_common_subsequence, maximum_matching
-from ..model import EvalCase, ExpectedCall, ExpectedCalls
+from ..model import EvalCase, ExpectedCall
 from ..registry import register
 from ..texts import counted, sentence
-from .comparing import MatchingEvaluator, chosen
+from .comparing import MatchingEvaluator
 
 _NAMES = ArgumentMatcher(mode="ignore")
 
@@ -47,16 +47,16 @@ class ToolCorrectness(MatchingEvaluator):
     """What must agree: the names, the names in order, or the names and the arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        wanted, made = case.expected_tool_calls or (), case.tool_calls
         lefts, rights = self._counting(case, wanted), self._counting(case, made)
-        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
+        expected, actual = [wanted[index] for index in lefts], [made[index] for index in rights]
         if self.mode == "names_only":
             return self._compare_names(expected, actual)
         in_order = self.mode == "names_and_order"
         matcher = _NAMES if in_order else as_matcher(self.matcher)
         if in_order:
-            wanted = ExpectedCalls(ExpectedCall(call.name, None) for call in wanted)
-            expected = chosen(wanted, lefts)
+            wanted = tuple(ExpectedCall(call.name, None) for call in wanted)
+            expected = [wanted[index] for index in lefts]
         pair = in_some_order(longest_common_subsequence, overlapping_calls(actual)) if in_order else maximum_matching
         pairing = Pairing.of(expected, actual, matcher, pair).placed(wanted, made, lefts, rights)
         score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
@@ -72,7 +72,7 @@ class ToolCorrectness(MatchingEvaluator):
         summary = f"{self.mode}: {matched_text(*counts, of_made=actual > expected)}"
         return matched / longest if longest else 1.0, summary
 
-    def _compare_names(self, expected: ExpectedCalls, actual: tuple[ToolCall, ...]) -> Measurement:
+    def _compare_names(self, expected: Sequence[ExpectedCall], actual: Sequence[ToolCall]) -> Measurement:
         wanted, used = {call.name for call in expected}, {call.name for call in actual}
         details = {
             "mode": self.mode,

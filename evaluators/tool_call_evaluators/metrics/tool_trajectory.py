@@ -12,10 +12,10 @@ from ..matching.explain import Pairing, matched_text, unless_all
 from ..matching.match_table import match_table
 from ..matching.overlaps import in_some_order, overlapping_calls
 from ..matching.pairing import Pair, Table, items, longest_common_subsequence, maximum_matching
-from ..model import EvalCase, ExpectedCalls
+from ..model import EvalCase
 from ..registry import register
 from ..texts import sentence
-from .comparing import MatchingEvaluator, chosen
+from .comparing import MatchingEvaluator
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
 
@@ -59,11 +59,11 @@ class ToolTrajectory(MatchingEvaluator):
     """True: calls that failed, by the rule of `tool_error`, do not count."""
 
     def measure(self, case: EvalCase) -> Measurement:
-        wanted, made = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        wanted, made = case.expected_tool_calls or (), case.tool_calls
         lefts, rights = self._counting(case, wanted), self._counting(case, made)
         if self.only_succeeded:
             rights = [index for index in rights if not why_failed(made[index].error, made[index].result)]
-        expected, actual = chosen(wanted, lefts), tuple(made[index] for index in rights)
+        expected, actual = [wanted[index] for index in lefts], [made[index] for index in rights]
         matcher = as_matcher(self.matcher)
         if self.mode == "within":
             pairing = Pairing(expected, actual, _within(match_table(expected, actual, matcher)), matcher)

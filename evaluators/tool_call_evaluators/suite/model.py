@@ -36,7 +36,6 @@ from ..model import (
     EvalResult,
     ExpectedAgent,
     ExpectedCall,
-    ExpectedCalls,
     ExpectedOutput,
     ToolDefinition,
     count_criterion,
@@ -503,10 +502,6 @@ class Expectation(SuiteFields):
             or self.tool_outputs
             or any(not criterion.met_by(0) for criterion in counts)
         )
-
-    def __post_init__(self) -> None:
-        if self.tool_calls is not None:  # keeps for all turns what evaluators find out about them
-            object.__setattr__(self, "tool_calls", ExpectedCalls(self.tool_calls))
 
     def case_fields(self) -> dict[str, Any]:
         """The expectations by their names in EvalCase: what evaluators read."""
