@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, Severity, ToolCall, ToolCallSource, read_tool_calls
-from a2a_tool_capture.artifact_calls import ToolCallReading, listed_uris
+from a2a_tool_capture.artifact_calls import SeenCalls, ToolCallReading, beside_calls, listed_uris
 from a2a_tool_capture.json_limits import READ
 from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given
@@ -24,8 +24,8 @@ def artifact(entries: Any, *, extensions: Any = (URI,), key: str = METADATA_KEY)
     return {"artifactId": "a1", "parts": [], "metadata": {key: entries}, "extensions": listed}
 
 
-def read(*entries: Any) -> ToolCallReading:
-    return read_tool_calls(artifact(list(entries)))
+def read(*entries: Any, now: float | None = None) -> ToolCallReading:
+    return read_tool_calls(artifact(list(entries)), seen=SeenCalls(now))
 
 
 def codes(reading: ToolCallReading) -> list[str]:
@@ -92,9 +92,11 @@ SKIPPED: dict[str, Any] = {}
 )
 def test_an_entry_is_read_or_skipped(entries: list[Any], known: dict[str, Any], problems: list[str]) -> None:
     """Each of `entries` says the same. One after them is read in any case."""
-    reading = read(*entries, {"name": "good"})
+    reading = read(*entries, {"name": "good"}, now=7.0)
     *calls, last = reading.tool_calls
     assert [{name: getattr(call, name) for name in known} for call in calls] == [known] * (len(entries) if known else 0)
+    ended = None if known.get("result") is None and known.get("error") is None else 7.0
+    assert {(call.first_seen_at, call.result_seen_at) for call in calls} <= {(7.0, ended)}
     assert last.name == "good"
     assert codes(reading) == problems
     severity = Severity.WARNING if known is SKIPPED else Severity.INFO
@@ -118,6 +120,8 @@ def test_an_entry_is_read_or_skipped(entries: list[Any], known: dict[str, Any], 
         ({"started_at": "2026-01-01T13:00:00+01:00"}, {"started_at": datetime(2026, 1, 1, 12, tzinfo=UTC)}),
         ({"started_at": "2026-01-01T12:00:00"}, {}),
         ({"started_at": "0001-01-01T00:00:00+14:00"}, {}),
+        ({"started_at": "1970-01-01T00:00:00Z"}, {"started_at": datetime(1970, 1, 1, tzinfo=UTC)}),
+        ({"started_at": "1969-12-31T23:59:59Z"}, {}),
         ({"started_at": 1767268800, "ended_at": "soon"}, {}),
         ({"ended_at": "2026-01-01T12:00:00Z"}, {}),
     ],
@@ -183,6 +187,30 @@ def test_the_uri_may_be_one_of_several() -> None:
     extensions = ("https://example.com/other/v1", 1, None, URI)
     assert listed_uris(artifact([], extensions=extensions)) == {"https://example.com/other/v1", URI}
     assert len(read_tool_calls(artifact([{"name": "a"}], extensions=extensions)).tool_calls) == 1
+
+
+REPORT = {METADATA_KEY: [{"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("event", "places"),
+    [
+        ({"artifactUpdate": {"artifact": artifact([{"name": "a"}])}}, []),
+        (
+            {"artifactUpdate": {"artifact": {"metadata": {"deeper": REPORT}}}},
+            ["artifactUpdate.artifact.metadata.deeper"],
+        ),
+        ({"task": {"artifacts": [artifact([{"name": "a"}])], "metadata": {"kagent_usage_total": {}}}}, []),
+        ({"task": {"history": [{"role": "ROLE_USER", "metadata": REPORT}]}}, []),
+        ({"task": {"history": [{"role": "ROLE_AGENT", "metadata": REPORT}]}}, ["task.history[0]"]),
+        ({"message": {"role": "ROLE_AGENT", "metadata": REPORT}}, ["message"]),
+        ({"statusUpdate": {"metadata": {"tool_calls": [1], "adk_usage_metadata": {"totalTokenCount": 1}}}}, []),
+    ],
+)
+def test_calls_outside_of_the_metadata_of_an_artifact_are_found_with_their_place(event: Any, places: list[str]) -> None:
+    findings, states_tokens = beside_calls(event)
+    assert [finding.where for finding in findings] == places
+    assert states_tokens is ("totalTokenCount" in str(event))
 
 
 # ── versions ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,9 +28,10 @@ from a2a_tool_capture.errors import (
 from a2a_tool_capture.models import CapturedTurn
 from agents import scenario_agent
 from agents.control import Control
-from agents.scenarios import BOTH, SCENARIOS
+from agents.scenarios import BOTH
 from starlette.applications import Starlette
 from starlette.requests import Request
+from support.patience import PATIENCE_S
 
 COMPLETED = "TASK_STATE_COMPLETED"
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
@@ -196,21 +197,6 @@ async def test_captures_a_turn_over_every_interface(binding: str, version: str, 
     assert headers == [URI, URI if version == "0.3" else None]
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("name", sorted(set(SCENARIOS) - {"cut", "slow", "long", "error", "big"}))
-async def test_reads_every_scenario(name: str, streaming: bool) -> None:
-    scenario = SCENARIOS[name]
-    async with on_line(scenarios) as line, CaptureClient(line.url, streaming=streaming) as client:
-        turn = await client.send(f"{name} please")
-    expected = scenario.expected_calls(streamed=streaming)
-    assert [(call.id, call.name, call.arguments) for call in turn.tool_calls] == [
-        (call["id"], call["name"], call["arguments"]) for call in expected
-    ]
-    assert turn.text == scenario.text.format(text=f"{name} please")
-    state = f"TASK_STATE_{scenario.state.upper().replace('-', '_')}"
-    assert (turn.state, bool(turn.task_id)) == ((None, False) if name == "message" else (state, True))
-
-
 # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -233,11 +219,10 @@ async def test_a_continued_task_gives_each_turn_its_own_calls(streaming: bool) -
     assert {asked.context_id, answered.context_id, later.context_id} == {conversation.context_id}
 
 
-async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The agent goes on once the client has read that state, after which it would listen no more."""
-    monkeypatch.setattr(client_module, "CLOSING_GRACE_S", 0)
+@pytest.mark.parametrize("goes_on", [False, True], ids=["with the state it waited in", "with a last snapshot"])
+async def test_a_stream_may_go_on_after_what_looks_like_its_end(goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent goes on once the client has read that. A task that is continued may begin so: all of it is read."""
+    monkeypatch.setattr(client_module, "CLOSING_GRACE_S", PATIENCE_S if goes_on else 0)
     was_read, feed = asyncio.Event(), TaskMerger.feed
 
     def noted(merger: TaskMerger, *given: Any) -> None:
@@ -246,10 +231,9 @@ async def test_a_follow_up_stream_may_begin_with_the_state_the_task_waited_in(
 
     monkeypatch.setattr(TaskMerger, "feed", noted)
     waiting = {"task": {"id": "t", "contextId": "c", "status": {"state": INPUT_REQUIRED}}}
-    turn = await answer_of(
-        agent_that_writes([waiting, DONE], until=lambda _: was_read.wait()), task_id="t", context_id="c"
-    )
-    assert turn.state == COMPLETED
+    events = [DONE, ended(reported({}))] if goes_on else [waiting, DONE]
+    turn = await answer_of(agent_that_writes(events, until=lambda _: was_read.wait()), task_id="t", context_id="c")
+    assert (turn.state, names(turn)) == (COMPLETED, ["pay"] * goes_on)
 
 
 # ── turns that take more than one request ───────────────────────────────────────────────────────────────────

@@ -11,7 +11,8 @@ import grpc
 import pytest
 import pytest_asyncio
 from a2a.server.routes import create_agent_card_routes
-from a2a.types import AgentCard
+from a2a.types import AgentCard, AgentInterface
+from a2a_tool_capture.agent_connection import AgentConnection
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.client_tls import ClientTls
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
@@ -68,7 +69,7 @@ async def test_headers_are_metadata(agent: GrpcAgent) -> None:
 async def test_an_agent(served: dict[str, Any], version: str, declared: bool) -> None:
     async with grpc_agent(**served) as agent, CaptureClient(f"grpc://{agent.address}") as client:
         turn = await client.send("artifact hi")
-        assert client.declared is declared
+        assert (client.declared, client.card.capabilities.streaming) == (declared, True)
     assert turn.protocol_version == version
     assert names(turn) == [call["name"] for call in BOTH]
 
@@ -98,6 +99,13 @@ async def test_an_agent_that_asks_for_a_certificate(tmp_path: Path) -> None:
         tls.load_cert_chain(own.cert, own.key)
         async with CaptureClient(f"grpcs://{agent.address}", tls=tls) as client:
             assert (await client.send("message hi")).text == "echo: message hi"
+
+
+async def test_channels_end_with_the_connection() -> None:
+    connection = AgentConnection("grpc://127.0.0.1:9", {}, None, 1.0)
+    transport: Any = connection.grpc_transport(AgentInterface(url="127.0.0.1:9", protocol_version="1.0"), None)
+    await connection.close()
+    assert transport.channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
 
 
 async def test_a_certificate_that_grpc_cannot_present(tmp_path: Path) -> None:

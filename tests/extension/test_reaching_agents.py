@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 from urllib.request import getproxies_environment
 
 import httpx
 import pytest
+from a2a.client.errors import A2AClientError
+from a2a.types import AgentCapabilities, AgentCard, AgentExtension
+from a2a.utils.errors import ExtensionSupportRequiredError, TaskNotFoundError
+from a2a_tool_capture import URI
+from a2a_tool_capture.agent_connection import mapped_errors
 from a2a_tool_capture.card_search import CardAnswer, card_urls, find_card
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.environment_proxies import proxy_for
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.secret_references import referenced_files, resolve_header
 from agents.scenario_agent import scenario_agent
+from google.protobuf.json_format import SerializeToJsonError
 
 NAMES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 AT_ORIGIN = [f"http://h{name}" for name in NAMES]
@@ -81,6 +89,44 @@ async def test_without_a_card_the_most_telling_answer_is_named() -> None:
 
     with pytest.raises(AgentError, match=r"/a2a/\.well-known/agent\.json answered HTTP 401: who\?; credentials"):
         await find_card(card_urls("http://h/a2a"), fetch)
+
+
+def refused(*uris: str) -> AgentCard:
+    """A card of an agent that requires these extensions, and that of calls, and has another one."""
+    listed = [AgentExtension(uri=uri, required=True) for uri in (URI, *uris)]
+    return AgentCard(capabilities=AgentCapabilities(extensions=[*listed, AgentExtension(uri="urn:optional")]))
+
+
+UNREACHABLE = httpx.ConnectError("[Errno 111] Connection refused")
+
+
+@pytest.mark.parametrize(
+    ("error", "known", "kind", "said"),
+    [
+        (
+            ExtensionSupportRequiredError("x"),
+            {"card": refused("urn:x")},
+            AgentUnreachableError,
+            "A2A-Extensions: urn:x",
+        ),
+        (ExtensionSupportRequiredError("x"), {"card": refused()}, AgentUnreachableError, "A2A-Extensions: URI"),
+        (ExtensionSupportRequiredError("x"), {}, AgentUnreachableError, "A2A-Extensions: URI"),
+        (TaskNotFoundError("no t"), {}, AgentError, "http://a answered with TaskNotFoundError: no t"),
+        (A2AClientError("odd"), {}, AgentError, "http://a answered with an error: odd"),
+        (A2AClientError("odd"), {"first": True}, AgentError, "answered with no agent card (odd); is it an A2A agent?"),
+        (httpx.ReadTimeout(""), {}, AgentUnreachableError, "http://a did not respond in time (ReadTimeout)"),
+        (UNREACHABLE, {}, AgentUnreachableError, "http://a cannot be reached: connection refused"),
+        (httpx.ReadError("cut"), {}, AgentUnreachableError, "http://a closed the connection: cut"),
+        (SerializeToJsonError("nan"), {}, AgentError, "http://a answered with what JSON cannot hold: nan"),
+        (KeyError("id"), {}, AgentError, "http://a answered with something that is not A2A: 'id'"),
+        (KeyError("id"), {"first": True}, AgentError, "answered with no agent card ('id'); is it an A2A agent?"),
+    ],
+)
+def test_an_error_of_the_sdk_says_whose_it_is_and_what_to_do(
+    error: Exception, known: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(said)), mapped_errors("http://a", **known):
+        raise error
 
 
 PROXY = "http://127.0.0.1:1"

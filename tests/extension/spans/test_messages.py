@@ -15,6 +15,7 @@ from a2a_tool_capture.spans.messages import (
     read_flattened,
     read_messages,
 )
+from a2a_tool_capture.spans.model import Unread
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,6 +178,12 @@ def test_any_flattened_attributes_are_read(attributes: dict[str, Any]) -> None:
             ],
             [UserSaid(), CALL, NAMED_ANSWER],
             id="langchain",
+        ),
+        pytest.param([json.dumps([{"role": "user", "content": "hi"}])], [UserSaid()], id="a list as text in a list"),
+        pytest.param(
+            [{"payload": "hi", 7: "ho"}],
+            [Unread.unknown("an object with 'payload', '7' in place of messages")],
+            id="what is unknown",
         ),
     ],
 )

@@ -189,10 +189,11 @@ def choice(**attributes: Any) -> Span:
     [
         (choice(message={"role": "assistant"}, tool_calls=[CALL]), ("c1", "w")),
         (choice(message=json.dumps({"content": "x"}), tool_calls=json.dumps([CALL])), ("c1", "w")),
+        (choice(message=[{"toolUse": {"toolUseId": "c1", "name": "w", "input": {}}}]), ("c1", "w")),
         (a_span(1, {"ai.response.toolCalls": json.dumps([{"toolCallId": "c1", "toolName": "w"}])}), ("c1", "w")),
         (a_span(1, {"gen_ai.operation.name": "Execute_Tool", "gen_ai.tool.name": "w"}), ("", "w")),
     ],
-    ids=["beside the message", "as text", "in an attribute of their own", "in another case"],
+    ids=["beside the message", "as text", "as a list of blocks", "in an attribute of their own", "in another case"],
 )
 def test_calls_in_other_places(span: Span, call: tuple[str, str]) -> None:
     assert [(found.id, found.name) for found in tool_calls([span]).tool_calls] == [call]
