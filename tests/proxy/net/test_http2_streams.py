@@ -216,6 +216,19 @@ def test_a_smaller_window_holds_for_bytes_that_are_under_way():
     assert len(mine.unsent) == 4_464
 
 
+def test_what_waits_goes_when_a_window_opens():
+    client = Http2Streams(is_client=True, max_header_bytes=1000, on_output=lambda: None)
+    client.feed(SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 65_000}).serialize(), 0.0)
+    one, other = (client.open(HEAD, end=False) for _ in range(2))
+    one.send_data(b"x" * 65_001)
+    other.send_data(b"y" * 1_000)
+    assert (len(one.unsent), len(other.unsent)) == (1, 465)
+    client.feed(WindowUpdateFrame(0, window_increment=1_000).serialize(), 0.0)
+    assert (len(one.unsent), len(other.unsent)) == (1, 0), "that of the connection"
+    client.feed(SettingsFrame(0, settings={SettingCodes.INITIAL_WINDOW_SIZE: 65_001}).serialize(), 0.0)
+    assert not one.unsent
+
+
 def test_what_comes_late_for_a_stream_that_is_over_is_ignored():
     ends = Ends()
     mine, theirs = ends.opened()

@@ -27,13 +27,10 @@ def sink():
     return CollectingSink()
 
 
-def new_server(receiver, address="127.0.0.1:0"):
-    return HttpServer(None, address, streams=receiver)
-
-
 @asynccontextmanager
 async def receiving(sink, *, max_bytes=1024 * 1024, forward=None, counts=None, **options):
-    server = new_server(GrpcReceiver(Intake(sink, max_bytes=max_bytes, forward=forward, counts=counts, **options)))
+    receiver = GrpcReceiver(Intake(sink, max_bytes=max_bytes, forward=forward, counts=counts, **options))
+    server = HttpServer(None, "127.0.0.1:0", streams=receiver)
     await server.start()
     try:
         yield server.address

@@ -256,12 +256,3 @@ async def test_conversations_without_a_case_are_scored_when_no_more_can_come(pat
         assert await it.scores() == {}
         await rescored(it)
         assert await it.scores() == {("c", None): {"tool_efficiency": 0.5}}
-
-
-async def test_pending_turns_are_scored_by_scoring_again(path: Path) -> None:
-    async with scoring(path, SUITE, evaluate=False) as before:
-        await before.take(turn(1, "Refund it", "find", case_id="refund"), turn(2, "Really", "pay", case_id="refund"))
-    async with scoring(path, SUITE) as it:
-        await rescored(it)
-        assert [item["status"] for item in await it.stored()] == ["done", "done"]
-        assert await it.scores() == {("c", "refund"): {"whole": 1.0}}

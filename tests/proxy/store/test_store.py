@@ -74,15 +74,9 @@ async def test_annotations_come_with_their_turn_in_the_order_in_which_they_were_
     stored = await kept.store.turn("turn-0001")
     assert stored == annotated
     assert Turn.from_dict(stored) == turn(1)
-
-
-async def test_an_annotation_can_be_removed_once_and_only_from_its_turn(kept: Kept) -> None:
-    await kept.add(turn(1), turn(2))
-    await kept.store.annotate(annotation(1))
-    assert not await kept.store.remove_annotation("turn-0002", annotation(1).annotation_id)
-    assert await kept.store.remove_annotation("turn-0001", annotation(1).annotation_id)
-    assert not await kept.store.remove_annotation("turn-0001", annotation(1).annotation_id)
-    assert "annotations" not in (await kept.store.turn("turn-0001") or {})
+    gone = [await kept.store.remove_annotation(turn_id, first.annotation_id) for turn_id in (TWO, ONE, ONE)]
+    assert gone == [False, True, False], "once, and only from its turn"
+    assert (await kept.store.turn("turn-0001") or {})["annotations"] == [second.to_dict()]
 
 
 async def test_only_a_stored_turn_is_annotated_and_not_without_limit(kept: Kept) -> None:

@@ -1,4 +1,4 @@
-"""A proxy whose store is away, damaged or gone: at its start and under traffic, which passes all the same."""
+"""A store that is away, damaged, gone or locked, at the start of a proxy and under traffic, which passes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,15 @@ from a2a_eval_proxy.store import (
     ConversationKey,
     ScoredConversation,
     SqliteStore,
+    Store,
     StoreError,
     open_store,
     write_queue,
 )
+from a2a_eval_proxy.store.sqlite import store as sqlite_store
 from a2a_eval_proxy.store.sqlite.file import PAGE_BYTES, identity, moved_aside
+from a2a_eval_proxy.store.webhooks import Webhook
+from a2a_eval_proxy.threads import MOST_WAITING
 from agents.scenario_agent import scenario_agent
 from support.commands import ended
 from support.kept import Kept, turn
@@ -414,3 +418,82 @@ async def test_an_error_that_is_none_of_the_database_ends_the_store(tmp_path: Pa
     assert store.health.remarks == ["store: nothing more is written, see the log; restart the proxy"]
     assert not store.add([turn(1)], lambda: None)
     store.close()
+
+
+# ── a store that another process keeps locked: who waits for it, how many, and what is left undone ──────────
+
+
+Connection = sqlite3.Connection | psycopg.Connection[tuple[object, ...]]
+
+
+@pytest.fixture
+async def store(location: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+    """Which waits for long where it is locked."""
+    monkeypatch.setattr(sqlite_store, "BUSY_S", 60.0)
+    store = open_store(location)
+    yield store
+    await asyncio.to_thread(store.close)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "turns.db")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_store()
+
+
+@pytest.fixture
+def lock(store: Store, location: str) -> Iterator[Connection]:
+    """Of another process; ends with `rollback`."""
+    if "://" in location:
+        with closing(psycopg.connect(location)) as server:
+            server.execute("LOCK TABLE webhooks")
+            yield server
+    else:
+        with closing(sqlite3.connect(location)) as file:
+            file.execute("BEGIN IMMEDIATE")
+            yield file
+
+
+def webhook(name: str) -> Webhook:
+    return Webhook(name, "http://client.example", 0, 1)
+
+
+@pytest.mark.parametrize("location", ["sqlite"], indirect=True)
+async def test_only_the_stores_own_threads_wait_for_it(store: Store, lock: Connection) -> None:
+    """The event loop's threads resolve names, for one."""
+    changes = [asyncio.create_task(store.webhooks.add(webhook(f"{number}"))) for number in range(40)]
+    async with asyncio.timeout(60):
+        await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+        assert await store.webhooks.get("0") is None  # reads go on, too
+    assert not any(change.done() for change in changes)
+    lock.rollback()
+    await asyncio.gather(*changes)
+    assert await store.webhooks.get("39") == webhook("39")
+
+
+async def test_a_bounded_number_of_operations_waits(
+    store: Store, lock: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = [asyncio.create_task(store.webhooks.add(webhook(f"{number}"))) for number in range(MOST_WAITING)]
+    await asyncio.sleep(0)
+    with pytest.raises(StoreError, match="wait"):
+        await store.webhooks.add(webhook("further"))
+    for change in changes[1:]:
+        change.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*changes[1:])
+    lock.rollback()
+    await changes[0]
+    await store.webhooks.add(webhook("later"))
+
+
+async def test_a_change_is_not_made_once_its_caller_gave_up(store: Store, lock: Connection) -> None:
+    """It has reported that it was not made."""
+    for name in ("at the lock", "behind it"):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.webhooks.add(webhook(name)), 0.05)
+    lock.rollback()
+    await store.webhooks.add(webhook("last"))
+    assert [await store.webhooks.get(name) for name in ("at the lock", "behind it")] == [None, None]

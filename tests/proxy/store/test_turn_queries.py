@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from a2a_eval_proxy.store.turn_filter import VERDICTS, TurnFilter, turn_verdict
 from a2a_tool_capture import Finding, ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kept import Kept, result, traced, turn
+from support.kept import Kept, result, turn
 from support.patience import PATIENCE_S
 
 # ── order ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,40 +194,6 @@ async def test_a_turn_in_short(kept: Kept) -> None:
         "findings": ["odd", "even"],
         "verdict": "failed",
     }
-
-
-# ── how the databases find them ─────────────────────────────────────────────────────────────────────────────
-
-INDEXED: list[tuple[dict[str, Any], str]] = [
-    ({}, ""),
-    ({"run": "nightly"}, "turns_run"),
-    ({"case": "parcel"}, "turns_case"),
-    ({"status": "pending"}, "turns_pending"),
-    ({"status": "open"}, "turns_open"),
-]
-
-
-@pytest.mark.parametrize("newest_first", [False, True])
-@pytest.mark.parametrize("content", [TurnFilter(), TurnFilter(text="x", verdict="failed", cases=frozenset({"a"}))])
-async def test_indexes_are_used(
-    tmp_path: Path, newest_first: bool, content: TurnFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As SQLite plans it. Before a page of turns is sorted, none is."""
-    path, read = tmp_path / "turns.db", list[str]()
-    store = SqliteStore(str(path))
-    kept = Kept(store)
-    await kept.add(*(turn(n, run=f"run-{n}", case_id=f"case-{n}") for n in range(500)))
-    await kept.finish(*(Scored(f"turn-{n:04}", []) for n in range(498)))
-    with closing(sqlite3.connect(path)) as plans:
-        traced(monkeypatch, read.append)
-        for filters, index in INDEXED:
-            read.clear()
-            await kept.ids(**filters, newest_first=newest_first, content=content)
-            for statement in filter(lambda one: one.startswith(("SELECT", "WITH")), read):
-                plan = "\n".join(row[-1] for row in plans.execute(f"EXPLAIN QUERY PLAN {statement}"))
-                assert index in plan
-                assert "TEMP B-TREE" not in plan.partition("SCAN sized")[0]
-    await asyncio.to_thread(store.close)
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
