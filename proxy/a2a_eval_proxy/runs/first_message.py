@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.suite import Case, CaseTurn, Suite
 from tool_call_evaluators.suite.writing import slug
 from tool_call_evaluators.texts import state_text
-from tool_call_evaluators.visibility import AGENT_UNREACHABLE
+from tool_call_evaluators.visibility import AGENT_UNREACHABLE, Calls
 
 from ..otlp.trace_service import Tracing
 from ..turn import Turn
@@ -39,7 +39,7 @@ class FirstMessage:
 
 
 class _FirstTurn(RunWatch):
-    """Has the run not wait for spans where they show nothing more: the agent did not answer, or all is seen."""
+    """Has the run not wait for spans where nothing is missing: the agent did not answer, or all is known."""
 
     def __init__(self, tracing: Tracing | None) -> None:
         super().__init__()
@@ -47,14 +47,14 @@ class _FirstTurn(RunWatch):
 
     def stored(self, turns: Sequence[Turn]) -> None:
         unanswered = any(finding.code in _NO_ANSWER for turn in turns for finding in turn.findings)
-        if self._tracing and (unanswered or all(map(_all_seen, turns))):
+        if self._tracing and (unanswered or all(map(_nothing_is_missing, turns))):
             self._tracing.expect(None, wait_s=0.0, expected=False)
 
 
-def _all_seen(turn: Turn) -> bool:
-    """Whether calls were made, each with arguments and an outcome."""
-    calls = turn.tool_calls
-    return bool(calls) and all(call.arguments is not None and call.result != call.error for call in calls)
+def _nothing_is_missing(turn: Turn) -> bool:
+    """Whether the agent's calls are known without its spans, each with arguments and an outcome."""
+    whole = all(call.arguments is not None and call.result != call.error for call in turn.tool_calls)
+    return whole and turn.visibility.calls is not Calls.UNKNOWN
 
 
 async def send_first(agent: AgentOptions, message: str | None, tracing: Tracing | None) -> FirstMessage:

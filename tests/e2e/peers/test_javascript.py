@@ -98,4 +98,4 @@ def test_doctor_names_the_recorder_where_it_is_missing(tmp_path: Path) -> None:
         message = ("--message", QUESTION.format(order="ORD-1001", city="Oslo"))
         doctor = run("doctor", url, *message, "--trace-wait", "1", "--otlp", "127.0.0.1:0")
     assert doctor.returncode == 1, doctor
-    assert "npm install ./extension/js" in doctor.stdout
+    assert "npm install /" in doctor.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Any
 
 import pytest
@@ -23,13 +24,23 @@ def doctor(agent: str, *more: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_an_agent_that_declares_the_extension_needs_nothing() -> None:
+@pytest.mark.parametrize(("message", "calls"), [("chunks please", 2), ("message me", 0)])
+def test_an_agent_that_declares_the_extension_needs_nothing(message: str, calls: int) -> None:
     with scenario_agent() as agent:
-        code, out, err = doctor(agent.url, "chunks please")
+        code, out, err = doctor(agent.url, message, "--trace-wait", "100000")
     assert err.startswith(RUNNING)
-    assert "extension  declared on the agent card: 2 calls\ntraces     none received: 0 calls\n" in out, err
-    assert (code, out.splitlines()[-1]) == (0, "all seen")
+    assert f"extension  declared on the agent card: {calls} calls\ntraces     none received: 0 calls\n" in out, err
+    assert (code, "all seen" in out) == ((0, True) if calls else (1, False))
     assert "framework" not in out, "there is nothing to add"
+
+
+def test_beside_a_program_that_receives_traces_another_address_is_proposed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, scenario_agent(AgentOptions(declared=False)) as agent:
+        port = other.getsockname()[1]
+        _, out, err = doctor(agent.url, "message me", "--otlp", f"127.0.0.1:{port}", "--trace-wait", "100000")
+    assert not err
+    assert f"traces     not received (cannot listen on 127.0.0.1:{port}: " in out
+    assert out.endswith(f" --otlp 127.0.0.1:{port + 1}\n")
 
 
 def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework() -> None:
@@ -41,9 +52,10 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework() -> None:
     assert "framework  not recognised: name it with --framework (a2a-sdk, kagent, google-adk, langchain" in unknown[1]
     assert "    handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)\n" in unknown[1]
     assert "tool calls are not all seen: the agent's card does not declare" in named[1]
+    assert f"pip install '{EXTENSION}[a2a-sdk]'\n    from a2a_tool_capture import ToolCallRecorder\n" in named[1]
     assert "    @recorder.tool\n" in named[1]
     assert "openinference-instrumentation-crewai\n" in named[1]
-    again = f"then again: a2a-eval-proxy doctor {agent.url} --message 'message me' --framework crewai\n"
+    again = f"doctor {agent.url} --message 'message me' --framework crewai --otlp 127.0.0.1:0\n"
     assert named[1].endswith(again)
 
 

@@ -11,7 +11,7 @@ from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
-from .frameworks import A2A_SDK, CAN_BE_NAMED, FRAMEWORKS, PAGES, Framework, recognised
+from .frameworks import A2A_SDK, CAN_BE_NAMED, FRAMEWORKS, Framework, recognised, source_of_extension
 
 _TEMPLATES = PackageLoader(__package__, "")
 
@@ -26,13 +26,13 @@ def diagnose(
     framework: Framework | None = None,
     again: str = "",
     server: str = "",
+    deaf: str = "",
 ) -> tuple[str, bool]:
     """What to say to the user, and whether calls were made and all are known with arguments and results.
 
     `message` led to `turn`, as JSON, with spans of these `scopes`; `traces` are the variables with which the agent
-    sends them. `framework` is what the user names; None: the one that is recognised, at last
-    by what responses say of the `server`. `again` are the options of the
-    command that the user repeats.
+    sends them. `framework` is what the user names; None: the one that is recognised, at last by what responses say of
+    the `server`. `again` are the options of the command that the user repeats. `deaf`: why no traces are received.
     """
     seen, calls, sources = visibility_in(turn), turn["tool_calls"], turn["capture"]["sources"]
     bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
@@ -41,6 +41,12 @@ def diagnose(
         one.mark for one in FRAMEWORKS if one.mark and any(one.mark in item["message"] for item in turn["findings"])
     ]
     found = (framework, "") if framework else recognised(card, scopes, marks, server)
+    shown = found[0] if found else A2A_SDK
+    source = source_of_extension()
+    checkout = source if source and source.is_dir() else "extension"
+    install = shown.install.replace("./extension[", f"{source or 'a2a-tool-capture'}[")
+    pages = f"{checkout}/docs/frameworks"
+    page, _, section = shown.page.partition("#")
     return printable(
         plain_text(
             "diagnosis.txt",
@@ -52,15 +58,18 @@ def diagnose(
             dialects={source: sources[source] for source in known_dialects() if sources.get(source)},
             scopes=scopes,
             recognised=found is not None,
-            framework=found[0] if found else A2A_SDK,
+            framework=shown,
+            install=install.replace("./extension/", f"{checkout}/"),
             by=found[1] if found else "",
             names=[one.key for one in CAN_BE_NAMED],
-            pages=PAGES,
+            pages=pages,
+            page=f"{pages}/{page}" + (f", section {section}" if section else ""),
             seen=seen.calls.value,
             why=seen.message,
             bare=bare,
             all_seen=all_seen,
             traces=traces,
+            deaf=deaf,
             again=again,
         )
     ), all_seen

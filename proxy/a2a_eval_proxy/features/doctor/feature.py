@@ -13,6 +13,7 @@ from ...errors import ListenError
 from ...feature import Feature
 from ...settings import parsing as types
 from ...settings.options import option
+from ...settings.parts import DEFAULT_OTLP
 from .frameworks import CAN_BE_NAMED
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class DoctorOptions(ReceivedTracesOptions, DrivenAgentOptions):
     framework: str | None = option(
         types.one_of(*(framework.key for framework in CAN_BE_NAMED)), "The agent's framework. Default: as recognised."
     )
-    otlp: str | None = agent_option(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", "127.0.0.1:4318")
+    otlp: str | None = agent_option(types.ADDRESS, "Where to receive the agent's traces (OTLP/HTTP).", DEFAULT_OTLP)
 
 
 @command(DoctorOptions)
@@ -51,19 +52,21 @@ async def _diagnose(options: DoctorOptions) -> tuple[str, bool]:
 
     agent = options.agent_options()
     named = next((one for one in CAN_BE_NAMED if one.key == options.framework), None)
+    otlp, deaf = options.otlp or "", ""
     async with AsyncExitStack() as stack:
         try:
             tracing = await stack.enter_async_context(receiving(options))
         except ListenError as error:  # a `serve` may have it, and the extension may show all
-            click.echo(f"warning: no traces are received: {error}", err=True)
-            tracing = None
+            host, _, port = otlp.rpartition(":")
+            tracing, otlp, deaf = None, f"{host}:{int(port) + 1}", f"not received ({error})"
         first = await send_first(agent, options.message, tracing)
         (turn,) = first.turns
         scopes = [span.scope for span in tracing.spans(turn["turn_id"])] if tracing else []
-    given = {"--message": options.message, "--framework": options.framework}
+    own = otlp if otlp != DEFAULT_OTLP else None
+    given = {"--message": options.message, "--framework": options.framework, "--otlp": own}
     again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
-    traces, server = variables(f"http://{options.otlp}"), await _server(agent)
-    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, again, server)
+    traces, server = variables(f"http://{otlp}"), await _server(agent)
+    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, again, server, deaf)
 
 
 async def _server(agent: AgentOptions) -> str:

@@ -6,11 +6,13 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from importlib.metadata import distribution
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
-
-PAGES = "extension/docs/frameworks"
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 Framework: TypeAlias = SimpleNamespace
 """What `frameworks.toml` says of one, by the names that its head explains."""
@@ -20,6 +22,13 @@ CAN_BE_NAMED = [Framework(**_data["defaults"] | own) for own in _data["framework
 A2A_SDK, *FRAMEWORKS = CAN_BE_NAMED
 """That of Python agents of any framework that is not recognised; and the others, in the order in which they are tried.
 """
+
+
+def source_of_extension() -> Path | None:
+    """The folder or file from which the extension was installed; None where it is gone, or was a package index."""
+    url = urlsplit(json.loads(distribution("a2a-tool-capture").read_text("direct_url.json") or "{}").get("url", ""))
+    path = Path(url2pathname(url.path))
+    return path if url.scheme == "file" and path.exists() else None
 
 
 def recognised(
