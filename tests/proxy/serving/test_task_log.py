@@ -17,11 +17,7 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.clock import CLOCK
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
-from a2a_eval_proxy.serving import task_log
 from a2a_eval_proxy.settings.settings import Settings
-from a2a_eval_proxy.store import StoreUnreachableError
-from a2a_eval_proxy.store.observations import Observed
-from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_tool_capture import Finding, Severity
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.patience import PATIENCE_S
@@ -148,19 +144,6 @@ async def test_a_task_goes_on_with_another_replica_and_comes_back(agent: str, st
     assert codes(turns) == [[], [], []]
 
 
-async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, store: str) -> None:
-    """The second waits for what the store has of its task; the third begins another task, and does not outrun it."""
-    async with run_proxy(settings(agent, store)) as proxy:
-        task = await say(proxy, "ask")
-        await say(proxy, "done", task)
-        await say(proxy, "ask again", {"contextId": task["contextId"]})
-        await proxy.flush(PATIENCE_S)
-        turns = await proxy.turns()
-    assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask again"]
-    assert [len(turn["tool_calls"]) for turn in turns] == [1, 1, 1]
-    assert codes(turns) == [[], [], []]
-
-
 def book_of(proxy: RunningProxy) -> TurnBook:
     return proxy.control.lines[""].capture.book
 
@@ -204,19 +187,6 @@ async def test_findings_that_come_late_at_once_are_all_stored(agent: str, store:
         assert {one["status"] for one in turn["evaluations"]} == {"skipped" if unknown else "passed"}
 
 
-async def test_a_finding_waits_for_a_turn_that_is_scored_late(agent: str, store: str) -> None:
-    spans = {"otlp": "127.0.0.1:0", "expect_traces": True, "trace_wait": 0.5}
-    async with run_proxy(settings(agent, store, evaluate=True, **spans)) as proxy:
-        task = await say(proxy, "ask")
-        book_of(proxy).report(task["id"], Finding("late", "It comes late.", Severity.INFO, "capture"), CLOCK.now())
-        async with asyncio.timeout(PATIENCE_S):
-            while not (await proxy.turns()):
-                await asyncio.sleep(0.05)
-            while codes(await proxy.turns()) == [[]]:
-                await asyncio.sleep(0.05)
-        assert codes(await proxy.turns()) == [["late"]]
-
-
 async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent: str, store: str) -> None:
     task = None
     for text in ("ask", "done"):
@@ -227,27 +197,6 @@ async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent:
     assert [[call["name"] for call in turn["tool_calls"]] for turn in turns] == [["refund"], ["refund"]]
     assert [turn["tool_calls"][0]["id"][-2:] for turn in turns] == ["-0", "-1"]
     assert codes(turns) == [[], []]
-
-
-async def test_turns_wait_for_a_store_that_cannot_be_read(
-    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fault of the store is injected: a real one cannot be timed to the moment of the question."""
-    async with run_proxy(settings(agent, store)) as proxy:
-        task = await say(proxy, "ask")
-        failed = asyncio.Event()
-
-        async def away(task_id: str, agent: str, most: int) -> list[Json]:
-            failed.set()
-            raise StoreUnreachableError("the database is away")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(proxy.control.store, "of_task", away)
-            await say(proxy, "ask", task)
-            await failed.wait()
-        await proxy.flush(PATIENCE_S)
-        assert told(await proxy.turns()) == THREE_TURNS[:2]
-        assert codes(await proxy.turns()) == [[], []]
 
 
 async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,33 +218,6 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         go_on.set()
         assert (await proxy.flush(PATIENCE_S))["pending"] == 0
         assert told(await proxy.turns()) == THREE_TURNS[:2]
-
-
-async def test_a_turn_that_waits_is_passed_on_once_where_its_task_goes_on(
-    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[str] = []
-    monkeypatch.setattr(TurnListener, "ended", lambda self, turn: ended.append(turn.user_text))
-    async with run_proxy(settings(agent, store)) as proxy:
-        first = await say(proxy, "ask")
-        await proxy.flush(PATIENCE_S)
-        go_on, ask = asyncio.Event(), proxy.control.store.of_task
-
-        async def slow(task_id: str, agent: str, most: int) -> list[Json]:
-            await go_on.wait()
-            return await ask(task_id, agent, most)
-
-        monkeypatch.setattr(proxy.control.store, "of_task", slow)
-        await say(proxy, "done", first)
-        second = await say(proxy, "other", {"contextId": first["contextId"]})
-        assert "other" not in ended
-        with pytest.raises(KeyError, match="result"):  # the agent refuses it: the task is over
-            await say(proxy, "late", second)
-        go_on.set()
-        await proxy.flush(PATIENCE_S)
-        turns = await proxy.turns()
-    assert sorted(ended) == ["ask", "done", "late", "other"]
-    assert [turn["user_text"] for turn in turns] == ["ask", "done", "other", "late"]
 
 
 # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
@@ -328,24 +250,6 @@ async def test_an_open_turn_is_completed_by_another_process_once(agent: str, sto
     assert turns[0]["ended_at"] is not None
 
 
-@ON_POSTGRES
-async def test_a_turn_that_nobody_goes_on_with_is_closed_by_one(
-    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with run_proxy(settings(agent, store)) as gone:
-        await say(gone, f"gate {uuid.uuid4().hex}", wait=False)
-    monkeypatch.setattr(task_log, "SILENT_S", 0.5)
-    monkeypatch.setattr(task_log, "SWEEP_S", 0.2)
-    impatient = settings(agent, store, turn_timeout=2)
-    async with run_proxy(impatient) as one, run_proxy(impatient) as two:
-        while not (turns := [turn for turn in await one.turns() if turn["status"] != "open"]):
-            await asyncio.sleep(0.05)
-        for proxy in (one, two):
-            await proxy.flush(PATIENCE_S)
-        assert codes(turns) == [["incomplete"]]
-        assert len(await one.turns()) == 1
-
-
 async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> None:
     async with run_proxy(settings(agent, store, run="nightly")) as proxy:
         await say(proxy, f"gate {uuid.uuid4().hex}", wait=False)
@@ -356,23 +260,3 @@ async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> N
     async with open_existing_store(store) as kept:
         statuses = [turn["status"] async for turn in turns_of(kept, None)]
     assert sorted(statuses) == ["done", "open"]
-
-
-# ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_what_cannot_be_read_of_an_unknown_task_is_not_read_again_and_goes_in_time(
-    agent: str, store: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(task_log, "SWEEP_S", 0.0)
-    monkeypatch.setattr(task_log, "BEAT_S", 0.05)
-    async with run_proxy(settings(agent, store)) as proxy, asyncio.timeout(PATIENCE_S):
-        observed = proxy.control.store.observations(agent)
-        await observed.add([Observed("a key", CLOCK.now() - 1, "[torn")])
-        while await observed.open_tasks(CLOCK.now()):
-            await asyncio.sleep(0.05)
-        ((number, _),) = await observed.of_task("a key")
-        await observed.keep_until("a key", number, CLOCK.now() - 1)
-        while await observed.count("a key"):
-            await asyncio.sleep(0.05)
-    assert "a key" in caplog.text
