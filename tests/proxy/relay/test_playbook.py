@@ -197,6 +197,22 @@ def test_json_of_another_method_passes_in_pieces_and_is_read_as_a_whole() -> Non
     play = Playbook() >> Client(own) << ToAgent(asks=False) >> Head(JSON, {b"content-length": b"1"})
     play >> Agent(WITH) >> End()
     assert same(play.shown(), {"task": task()})
+    play = Playbook() >> Client(own) << ToAgent(asks=False) >> Head("image/png")
+    play >> Agent(WITH) << ToClient(WITH) >> End()
+
+
+@pytest.mark.parametrize(("method", "codes"), [("SendMessage", ["body_too_large"]), ("acme/own", [])])
+def test_a_document_with_too_many_values_is_no_answer(method: str, codes: list[str]) -> None:
+    play = Playbook(negotiate="never", limit=9_000_000) >> Client(rpc(method, said())) << ToAgent(asks=False)
+    play >> Head(JSON, {b"content-length": b"1"}) >> Agent(DENSE) >> End() << Whole(DENSE)
+    assert [finding.code for turn in play.stopped for finding in turn.findings] == codes
+
+
+@pytest.mark.parametrize(("announced", "held"), [(100, [100, 100]), (101, [40, 80])])
+def test_the_room_of_a_document_is_taken_at_once_where_it_may_be_read(announced: int, held: list[int]) -> None:
+    play = Playbook(limit=100) >> Client(SEND) << ToAgent(asks=True)
+    play >> Head(JSON, {b"content-length": b"%d" % announced})
+    assert [(play >> Agent(b"x" * 40)).held.size for _ in held] == held
 
 
 # ── what cannot be read ─────────────────────────────────────────────────────────────────────────────────────
@@ -224,6 +240,24 @@ def test_a_document_that_cannot_be_decoded(body: bytes, code: str) -> None:
     asked = Playbook() >> Client(SEND) << ToAgent(asks=True) >> head >> Agent(body) >> End()
     assert len(asked.got()) == 1
     assert isinstance(asked.cut, Cut)
+
+
+NAMING = b"%b: no JSON" % URI.encode()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_no_json_and_names_the_extension_passes_where_the_proxy_did_not_ask(asked: bool) -> None:
+    def begun(request: bytes, head: Head) -> Playbook:
+        play = Playbook(negotiate="always" if asked else "never")
+        return play >> Client(request) << ToAgent(asked) >> head
+
+    play = begun(SEND, Head(JSON, {b"content-length": b"1"})) >> Agent(NAMING) >> End()
+    assert play.got() != [NAMING] if asked else play.got() == [NAMING]
+    assert (play.cut is None) is not asked
+    event = b"data: %b\n\n" % NAMING
+    play = begun(STREAM, Head(EVENTS)) >> Agent(event)
+    assert play.got() == ([] if asked else [event])
+    assert ("unreadable_event" in play.codes) is asked
 
 
 def test_an_event_that_is_too_large_ends_the_reading_of_its_stream() -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from a2a_eval_proxy.capture.turn_book import BookEntry
+from a2a_eval_proxy.capture.turn_changes import TurnChanges
 from a2a_eval_proxy.capture.visibility import CallVisibility
 from a2a_eval_proxy.clock import Clock
 from a2a_eval_proxy.privacy.policy import NO_PRIVACY
@@ -83,6 +84,20 @@ def database() -> sqlite3.Connection:
     for statement in statements(SQLITE):
         connection.execute(statement)
     return connection
+
+
+class Told(TurnListener):
+    """Notes what it is told."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def changed(self, changes: TurnChanges) -> None:
+        self._note("changed", changes.turn.turn_id)
+
+    def ended(self, turn: Turn) -> None:
+        self._note("ended", turn.turn_id)
 
 
 class Kept:
@@ -170,12 +185,11 @@ class Proxy:
         self.kept = Kept(self.tables, turns, shared=shared, scores=scores)
         self.agent = Agent("", Settings(upstream="http://agent.example", **settings))
         self.metrics = Metrics()
-        self.listener = TurnListener()
         self.capture = AgentCapture(
             self.agent,
             self.kept,  # type: ignore[arg-type]
             self.kept,  # type: ignore[arg-type]
-            self.listener,
+            Told(self.kept.note),
             CallVisibility(negotiate="declared", dialects=False, logs=lambda: False),
             NO_PRIVACY,
             self.metrics,

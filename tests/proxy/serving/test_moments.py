@@ -107,22 +107,20 @@ async def test_a_fold_that_fails_is_made_again_after_a_second(caplog: pytest.Log
 @quickly
 async def test_a_turn_that_waits_for_earlier_ones_is_passed_on_once_where_its_task_goes_on() -> None:
     proxy = Proxy()
-    proxy.sent("first")
+    proxy.shown(proxy.sent("first"), "WORKING")
     own = proxy.sent("second", "")
-    proxy.shown(own, "INPUT_REQUIRED", "u")
+    proxy.shown(own, "COMPLETED", "u")
     proxy.ended(own)
     assert proxy.done("take") == []
     proxy.sent("third", "u")
     await asyncio.sleep(1.0)
-    assert proxy.done("take") == [(0.02, "take", "second", "INPUT_REQUIRED")]
+    assert proxy.done("take") == [(0.0, "take", "second", "COMPLETED")]
     assert [turn.turn_id for turn in proxy.capture.open_turns] == ["first", "third"]
 
 
 @quickly
 async def test_live_reports_are_of_ten_turns_each_and_50_ms_apart() -> None:
     proxy = Proxy()
-    seen: list[tuple[float, str]] = []
-    proxy.listener.changed = lambda new: seen.append((round(TIME.now - START, 3), new.turn.turn_id))  # type: ignore[method-assign]
     proxy.capture.report_changes(True)
     for number in range(10):
         await asyncio.sleep(0.001)
@@ -131,12 +129,17 @@ async def test_live_reports_are_of_ten_turns_each_and_50_ms_apart() -> None:
         await asyncio.sleep(0.001)
         proxy.sent(f"{number}", f"more {number}")
     await asyncio.sleep(1.0)
-    assert seen == [(0.001, "0"), *((0.051, f"{n}") for n in range(1, 11)), *((0.101, f"{n}") for n in (11, 12))]
+    told = [(0.001, "0"), *((0.051, f"{n}") for n in range(1, 11)), *((0.101, f"{n}") for n in (11, 12))]
+    assert proxy.done("changed") == [(at, "changed", turn_id) for at, turn_id in told]
     assert [turn.turn_id for turn in proxy.capture.latest_open(4)] == ["12", "11", "10", "9"]
     assert [turn.turn_id for turn in proxy.capture.latest_open(4, "12")] == ["12"]
+    entry = proxy.sent("last", "")
+    proxy.shown(entry, "COMPLETED", "last")
+    proxy.ended(entry)
+    assert proxy.done("changed")[13:] == [(1.013, "changed", "last")]
     proxy.capture.report_changes(False)
     await proxy.capture.close(1.0)
-    assert len(seen) == 13
+    assert len(proxy.done("changed")) == 14
 
 
 @pytest.mark.parametrize(
@@ -203,7 +206,8 @@ async def test_a_finding_comes_after_its_turn(finding: Finding, verdict: list[An
     await asyncio.sleep(1.0)
     proxy.capture.book.report("t", finding, TIME.now)
     await asyncio.sleep(1.0)
-    assert [line[1:] for line in proxy.done("again", "verdict")] == [
+    assert [line[1:] for line in proxy.done("ended", "again", "verdict")] == [
+        ("ended", "one"),
         ("again", "one", "COMPLETED", finding.code),
         *verdict,
     ]
@@ -268,6 +272,7 @@ async def test_what_is_captured_is_settled_when_answered_turns_are_closed() -> N
     await settled
     assert proxy.done("take") == [(1.5, "take", "two", "COMPLETED"), (2.001, "take", "one", "COMPLETED")]
     assert proxy.capture.number_answered == 0
+    assert "no_capture" in str(proxy.kept.turns["one"]["findings"])
 
 
 @pytest.mark.parametrize(
@@ -301,4 +306,20 @@ async def test_open_turns_for_which_there_is_no_room_are_closed_and_counted(capl
     await asyncio.sleep(0.01)
     assert proxy.done("take") == [(0.0, "take", "two", "WORKING", "incomplete")]
     assert proxy.metrics.turns_evicted == 1
-    assert caplog.messages == ["open turns take too much memory: 1 turn(s) were closed as incomplete"]
+    proxy.shown(proxy.sent("three", ""), "WORKING", "", size=10)
+    await proxy.capture.close(1.0)
+    assert caplog.messages == ["open turns take too much memory: 1 turn(s) were closed as incomplete"] * 2
+
+
+@quickly
+async def test_what_is_not_in_turns_when_a_proxy_stops_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    proxy = Proxy()
+    proxy.kept.away_until = 100.0
+    proxy.sent("one")
+    await asyncio.sleep(2.5)
+    await proxy.capture.close(1.0)
+    assert caplog.messages == [
+        "the store could not be asked about tasks 1 time(s)",
+        "what was observed last of tasks is not in their turns: the database is away",
+        "the store could not be asked about tasks 3 time(s)",
+    ]
