@@ -20,7 +20,7 @@ from a2a.types import (
 )
 from a2a_eval_proxy.relay import wire_log
 from agents.grpc_agent import UNLIMITED
-from agents.scenarios import URI
+from agents.scenarios import BOTH, URI
 from google.protobuf.json_format import MessageToJson
 from support.transcripts import WritingClient, everything, task_of
 
@@ -76,6 +76,21 @@ async def test_clients_see_the_same_direct_and_proxied(agent, proxy, version, co
     assert proxied == direct
     assert len(direct) > 20
     assert (URI in str(direct)) == (context is not None)
+
+
+@versions
+@pytest.mark.parametrize("context", [None, ASKING], ids=["not asking", "asking"])
+async def test_a_turn_is_captured(proxy, admin, version, context):
+    client, text = Client(proxy.grpc_address, version), f"artifact {uuid.uuid4()}"
+    await client.send(text, context)
+    await client.transport.close()
+    turn = await turn_of(admin, text)
+    assert (turn["binding"], turn["state"], turn["response_text"]) == (
+        "GRPC",
+        "TASK_STATE_COMPLETED",
+        "answer: 42\ndone",
+    )
+    assert names(turn) == [call["name"] for call in BOTH]
 
 
 async def test_the_wire_of_a_turn_is_kept(admin, client, monkeypatch):

@@ -158,6 +158,7 @@ async def test_an_agent_that_is_down_is_unavailable(tmp_path: Path):
         await agent.stop()
         outcome = await caller.call("UnaryUnary", b"x")
         await caller.channel.close()
+        assert proxy.control.serving.metrics.responses == {"OK": 1, "UNAVAILABLE": 1}
     assert outcome["code"] is grpc.StatusCode.UNAVAILABLE
     assert outcome["trailing"] == []
 

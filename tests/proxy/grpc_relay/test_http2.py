@@ -12,7 +12,7 @@ from a2a.types import GetTaskRequest, Task
 from a2a_tool_capture import METADATA_KEY, URI
 from google.protobuf.json_format import ParseDict
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, Event, StreamEnded, StreamReset
+from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersReceived
 from support.grpc_proxy import running_proxy
 from support.patience import PATIENCE_S
 from support.raw_http2 import RawClient, RawConnection, framed, raw_agent, raw_answer
@@ -120,6 +120,28 @@ async def test_a_client_may_say_that_it_goes_with_its_last_call(tmp_path):
     async with raw_agent(echoing) as (address, _), running_proxy(f"grpc://{address}", tmp_path) as proxy:
         seen = await asyncio.to_thread(last_call, proxy.grpc_address)
     assert isinstance(seen[-1], StreamEnded)
+
+
+async def test_trailers_of_a_client_pass(tmp_path):
+    def call_with_trailers(address: str) -> list[Any]:
+        with RawClient(address) as client:
+            stream_id = client.begin(ECHO)
+            client.h2.send_data(stream_id, framed(b""))
+            client.h2.send_headers(stream_id, [(b"x-last", b"1")], end_stream=True)
+            client.flush()
+            return client.until(stream_id, StreamEnded, StreamReset)
+
+    trailers: list[Any] = []
+
+    def answer(connection: RawConnection, event: Event) -> None:
+        if isinstance(event, TrailersReceived):
+            trailers.extend(event.headers)
+        echoing(connection, event)
+
+    async with raw_agent(answer) as (address, _), running_proxy(f"grpc://{address}", tmp_path) as proxy:
+        seen = await asyncio.to_thread(call_with_trailers, proxy.grpc_address)
+    assert isinstance(seen[-1], StreamEnded)
+    assert trailers == [(b"x-last", b"1")]
 
 
 async def test_a_cut_connection_of_the_agent_is_unavailable(tmp_path):

@@ -175,8 +175,12 @@ def test_a_message_with_too_many_values_is_not_read():
     task.metadata.fields["many"].list_value.MergeFromString(b"\x0a\x02\x08\x00" * 120_000)  # null
     with pytest.raises(ValueError, match="too many values"):
         as_json(decoded(Task, task.SerializeToString()))
-    with pytest.raises(ValueError, match="too many values"):
-        as_json(Artifact(parts=[Part()] * 150_000))
+    with_room, without = Artifact(parts=[Part()] * 131_072), Artifact(parts=[Part()] * 131_073)
+    most = Artifact(parts=[Part(text="xx")] * 50_000)
+    for artifact, limit in ((with_room, without), (most, Artifact(artifact_id="a", parts=most.parts))):
+        assert as_json(artifact)
+        with pytest.raises(ValueError, match="too many values"):
+            as_json(limit)
     as_json(Task(id="t" * 10_000_000))
     many = Artifact(parts=[Part(text="x")] * 150_000)
     shown = MessageFilter(Artifact, None).shown(Artifact(parts=many.parts, extensions=[URI]).SerializeToString())

@@ -74,3 +74,21 @@ def test_a_number_that_json_lacks(number):
     message = Message()
     message.metadata["n"] = number
     assert as_json(message)["metadata"] == {"n": str(number)}, "as over HTTP"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "expected"),
+    [
+        ("/lf.a2a.v1.A2AService/GetTask", {"id": "t"}, ("t", False, False, False)),
+        ("/a2a.v1.A2AService/GetTask", {"name": "tasks/t"}, ("t", False, True, False)),
+        ("/lf.a2a.v1.A2AService/ListTasks", {"includeArtifacts": True}, ("", True, False, False)),
+        (
+            "/a2a.v1.A2AService/CreateTaskPushNotificationConfig",
+            {"parent": "tasks/t/pushNotificationConfigs"},
+            ("t", False, True, True),
+        ),
+    ],
+)
+def test_what_a_request_names(path: str, fields: dict[str, Any], expected: Any) -> None:
+    request = METHODS[path].request(fields)
+    assert (request.task_id, request.includes_artifacts, request.legacy, request.has_webhook) == expected

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from a2a.types import AgentCard, GetExtendedAgentCardRequest, a2a_pb2_grpc
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.settings.parsing import parse_upstream
 from a2a_eval_proxy.settings.parts import TlsFilesOptions
 from a2a_eval_proxy.settings.settings import Settings
 from agents.grpc_agent import grpc_agent
@@ -87,14 +86,6 @@ async def test_http_clients_of_such_an_agent_get_an_error_that_says_so(tmp_path)
     assert problem in rpc.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "upstream", ["grpc://host", "grpc://host:1/path", "grpc://:1", "grpc://u:p@host:1", "grpcs://host:x", "grpc://"]
-)
-def test_grpc_addresses_that_are_none(upstream):
-    with pytest.raises(ValueError, match="expected grpc://HOST:PORT"):
-        parse_upstream(upstream)
-
-
 def test_an_agent_that_has_only_grpc_needs_a_port_for_it():
     with pytest.raises(ConfigError, match="set --grpc"):
         Settings(upstream="grpc://127.0.0.1:1")
@@ -109,13 +100,6 @@ def server(pair: Pair, clients: Authority | None = None) -> grpc.ServerCredentia
     return grpc.ssl_server_credentials(keys, root, require_client_auth=clients is not None)
 
 
-def client(authority: Authority, pair: Pair | None = None) -> Any:
-    credentials = grpc.ssl_channel_credentials(
-        authority.ca.read_bytes(), pair and pair.key.read_bytes(), pair and pair.cert.read_bytes()
-    )
-    return lambda address: grpc.aio.secure_channel(address, credentials, [("grpc.use_local_subchannel_pool", 1)])
-
-
 async def echo(channel: Any) -> bytes | grpc.StatusCode:
     async with channel:
         try:
@@ -123,25 +107,6 @@ async def echo(channel: Any) -> bytes | grpc.StatusCode:
             return answer
         except grpc.aio.AioRpcError as error:
             return error.code()
-
-
-async def test_tls_with_certificates_of_both_sides(tmp_path: Path):
-    ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
-    pair = ours.issue("proxy")
-    agent_pair, to_agent = theirs.issue("agent"), ours.issue("to-agent")
-    async with grpc_agent(credentials=server(agent_pair, clients=ours)) as agent:
-        files = {
-            "tls_cert": pair.cert,
-            "tls_key": pair.key,
-            "tls_client_ca": theirs.ca,
-        }
-        to_theirs = TlsFilesOptions(ca=str(theirs.ca), cert=str(to_agent.cert), key=str(to_agent.key))
-        settings: dict[str, Any] = {name: str(path) for name, path in files.items()} | {"upstream_tls": to_theirs}
-        async with running_proxy(f"grpcs://{agent.address}", tmp_path, **settings) as proxy:
-            address = proxy.grpc_address
-            assert await echo(client(ours, theirs.issue("client"))(address)) == b"x"
-            assert await echo(client(ours)(address)) is grpc.StatusCode.UNAVAILABLE
-            assert await echo(grpc.aio.insecure_channel(address)) is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_the_certificate_of_the_agent_is_checked(tmp_path: Path):

@@ -212,21 +212,6 @@ async def test_notifications_reach_a_client_that_left(
     assert relay.codes(turn) == set()
 
 
-@pytest.mark.parametrize("service", ["lf.a2a.v1", "a2a.v1"])
-async def test_a_call_that_cannot_be_read_sets_no_webhook(service: str, agent: GrpcAgent, tmp_path: Path) -> None:
-    """An agent may read more of it than the proxy; it answers what sets none itself."""
-    async with (
-        relaying(agent.url, tmp_path / "turns.db", grpc="127.0.0.1:0") as relay,
-        grpc.aio.insecure_channel(relay.proxy.grpc_address or "") as channel,
-    ):
-        status = grpc.StatusCode.INVALID_ARGUMENT
-        for method, expected in (("SendMessage", {status}), ("GetTask", {*grpc.StatusCode} - {status})):
-            call = channel.unary_unary(f"/{service}.A2AService/{method}")
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await call(b"\xff")
-            assert refused.value.code() in expected
-
-
 async def test_webhooks_can_be_left_to_the_agent(agent: GrpcAgent, at_agent: Client, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"grpc": "127.0.0.1:0", "push_url": None}
     async with relaying(agent.url, tmp_path / "turns.db", **settings) as relay:

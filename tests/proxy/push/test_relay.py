@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from a2a_eval_proxy.settings.parts import Timeouts, TlsFilesOptions, TlsPorts
+from a2a_eval_proxy.settings.parts import Timeouts
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
-from support.certificates import Authority
 from support.patience import PATIENCE_S
-from support.ports import held_ports
 from support.postgres_server import PostgresServer
 
 BOUND = "e30.eyJyZXF1ZXN0X2JvZHlfc2hhMjU2IjoiMDAifQ.c2ln"
@@ -70,23 +65,6 @@ async def test_a_client_that_asked_is_notified_of_tool_calls(
         assert b"kettle" in b"".join(one.body for one in await endpoint.until_ended())
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_what_a_response_shows_too_counts_once(relay: Relay, endpoint: Endpoint, stream: bool) -> None:
-    text = f"chunks {uuid.uuid4()}"
-    configuration = {"taskPushNotificationConfig": {"url": endpoint.url}}
-    method = "SendStreamingMessage" if stream else "SendMessage"
-    body = {"jsonrpc": "2.0", "id": 1, "method": method}
-    await relay.client.post(
-        "/rpc",
-        json={**body, "params": {"message": message(text), "configuration": configuration}},
-        headers={"a2a-version": "1.0"},
-    )
-    await endpoint.until_ended()
-    turn = await relay.turn(text)
-    assert turn["response_text"] == "one two"
-    assert len(turn["tool_calls"]) == 2
-
-
 async def test_a_webhook_that_was_set_past_the_proxy_is_noticed_when_it_is_listed(
     relay: Relay, endpoint: Endpoint, pushing_agent: str
 ) -> None:
@@ -121,25 +99,6 @@ async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(rela
     await endpoint.next()
     assert endpoint.arrived.empty()  # nothing is sent again
     assert (await relay.client.post(f"{address}x", content=b"{}")).status_code == 404
-
-
-async def test_a_notification_that_is_repeated_counts_once(relay: Relay, endpoint: Endpoint) -> None:
-    text = f"silent {uuid.uuid4()}"
-    task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
-    (address,) = relay.addresses()
-    artifact = {"artifactId": "more", "parts": [{"text": "word "}]}
-    event = {"artifactUpdate": {"taskId": task_id, "contextId": "c", "artifact": artifact, "append": True}}
-    first = {"artifactUpdate": {**event["artifactUpdate"], "append": False}}
-    end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
-    assert (await relay.notify(address, first)).status_code == 200
-    endpoint.status = 503
-    assert (await relay.notify(address, event)).status_code == 503
-    endpoint.status = 200
-    assert (await relay.notify(address, event)).status_code == 200
-    assert (await relay.notify(address, event)).status_code == 200
-    assert (await relay.notify(address, end)).status_code == 200
-    turn = await relay.turn(text)
-    assert turn["response_text"] == "word word word "
 
 
 @pytest.mark.parametrize(
@@ -226,23 +185,3 @@ async def test_an_agent_that_repeats_the_webhooks_url_shows_its_clients_own(
     (address,) = relay.addresses()
     assert address not in f"{answer.text} {shown!r} {task}"
     assert (URI in answer.text) is asked
-
-
-async def test_the_agent_may_reach_the_proxy_over_https(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "authority")
-    pair = authority.issue("push")
-    with held_ports(1) as (port,):
-        secure: dict[str, Any] = {
-            "push_url": f"https://127.0.0.1:{port}",
-            "push_listen": f"127.0.0.1:{port}",
-            "tls_ports": TlsPorts(push=TlsFilesOptions(cert=str(pair.cert), key=str(pair.key))),
-        }
-        async with relaying(pushing_agent, tmp_path / "turns.db", **secure) as relay:
-            _, task_id, address = await asking(replace(relay, push_url=secure["push_url"]), endpoint.url)
-            end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
-            trusting = ssl.create_default_context(cafile=authority.ca)
-            async with httpx.AsyncClient(verify=trusting, trust_env=False) as agent:
-                assert (await agent.post(address, json=end)).status_code == 200
-            assert (await endpoint.next()).json == end
-            with pytest.raises(httpx.TransportError):
-                await relay.client.post(address.replace("https", "http"), json=end)

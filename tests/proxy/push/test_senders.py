@@ -21,12 +21,6 @@ pytestmark = [pytest.mark.installs, pytest.mark.about("proxy/a2a_eval_proxy/feat
 
 EXTENSION = Path(__file__).parents[3] / "extension"
 AGENTS = Path(__file__).parents[2] / "agents"
-ROUTES = [
-    ("1.0", "/rpc", "SendMessage", "taskPushNotificationConfig"),
-    ("1.0", "/rest/message:send", "", "taskPushNotificationConfig"),
-    ("0.3", "/rpc", "message/send", "pushNotificationConfig"),
-    ("0.3", "/rest/v1/message:send", "", "pushNotification"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +64,6 @@ async def notifications(agent: str, path: str, version: str, body: Any, endpoint
 def anonymous(text: str) -> str:
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", text)
     return re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)", "TIME", text)
-
-
-@pytest.mark.parametrize(("version", "path", "method", "field"), ROUTES)
-async def test_the_sender_of_the_1_x_sdk(
-    version: str, path: str, method: str, field: str, pushing_agent: str, endpoint: Endpoint, tmp_path: Path
-) -> None:
-    text = f"chunks {uuid.uuid4()}"
-    body = request(text, version, method, field, endpoint.url)
-    direct = await notifications(pushing_agent, path, version, body, endpoint)
-    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
-        assert await notifications(relay.proxy.url, path, version, body, endpoint) == direct
-        turn = await relay.turn(text)
-    assert relay.addresses() != []
-    assert [len(turn["tool_calls"]), turn["response_text"]] == [2, "one two"]
 
 
 def started(token: str, body: str) -> tuple[str, str]:

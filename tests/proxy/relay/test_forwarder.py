@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -69,6 +71,24 @@ async def test_an_agent_that_is_not_understood_is_asked_no_more(
         assert (response.status_code, response.json()["error"]["data"][0]["reason"]) == (502, "UNREADABLE_ANSWER")
         assert (await sent(it, packed, rpc("SendMessage"))).content == b"x"
     assert "the agent is not asked for tool calls any more" in caplog.text
+
+
+async def test_an_outage_is_logged_once_and_so_is_its_end(
+    tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    upstream = f"http://127.0.0.1:{port}"
+    async with proxied(tmp_path, upstream=upstream) as it:
+        assert [(await it.data.get("/v1/tasks")).status_code for _ in range(3)] == [502, 502, 502]
+        async with await asyncio.start_server(serve, "127.0.0.1", port):
+            assert [(await it.data.get("/v1/tasks")).status_code for _ in range(2)] == [404, 404]
+    down, up = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert down.startswith(f"the agent at {upstream} cannot be reached: ")
+    assert up == f"the agent at {upstream} answers again"
 
 
 async def test_the_first_request_waits_for_the_card(tmp_path: Path) -> None:
@@ -163,8 +183,12 @@ async def test_an_exchange(it: Proxied, name: str) -> None:
         shown = response.content if isinstance(row.content, bytes) else response.json()["error"]["data"][0]["reason"]
         assert (response.status_code, shown) == (row.status, row.content)
     await it.flushed()
-    codes = [[one["code"] for one in turn["findings"]] for turn in await it.turns()]
-    assert codes == ([] if row.codes is None else [row.codes])
+    turns = await it.turns()
+    assert [[one["code"] for one in turn["findings"]] for turn in turns] == ([] if row.codes is None else [row.codes])
+    for turn in turns:
+        (one,) = (await it.get(f"/api/turns/{turn['turn_id']}/wire"))["exchanges"]
+        problem = next((code for code in row.codes or () if code.startswith(("upstream", "unreadable"))), None)
+        assert (one["opens_turn"], one["request"]["method"], one["problem"]) == (True, "POST", problem)
 
 
 @pytest.mark.parametrize(

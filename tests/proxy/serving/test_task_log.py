@@ -199,27 +199,6 @@ async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent:
     assert codes(turns) == [[], []]
 
 
-async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with run_proxy(settings(agent, store)) as proxy:
-        task = await say(proxy, "ask")
-        await proxy.flush(PATIENCE_S)
-        asked, go_on, ask = asyncio.Event(), asyncio.Event(), proxy.control.store.of_task
-
-        async def slow(task_id: str, agent: str, most: int) -> list[Json]:
-            asked.set()
-            await go_on.wait()
-            return await ask(task_id, agent, most)
-
-        monkeypatch.setattr(proxy.control.store, "of_task", slow)
-        assert (await say(proxy, "ask", task))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-        await asked.wait()
-        assert len(await proxy.turns()) == 1
-        assert (await proxy.flush(0))["pending"] == 1
-        go_on.set()
-        assert (await proxy.flush(PATIENCE_S))["pending"] == 0
-        assert told(await proxy.turns()) == THREE_TURNS[:2]
-
-
 # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
 
 
