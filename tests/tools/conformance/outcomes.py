@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -17,38 +16,12 @@ _CHANGES = re.compile(
 """What is another one in each run. Codes of errors, and other whole numbers, stay."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """`kind` is passed, failed, error, skipped, xfailed or missing.
-
-    `reason` is the kit's message, without the parts that differ in each run."""
-
-    kind: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.reason}" if self.reason else self.kind
+Outcomes = Mapping[str, str]
+"""By test, of one run of the kit: passed, failed, error, skipped, xfailed or missing, and the kit's message, without
+the parts that differ in each run."""
 
 
-Outcomes = Mapping[str, Outcome]
-"""By test, of one run of the kit."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A test with other outcomes through the proxy than without it."""
-
-    test: str
-    direct: Sequence[Outcome]
-    proxied: Sequence[Outcome]
-
-    @property
-    def new(self) -> bool:
-        """Whether the proxied runs show an outcome that no direct run shows; else a direct run was alone with its."""
-        return not set(self.proxied) <= set(self.direct)
-
-
-def read(report: Path) -> dict[str, Outcome]:
+def read(report: Path) -> Outcomes:
     """The outcomes in a report. Raises OSError for a missing file, ParseError for anything but XML."""
     return {
         f"{case.get('classname')}::{case.get('name')}": _outcome(case) for case in ET.parse(report).iter("testcase")
@@ -57,27 +30,25 @@ def read(report: Path) -> dict[str, Outcome]:
 
 def counts(outcomes: Outcomes) -> str:
     """As `3 passed, 1 failed`."""
-    return ", ".join(f"{count} {kind}" for kind, count in Counter(o.kind for o in outcomes.values()).most_common())
+    return ", ".join(
+        f"{count} {kind}" for kind, count in Counter(one.partition(":")[0] for one in outcomes.values()).most_common()
+    )
 
 
-def differences(direct: Sequence[Outcomes], proxied: Sequence[Outcomes]) -> Iterator[Difference]:
-    """The tests that do not have the same outcomes in the runs of both kinds."""
+def differences(direct: Sequence[Outcomes], proxied: Sequence[Outcomes]) -> Iterator[tuple[str, set[str], set[str]]]:
+    """The tests that do not have the same outcomes in the runs of both kinds, with the outcomes of either."""
     for test in sorted({test for outcomes in (*direct, *proxied) for test in outcomes}):
-        found = Difference(test, _seen(direct, test), _seen(proxied, test))
-        if set(found.direct) != set(found.proxied):
-            yield found
+        found, seen = ({outcomes.get(test, "missing") for outcomes in runs} for runs in (direct, proxied))
+        if found != seen:
+            yield test, found, seen
 
 
-def _seen(runs: Iterable[Outcomes], test: str) -> list[Outcome]:
-    return [outcomes.get(test, Outcome("missing")) for outcomes in runs]
-
-
-def _outcome(case: ET.Element) -> Outcome:
+def _outcome(case: ET.Element) -> str:
     for kind in ("error", "failure", "skipped"):
         if (found := case.find(kind)) is not None:
             lines = found.get("message", "").splitlines()
             reason = _CHANGES.sub("…", " ".join(line for line in lines if not line.startswith(" +")))  # pytest's detail
             if found.get("type") == "pytest.xfail":
-                return Outcome("xfailed", reason)
-            return Outcome("failed" if kind == "failure" else kind, reason)
-    return Outcome("passed")
+                return f"xfailed: {reason}"
+            return f"{'failed' if kind == 'failure' else kind}: {reason}"
+    return "passed"

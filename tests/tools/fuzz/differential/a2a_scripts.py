@@ -69,7 +69,7 @@ def operation(dice: Random, token: bytes) -> Exchange:
     shape = dice.choice(_SHAPES)
     head = Head(by=Side.CLIENT, seen=False, start=start, fields=tuple(fields), framing=_framing(dice) if body else b"")
     sent = [Data(by=Side.CLIENT, data=part, seen=False) for part in cut(dice, body, dice.choice((1, 1, 4)))]
-    response = _response(dice, token.decode(), shape, legacy=legacy, calls=known, may_be_a2a=known)
+    response = _response(dice, token.decode(), shape, calls=known)
     json_like = shape != "text"
     steps = (head, *sent, End(by=Side.CLIENT), *response)
     return Exchange(
@@ -114,10 +114,9 @@ def _json(dice: Random, value: Any) -> bytes:
 # ── responses ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _response(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool, may_be_a2a: bool) -> list[AnyStep]:
-    """`may_be_a2a`: whether the proxy may read it in any media type."""
+def _response(dice: Random, name: str, shape: str, *, calls: bool) -> list[AnyStep]:
     make = {"events": _events, "text": _text}.get(shape, _document)
-    units, media_type = make(dice, name, shape, legacy=legacy, calls=calls)
+    units, media_type = make(dice, name, calls)
     fields: list[tuple[bytes, bytes]] = [(b"x-fuzz-answer", name.encode()), (b"Content-Type", media_type)]
     asked_fields: list[tuple[bytes, bytes]] = []
     framing = dice.choice((b"content-length", b"transfer-encoding", b"transfer-encoding", b"close"))
@@ -170,9 +169,9 @@ def _gzip(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0)
 
 
-def _document(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
+def _document(dice: Random, name: str, calls: bool) -> tuple[list[Unit], bytes]:
     """A response object."""
-    only = _object(dice, name, 0, legacy=legacy, calls=calls)
+    only = _object(dice, name, 0, calls=calls)
     json_type = dice.choice((b"application/json", b"application/json; charset=utf-8", b"application/a2a+json"))
     if only.plain != only.asked:
         return [only], json_type
@@ -180,7 +179,7 @@ def _document(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool)
     return [*blanks, only, *([Unit.same(b"\n")] if dice.random() < 0.3 else [])], json_type
 
 
-def _text(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
+def _text(dice: Random, name: str, calls: bool) -> tuple[list[Unit], bytes]:
     """Text that nearly names the extension."""
     media_type = dice.choice((b"text/plain", b"application/x-own", b"application/octet-stream"))
     words = [name, "}", "https://arksim.arklex.ai/a2a/tool", " box\n", "a2a", "\0", "\\u0068"]
@@ -188,7 +187,7 @@ def _text(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> 
     return [Unit.same(b"text " + text.encode() + b".") for text in texts], media_type
 
 
-def _object(dice: Random, name: str, number: int, *, legacy: bool, calls: bool) -> Unit:
+def _object(dice: Random, name: str, number: int, *, calls: bool) -> Unit:
     """A response object, its result with tool calls for who asked. For others it is spelt as the proxy spells it."""
     before = dice.getstate()
     plain = {"jsonrpc": "2.0", "id": 1, "result": _result(dice, name, number, calls=False)}
@@ -248,7 +247,7 @@ def _artifact(dice: Random, name: str, *, calls: bool) -> dict[str, Any]:
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _events(dice: Random, name: str, shape: str, *, legacy: bool, calls: bool) -> tuple[list[Unit], bytes]:
+def _events(dice: Random, name: str, calls: bool) -> tuple[list[Unit], bytes]:
     """Server-sent events in all their forms."""
     end = dice.choice((b"\n", b"\n", b"\r\n", b"\r"))
     units = [Unit.same(b"\xef\xbb\xbf")] if dice.random() < 0.1 else []
@@ -280,7 +279,7 @@ def _event(dice: Random, name: str, number: int, end: bytes, *, calls: bool, las
         data = dice.choice((b"not JSON", b"", b"[DONE]", b"{" * 50, b'"%b"' % (b"h" * 300_000)))
         event = end.join([*before, b"data: " + data, b"data", *after]) + closing
         return Unit(event, event, seen=closing != b"")
-    unit = _object(dice, name, number, legacy=False, calls=calls)
+    unit = _object(dice, name, number, calls=calls)
     # where lines begin with blanks, a filter could not tell which of them belongs to the field
     space = dice.choice((b" ", b" ", b"")) if unit.plain == unit.asked and b"\n" not in unit.plain else b" "
     contents = []
