@@ -47,7 +47,7 @@ class Http2Connection(asyncio.Protocol):
         self.h2 = unchecked_connection(client_side=is_client, settings=settings if is_client else None)
         if not is_client:  # a client may begin before it knows them
             self.h2.update_settings(settings)
-        self._room: list[asyncio.Future[None]] = []
+        self._arrival = asyncio.Event()
         self.is_going = False
         """Whether no more streams may begin."""
 
@@ -143,20 +143,12 @@ class Http2Connection(asyncio.Protocol):
         while (room := self.h2.local_flow_control_window(stream_id)) <= 0:
             if self.transport.is_closing():
                 raise ProtocolError("the connection has ended")
-            await self.progress()
+            await self._arrival.wait()
         return min(room, self.h2.max_outbound_frame_size)
 
-    async def progress(self) -> None:
-        """Wait until something arrives."""
-        future = asyncio.get_running_loop().create_future()
-        self._room.append(future)
-        await future
-
     def _wake(self) -> None:
-        waiting, self._room = self._room, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        self._arrival.set()
+        self._arrival = asyncio.Event()
 
 
 class Http2Sender:

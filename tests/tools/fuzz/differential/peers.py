@@ -206,8 +206,8 @@ class _Client(asyncio.Protocol):
     """A connection of HTTP/1.1."""
 
     def __init__(self) -> None:
-        self._reader = Http1Reader(self._begin)
-        self._expected: list[Meeting] = []
+        self.reader = Http1Reader(self._begin)
+        self.expected: list[Meeting] = []
         self.closing = False
         self.turn = asyncio.Lock()
 
@@ -215,29 +215,22 @@ class _Client(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
-    def expect(self, meeting: Meeting) -> None:
-        self._expected.append(meeting)
-
-    @property
-    def excess(self) -> bytes:
-        return self._reader.excess
-
     def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
+        self.reader.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closing = True
-        self._reader.lost("closed" if exc is None else "reset")
-        for meeting in self._expected:
+        self.reader.lost("closed" if exc is None else "reset")
+        for meeting in self.expected:
             meeting.seen[Side.CLIENT].end = "cut"
             meeting.changed()
 
     def _begin(self, start: bytes, fields: list[tuple[bytes, bytes]]) -> tuple[Meeting, Side, bool] | None:
-        meeting = self._expected[0]
+        meeting = self.expected[0]
         if start.startswith(b"1"):
             meeting.seen[Side.CLIENT].interim.append(start)
             return None
-        del self._expected[0]
+        del self.expected[0]
         self.closing = self.closing or any(
             name.lower() == b"connection" and b"close" in value.lower() for name, value in fields
         )
@@ -258,8 +251,10 @@ async def converse(plan: ConnectionPlan, agent: Agent, port: int, dice: Random, 
             wrong += [f"hangs: {_progress(meeting)}" for meeting in meetings if meeting.is_open]
             break
         if isinstance(connection, _Client):
-            if connection.excess and not batch[-1].leaves:
-                wrong.append(f"{batch[-1].script()}\nbytes behind the last response: {connection.excess[:200]!r}")
+            if connection.reader.excess and not batch[-1].leaves:
+                wrong.append(
+                    f"{batch[-1].script()}\nbytes behind the last response: {connection.reader.excess[:200]!r}"
+                )
             if connection.closing:
                 connection.transport.abort()
         elif connection.is_going:
@@ -297,7 +292,7 @@ async def _play(connection: _Client | Http2Connection, meeting: Meeting, authori
     exchange = meeting.exchange
     sender: Sender
     if isinstance(connection, _Client):
-        connection.expect(meeting)
+        connection.expected.append(meeting)
         sender = Http1Sender(connection.transport, exchange, Side.CLIENT, authority, connection.turn)
     else:
         sender = Http2Sender(connection, connection.open(meeting), exchange, Side.CLIENT)

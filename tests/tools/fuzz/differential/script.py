@@ -143,21 +143,17 @@ class Meeting:
         """Whether the agent has said all that it says, but perhaps for the end."""
         self.moves = 0
         """How often a side has seen something."""
-        self._waiting: list[asyncio.Future[None]] = []
+        self._change = asyncio.Event()
 
     def changed(self) -> None:
         """A side has seen something."""
         self.moves += 1
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        self._change.set()
+        self._change = asyncio.Event()
 
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
+            await self._change.wait()
 
     def has(self, step: AnyStep, size: int) -> bool:
         """Whether the other side has what a step sends; `size`: of the body up to there."""
