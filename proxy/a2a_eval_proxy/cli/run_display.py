@@ -63,7 +63,7 @@ def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[
     a line at that interval."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(complete_style="cyan"),  # by default it is red until the end
         MofNCompleteColumn(),
         TextColumn("{task.fields[counts]}", markup=False),
         TimeElapsedColumn(),

@@ -54,8 +54,9 @@ async def test_every_screen_works_without_an_agent(store):
     suite, judged = (parse_suite(text % expected) for expected in ("", ", expect: {tool_calls: [{name: lookup}]}"))
     async with open_existing_store(str(store)) as opened:
         plan = Plan([JudgedBy(judged)])
-        await opened.keep_verdict("monday", KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
-    store_turns(store, [turn("2", run="tuesday", start=100)])
+        for run in ("monday", "tuesday"):
+            await opened.keep_verdict(run, KeptVerdict("orders", plan.to_dict(), "pending", None, "none yet"))
+    store_turns(store, [turn("2", run="of no suite"), turn("3", run="tuesday")])
     async with visited(store, suite, "orders.yaml") as (browser, entered):
         assert "Where is it?" in entered
         for path in ("/runs", "/runs/monday", "/cases", "/compare", "/turns/1", "/conversations/conversation-1"):

@@ -9,7 +9,7 @@ function timings(conversation) {
   for (const turn of conversation.turns || []) {
     if (!turn.time) continue;
     const [start, first, end] = turn.time;
-    rows.push({ label: `turn ${turn.number}`, start, first, end, kind: "whole" });
+    rows.push({ label: `turn ${turn.number}`, start, first, end, kind: turn.failure || (turn.results || []).some((result) => result.status in WORST) ? "bad" : "" });
     for (const call of turn.calls || []) {
       if (call.time) rows.push({ label: call.name, start: call.time[0], end: call.time[1], kind: call.error ? "part bad" : "part" });
     }

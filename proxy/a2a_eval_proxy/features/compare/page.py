@@ -1,4 +1,4 @@
-"""Two runs compared, the last two unless others are chosen."""
+"""Two runs compared, the last two of a suite unless others are chosen."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ MAX_CHOICES = 100
 
 async def _two_runs(view: View) -> Values:
     query, store = view.request.query_params, view.control.store
-    known = [run.name for run in await newest_runs(store)]
-    last, one_before, *_ = [*known, None, None]
+    runs = await newest_runs(store)
+    known = [run.name for run in runs]
+    suites = [run.verdict and run.verdict.suite for run in runs]
+    last, one_before, *_ = [*(run for run, suite in zip(known, suites, strict=True) if suite == suites[0]), None, None]
     before, after = names = [query.get("a") or one_before, query.get("b") or last]
     for name in names:
         if name is not None and name not in known and not (name == before and name.startswith(VERSION)):
