@@ -8,18 +8,13 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from pathlib import Path
 from typing import Any
 
 import h11
-import httpx
 import pytest
-from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.settings.parts import Timeouts
-from a2a_eval_proxy.settings.settings import Settings
 from agents.h11_agent import H11Agent, Request, Wire
 from agents.scenarios import METADATA_KEY, URI
-from e2e.raw_http import Headers, RawConnection, exchange
+from e2e.raw_http import RawConnection, exchange
 from e2e.transparency.sockets import connect, raw_answer
 from support.patience import PATIENCE_S
 from support.proxy import Proxy
@@ -235,46 +230,6 @@ def test_a_body_of_unknown_length_ends_with_the_connection_of_http_1_0(
 
 
 # ── errors and ends ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("method", "fields", "status", "reason"),
-    [
-        ("POST", [("X-Large", "x" * 70_000)], 431, "HEADERS_TOO_LARGE"),
-        ("POST", [], 502, "UPSTREAM_FAILED"),
-        # the answer of an agent would show the client the credentials that the proxy adds
-        ("TRACE", [], 405, "METHOD_NOT_ALLOWED"),
-    ],
-)
-def test_errors_of_the_proxy_name_it_and_their_reason(
-    method: str, fields: Headers, status: int, reason: str, plain_agent: H11Agent, plain_proxy: Proxy
-) -> None:
-    """Not the domain of A2A: a client never takes them for errors of the agent."""
-    answer_with(plain_agent, b"")
-    rest = exchange(plain_proxy.url, f"{method} /message:send HTTP/1.1", fields, json.dumps(SEND["params"]).encode())
-    assert bool(plain_agent.requests) is (status == 502)
-    (info,) = json.loads(rest.body)["error"]["details"]
-    assert (rest.status, info["reason"], info["domain"]) == (status, reason, "a2a-eval-proxy")
-    if method == "POST":
-        rpc = exchange(plain_proxy.url, "POST /rpc HTTP/1.1", fields, json.dumps(SEND).encode())
-        error = json.loads(rpc.body)["error"]
-        assert (rpc.status, error["code"], error["data"]) == (status, -32603, [info])
-
-
-async def test_an_agent_that_answers_too_late_is_a_504(plain_agent: H11Agent, tmp_path: Path) -> None:
-    async def silent(wire: Wire, request: Request) -> None:
-        await wire.read_body(request)
-        await wire.next_event()
-
-    plain_agent.behave = silent
-    addresses: dict[str, Any] = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None}
-    settings = Settings(
-        upstream=plain_agent.url, store=str(tmp_path / "turns.db"), timeouts=Timeouts(response=0.1), **addresses
-    )
-    async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.url, trust_env=False) as client:
-        answer = await client.post("/rpc", json=SEND)
-    assert answer.status_code == 504
-    assert answer.json()["error"]["data"][0]["reason"] == "UPSTREAM_TIMEOUT"
 
 
 @pytest.mark.parametrize("leaves", ["closes", "half-closes"])

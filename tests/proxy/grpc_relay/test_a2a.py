@@ -127,14 +127,6 @@ async def test_a_task_once_asked_for_shows_its_calls_to_the_same_caller(proxy, c
     assert URI not in str(await client.transport.get_task(GetTaskRequest(id=asked.id), context=caller))
 
 
-async def test_a_task_with_a_webhook_is_not_asked_for_its_calls(agent, admin, client):
-    text = f"artifact {uuid.uuid4()}"
-    del agent.seen[:]
-    await client.send(text, webhook="http://127.0.0.1:9/hook")
-    assert "a2a-extensions" not in dict(agent.seen[0].metadata)
-    assert names(await turn_of(admin, text)) == []
-
-
 async def test_an_error_of_the_agent_ends_the_turn_and_a_call_without_a_trace_gets_one(agent, admin, client):
     text = f"artifact {uuid.uuid4()}"
     del agent.seen[:]

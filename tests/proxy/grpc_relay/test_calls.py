@@ -130,17 +130,6 @@ async def test_the_agent_sees_how_much_time_is_left(agent, proxied):
     assert without is None
 
 
-async def test_a_deadline_ends_the_call_at_the_agent_too(agent, proxied):
-    agent.service.cancelled.clear()
-    agent.service.waiting.clear()
-    for timeout_s in (0.05, 1, 20):  # a busy machine may take longer to reach the agent
-        outcome = await proxied.call("UnaryUnary", b"wait", timeout=timeout_s)
-        assert outcome["code"] is grpc.StatusCode.DEADLINE_EXCEEDED
-        if agent.service.waiting.is_set():
-            break
-    await asyncio.wait_for(agent.service.cancelled.wait(), PATIENCE_S)
-
-
 async def test_the_agent_sees_that_a_client_cancels(agent, proxied):
     agent.service.cancelled.clear()
     agent.service.waiting.clear()

@@ -108,20 +108,6 @@ async def test_after_a_goaway_open_calls_continue_and_others_go_elsewhere(tmp_pa
         assert [agent.calls(ECHO) for agent in agents if agent.calls(ECHO)] == [1, 1]
 
 
-async def test_a_client_may_say_that_it_goes_with_its_last_call(tmp_path):
-    going = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + bytes(8)
-
-    def last_call(address: str) -> list[Any]:
-        with RawClient(address) as client:
-            stream_id = client.begin(ECHO, end=True)
-            client.send(going)
-            return client.until(stream_id, StreamEnded, StreamReset)
-
-    async with raw_agent(echoing) as (address, _), running_proxy(f"grpc://{address}", tmp_path) as proxy:
-        seen = await asyncio.to_thread(last_call, proxy.grpc_address)
-    assert isinstance(seen[-1], StreamEnded)
-
-
 async def test_trailers_of_a_client_pass(tmp_path):
     def call_with_trailers(address: str) -> list[Any]:
         with RawClient(address) as client:

@@ -7,12 +7,10 @@ import math
 from typing import Any
 
 import pytest
-from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import Artifact, ListTasksResponse, Part, SendMessageResponse, StreamResponse, Task, a2a_pb2
 from a2a_eval_proxy.grpc_relay.message_filter import MessageFilter
 from a2a_eval_proxy.grpc_relay.messages import METHODS, as_json, decoded
 from a2a_eval_proxy.protocol import extension_filter
-from a2a_tool_capture.extension_filter import names_extension
 from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,27 +145,6 @@ def test_what_is_of_another_task_is_not_kept():
     task = {"id": KEPT, "metadata": metadata, "history": [reply, {**reply, "taskId": "other"}]}
     shown = filtered(MessageFilter(Task, keeps), ParseDict(task, Task()))
     assert ("metadata" in shown, [KEY in str(message) for message in shown["history"]]) == (True, [True, False])
-
-
-def test_messages_of_0_3_are_filtered():
-    v03 = a2a_v0_3_pb2
-    metadata = {KEY: [{"id": "1", "name": "search"}], "mine": 1}
-    artifact = {"artifactId": "a", "parts": [{"text": "x"}], "metadata": metadata, "extensions": [URI]}
-    reply = {"messageId": "m", "content": [{"text": "x"}], "metadata": metadata, "extensions": [URI]}
-    task = {"id": "t", "status": {"message": reply}, "artifacts": [artifact], "history": [reply]}
-    for kind, content in (
-        (v03.SendMessageResponse, {"message": reply}),
-        (v03.SendMessageResponse, {"task": task}),
-        (v03.StreamResponse, {"artifactUpdate": {"artifact": artifact}}),
-        (v03.StreamResponse, {"message": reply}),
-        (v03.StreamResponse, {"statusUpdate": {"status": {"message": reply}}}),
-        (v03.Task, task),
-    ):
-        shown = MessageFilter(kind, None).shown(ParseDict(content, kind()).SerializeToString())
-        assert shown is not None
-        assert not names_extension(shown)
-        assert "mine" in str(kind.FromString(shown))
-        assert "x" in str(kind.FromString(shown))
 
 
 def test_a_message_with_too_many_values_is_not_read():

@@ -210,12 +210,3 @@ async def test_notifications_reach_a_client_that_left(
     assert turn["state"] == "TASK_STATE_COMPLETED"
     assert turn["tool_calls"]
     assert relay.codes(turn) == set()
-
-
-async def test_webhooks_can_be_left_to_the_agent(agent: GrpcAgent, at_agent: Client, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"grpc": "127.0.0.1:0", "push_url": None}
-    async with relaying(agent.url, tmp_path / "turns.db", **settings) as relay:
-        for binding in BINDINGS:
-            client = Client(binding, relay.proxy.url, relay.proxy.grpc_address or "")
-            assert await at_agent.urls(await client.task(HOOK)) == [HOOK]
-            await client.close()

@@ -130,20 +130,6 @@ async def test_a_signed_notification_with_tool_calls_is_withheld(
     assert "push_withheld" in relay.codes(await relay.turn(text))
 
 
-async def test_webhooks_outlive_a_restart(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
-    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
-        text = f"silent {uuid.uuid4()}"
-        task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
-        (address,) = relay.addresses()
-    same = {"push_url": relay.push_url, "push_listen": relay.push_url.removeprefix("http://").removesuffix("/push")}
-    async with relaying(pushing_agent, tmp_path / "turns.db", **same) as again:
-        end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
-        assert (await again.notify(address, end)).status_code == 200
-        turn = await again.turn(text)
-        assert turn["state"] == "TASK_STATE_COMPLETED"
-        assert "incomplete" not in again.codes(turn)
-
-
 async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, postgres: PostgresServer) -> None:
     url = postgres.new_store()
     async with relaying(pushing_agent, url, turn_timeout=2.0) as one, relaying(pushing_agent, url) as other:

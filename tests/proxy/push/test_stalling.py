@@ -1,4 +1,4 @@
-"""Agents that stall or leave, clients whose endpoints never end their answers, and names that take long."""
+"""Agents that stall or leave, clients whose endpoints never end their answers, and a store that gives none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from a2a_eval_proxy.features.push import listener
+from a2a_eval_proxy.features.push import listener, registry
+from a2a_eval_proxy.store.webhooks import WebhookTable
 from proxy.push.conftest import Endpoint, Relay
 from proxy.push.test_relay import asking
 from support.patience import PATIENCE_S
@@ -101,3 +102,17 @@ async def test_the_clients_status_counts_though_its_body_is_cut_or_never_ends(
         _, _, address = await asking(relay, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
         answer = await relay.notify(address, {"n": 1})
     assert (answer.status_code, answer.text) == (202, "taken")
+
+
+async def test_a_store_that_does_not_answer_is_waited_for_only_so_long(
+    relay: Relay, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    _, task_id, address = await asking(relay, endpoint.url)
+    monkeypatch.setattr(registry, "STORE_S", 0.1)
+    monkeypatch.setattr(WebhookTable, "get", never)
+    answer = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+    assert answer["result"].get("url") == endpoint.url, answer
+    assert (await relay.notify(address, {"n": 1})).status_code == 503

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy.settings.parts import Timeouts, TrafficLimits
 from a2a_tool_capture import URI
-from agents.replay_agent import Answer, ReplayAgent
+from agents.replay_agent import Answer
 from support.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -89,15 +89,6 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(
     down, up = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert down.startswith(f"the agent at {upstream} cannot be reached: ")
     assert up == f"the agent at {upstream} answers again"
-
-
-async def test_the_first_request_waits_for_the_card(tmp_path: Path) -> None:
-    card = {"capabilities": {"extensions": [{"uri": URI}]}}
-    with ReplayAgent() as agent:
-        agent.card = answer(json.dumps(card).encode())
-        async with proxied(tmp_path, agent) as it:
-            await sent(it, answer(b"{}"), rpc("SendMessage"))
-            assert dict(it.agent.received[0].headers)["a2a-extensions"] == URI
 
 
 async def test_an_agent_that_answers_too_late(tmp_path: Path) -> None:

@@ -156,13 +156,6 @@ async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its
     assert agent.asked == 1
 
 
-async def test_many_first_requests_fetch_the_card_once() -> None:
-    agent = Agent(DECLARING)
-    negotiation = Negotiation("declared", agent.fetch)
-    await asyncio.gather(*(negotiation.prepare(0.0) for _ in range(10)))
-    assert agent.asked == 1
-
-
 async def test_closing_ends_a_fetch() -> None:
     agent = Agent(DECLARING)
     agent.answers.clear()

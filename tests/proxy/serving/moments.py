@@ -86,22 +86,8 @@ def database() -> sqlite3.Connection:
     return connection
 
 
-class Told(TurnListener):
-    """Notes what it is told."""
-
-    def __init__(self, note: Callable[..., None]) -> None:
-        super().__init__()
-        self._note = note
-
-    def changed(self, changes: TurnChanges) -> None:
-        self._note("changed", changes.turn.turn_id)
-
-    def ended(self, turn: Turn) -> None:
-        self._note("ended", turn.turn_id)
-
-
-class Kept:
-    """A store, and what stands for a pipeline: turns are in the store as soon as they are taken."""
+class Kept(TurnListener):
+    """A store, what stands for a pipeline, and a listener: a turn that is taken is in the store at once."""
 
     def __init__(self, tables: sqlite3.Connection, turns: dict[str, Json], *, shared: bool, scores: bool) -> None:
         self.shared, self.scores = shared, scores
@@ -155,6 +141,12 @@ class Kept:
         self.turns[turn.turn_id] = turn.to_dict()
         self.note("open", turn.turn_id)
 
+    def changed(self, changes: TurnChanges) -> None:
+        self.note("changed", changes.turn.turn_id)
+
+    def ended(self, turn: Turn) -> None:
+        self.note("ended", turn.turn_id)
+
     def revise(self, item: Json, *, findings: Sequence[Finding]) -> bool:
         item["findings"] += [finding.to_dict() for finding in findings]
         self.note("revise", item["turn_id"], *codes(findings))
@@ -189,7 +181,7 @@ class Proxy:
             self.agent,
             self.kept,  # type: ignore[arg-type]
             self.kept,  # type: ignore[arg-type]
-            Told(self.kept.note),
+            self.kept,
             CallVisibility(negotiate="declared", dialects=False, logs=lambda: False),
             NO_PRIVACY,
             self.metrics,
