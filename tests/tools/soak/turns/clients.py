@@ -34,7 +34,7 @@ from a2a.types import (
 from a2a.utils.errors import UnsupportedOperationError
 from support.patience import PATIENCE_S
 
-from .plan import Binding, Conversation, Door, Ids, Manner, Turn, Webhook
+from .plan import Binding, Conversation, Ids, Manner, Turn, Webhook
 
 SHOWN_WITHIN_S = 90.0
 """How long a client waits for the end of its message: the agent needs two seconds at most."""
@@ -93,56 +93,6 @@ class Hooks:
         await self._ended[turn].wait()
 
 
-class Connections:
-    """Transports of a2a-sdk to any of the proxies, on kept or on fresh connections."""
-
-    def __init__(self, entrances: Callable[[], list[Entrance]]) -> None:
-        self._entrances = entrances
-        self._channels: dict[str, grpc.aio.Channel] = {}
-        self._left: list[grpc.aio.Channel] = []
-        unlimited = {"max_connections": None}
-        self._kept = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(**unlimited))
-        fresh = httpx.Limits(**unlimited, max_keepalive_connections=0)
-        self._fresh = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=fresh)
-
-    @asynccontextmanager
-    async def at(self, door: Door, dice: Random, record: Record, what: str) -> AsyncIterator[ClientTransport]:
-        """A transport for one request to a random proxy."""
-        entrances = self._entrances()
-        number = dice.randrange(len(entrances))
-        record.entered = number if record.entered < 0 else record.entered
-        record.note(f"{what} by {door.binding}{', new connection' if door.fresh else ''}, proxy {number}")
-        entrance = entrances[number]
-        http = self._fresh if door.fresh else self._kept
-        if door.binding is Binding.JSONRPC:
-            yield JsonRpcTransport(http, None, entrance.rpc_url)  # type: ignore[arg-type]  # no card is needed
-        elif door.binding is Binding.HTTP_JSON:
-            yield RestTransport(http, None, entrance.rest_url)  # type: ignore[arg-type]
-        elif door.fresh:
-            async with _channel(entrance.grpc_address) as channel:
-                yield GrpcTransport(channel, None)
-        else:
-            address = entrance.grpc_address
-            if address not in self._channels:
-                self._channels[address] = _channel(address)
-            yield GrpcTransport(self._channels[address], None)
-
-    def forget(self) -> None:
-        """Connects again for what comes: a proxy was killed. Requests under way keep their connections."""
-        self._left += [*self._channels.values()]
-        self._channels = {}
-
-    async def close(self) -> None:
-        for client in (self._kept, self._fresh):
-            await client.aclose()
-        for channel in [*self._left, *self._channels.values()]:
-            await channel.close()
-
-
-def _channel(address: str) -> grpc.aio.Channel:
-    return grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
-
-
 class Agent:
     """The agent asked directly, past the proxies."""
 
@@ -177,7 +127,8 @@ class Agent:
 
 @dataclass
 class World:
-    connections: Connections
+    entrances: Callable[[], list[Entrance]]
+    http: httpx.AsyncClient
     agent: Agent
     hooks: Hooks
     seed: int
@@ -405,8 +356,22 @@ class _Client:
             configuration.task_push_notification_config.CopyFrom(self._webhook())
         return SendMessageRequest(message=message, configuration=configuration)
 
-    def _at(self, door: Door, what: str) -> Any:
-        return self._world.connections.at(door, self._dice, self._record, what)
+    @asynccontextmanager
+    async def _at(self, binding: Binding, what: str) -> AsyncIterator[ClientTransport]:
+        """A transport for one request to a random proxy, on a connection of its own."""
+        entrances, record = self._world.entrances(), self._record
+        number = self._dice.randrange(len(entrances))
+        record.entered = number if record.entered < 0 else record.entered
+        record.note(f"{what} by {binding}, proxy {number}")
+        entrance = entrances[number]
+        if binding is Binding.JSONRPC:
+            yield JsonRpcTransport(self._world.http, None, entrance.rpc_url)  # type: ignore[arg-type]  # needs no card
+        elif binding is Binding.HTTP_JSON:
+            yield RestTransport(self._world.http, None, entrance.rest_url)  # type: ignore[arg-type]
+        else:
+            alone = [("grpc.use_local_subchannel_pool", 1)]
+            async with grpc.aio.insecure_channel(entrance.grpc_address, options=alone) as channel:
+                yield GrpcTransport(channel, None)
 
 
 _MANNERS: dict[Manner, tuple[Callable[[_Client], Awaitable[bool]], Callable[[_Client], Awaitable[None]] | None]] = {

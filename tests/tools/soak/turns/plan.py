@@ -78,14 +78,6 @@ class Ids(StrEnum):
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where a request goes in. `fresh`: on a connection of its own."""
-
-    binding: Binding
-    fresh: bool
-
-
-@dataclass(frozen=True)
 class Turn:
     """One message and what the agent does about it. Times in seconds."""
 
@@ -101,8 +93,8 @@ class Turn:
     """Of the agent, before each of `calls`."""
     artifacts: Artifacts
     message_ids: Ids
-    send: Door
-    read: Door
+    send: Binding
+    read: Binding
     """Of the requests after the first: GetTask, subscriptions, webhooks."""
     drop_after: int
     """Events that a client reads before it leaves its stream."""
@@ -189,8 +181,8 @@ def _turn(number: int, dice: Random, *, continues: bool) -> Turn:
         pauses=pauses,
         artifacts=dice.choices(list(Artifacts), (60, 25, 15))[0],
         message_ids=dice.choices(list(Ids), (70, 20, 10))[0],
-        send=_door(dice),
-        read=_door(dice),
+        send=dice.choice(list(Binding)),
+        read=dice.choice(list(Binding)),
         drop_after=dice.randint(1, 4),
         wait=_wait(dice),
         poll_every=dice.choice((0.02, 0.05, 0.2)),
@@ -212,10 +204,6 @@ def _spread(calls: int, places: int, dice: Random) -> tuple[int, ...]:
     for _ in range(calls):
         counts[dice.randrange(places)] += 1
     return tuple(counts)
-
-
-def _door(dice: Random) -> Door:
-    return Door(dice.choice(list(Binding)), dice.random() < 0.6)
 
 
 def _pause(dice: Random) -> float:

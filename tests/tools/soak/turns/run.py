@@ -14,9 +14,11 @@ from random import Random
 from statistics import median
 from typing import Any
 
+import httpx
+from support.patience import PATIENCE_S
 from tools.bench import procfs
 
-from .clients import Agent, Connections, Hooks, Record, World, converse
+from .clients import Agent, Hooks, Record, World, converse
 from .judge import Kill, Stored, Truth, Verdict, excuses, judge
 from .plan import NUMBERS_PER_CONVERSATION, Conversation
 from .proxies import Proxies, receiving, running_agent
@@ -78,9 +80,10 @@ async def soak(
         hooks.url = url
         proxies.before(*agent, push_url=f"{url}/push")
         await asyncio.to_thread(stack.enter_context, proxies)
-        world = World(Connections(proxies.entrances), Agent(agent[0]), hooks, seed)
+        unkept = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        http = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=unkept)
+        world = World(proxies.entrances, await stack.enter_async_context(http), Agent(agent[0]), hooks, seed)
         stack.push_async_callback(world.agent.close)
-        stack.push_async_callback(world.connections.close)
         began = time.monotonic()
         kills: list[Kill] = []
         killing = partial(_kill, proxies, world, Random(f"{seed}/kills"), kills)
@@ -148,7 +151,6 @@ async def _kill(proxies: Proxies, world: World, dice: Random, kills: list[Kill])
     kills.append(Kill(since, time.monotonic(), number))
     await asyncio.to_thread(proxies.restore, number)
     world.last_kill = time.monotonic()
-    world.connections.forget()
     world.serving.set()
 
 
