@@ -10,6 +10,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from a2a_eval_proxy.net.http_client import (
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
+from support.certificates import Authority
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(method="thread")  # uvloop does not wake up for a signal
@@ -313,6 +315,19 @@ async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
         read_first.set()
         with pytest.raises(UpstreamCutError):
             await response.read()
+
+
+async def test_a_failure_of_tls_after_the_handshake_is_said(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        os.write(writer.get_extra_info("socket").fileno(), b"no record of TLS")
+        await reader.read()
+
+    async with origin(behave, tls=authority.server()) as it, client_of(it, tls=authority.client()) as client:
+        with pytest.raises(UpstreamCutError, match="before answering: TLS failed: "):
+            await get(client)
 
 
 # ── keep-alive ──────────────────────────────────────────────────────────────────────────────────────────────
