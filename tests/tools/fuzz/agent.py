@@ -30,10 +30,10 @@ class Agent:
         self._socket.listen(512)
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._start(self._accept())
+        self._tasks.append(asyncio.create_task(self._accept()))
         return self
 
     async def __aexit__(
@@ -45,26 +45,18 @@ class Agent:
     async def hang_up(self) -> None:
         """Ends all connections, and with them the accepting of new ones."""
         asyncio.get_running_loop().remove_reader(self._socket)  # lest one be accepted for who no longer waits
-        for task in (tasks := list(self._tasks)):
+        for task in self._tasks:
             task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
-
-    def _start(self, work: asyncio._CoroutineLike[None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or task.exception() is None:
-            self._tasks.discard(task)  # those that failed are asked by `hang_up`
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             connection, _ = await loop.sock_accept(self._socket)
-            self._start(_Link(self._ledger, Line(connection), self.port).serve())
+            link = _Link(self._ledger, Line(connection), self.port)
+            self._tasks.append(asyncio.create_task(link.serve()))
 
 
 class _Link:

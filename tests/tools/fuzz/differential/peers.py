@@ -68,7 +68,7 @@ class Agent:
         self.meetings: dict[bytes, Meeting] = {}
         self.strays: list[str] = []
         """Requests that no client sent, or that came again."""
-        self._connections: set[asyncio.Transport] = set()
+        self.connections: set[asyncio.Transport] = set()
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -88,14 +88,8 @@ class Agent:
         """End all connections, and take no more."""
         for server in self._servers:
             server.close()
-        for transport in list(self._connections):
+        for transport in list(self.connections):
             transport.abort()
-
-    def connected(self, transport: asyncio.Transport) -> None:
-        self._connections.add(transport)
-
-    def disconnected(self, transport: asyncio.Transport) -> None:
-        self._connections.discard(transport)
 
     def card(self) -> bytes:
         """Names both ports."""
@@ -136,13 +130,13 @@ class _Http1(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._agent.connected(transport)
+        self._agent.connections.add(transport)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._agent.disconnected(self._transport)
+        self._agent.connections.discard(self._transport)
         self._reader.lost("closed")
         for meeting in self._playing:
             if not meeting.is_answered:
@@ -180,11 +174,11 @@ class _Http2(Http2Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._agent.connected(self.transport)
+        self._agent.connections.add(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._agent.disconnected(self.transport)
+        self._agent.connections.discard(self.transport)
 
     def _begin(
         self, connection: Http2Connection, stream_id: int, start: bytes, fields: list[tuple[bytes, bytes]]
