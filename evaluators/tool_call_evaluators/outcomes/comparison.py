@@ -397,7 +397,9 @@ def _by_case(runs: Iterable[Sequence[RunConversation]], of_several: Collection[s
 
 
 def _sides(before: _Runs, after: _Runs, ignored: frozenset[str]) -> tuple[_Side, _Side]:
-    """A case before and after. A failure of a metric that only one of them measured is neither new nor repaired."""
+    """A case before and after. A failure of a metric that only one of them measured is neither new nor repaired. All
+    metrics say whether a case of one run alone passed: it is compared with nothing."""
+    ignored = ignored if before and after else frozenset()
     results = [
         [result for run in runs.values() for item in run for result in item.all_results] for runs in (before, after)
     ]

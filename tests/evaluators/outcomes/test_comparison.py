@@ -54,6 +54,7 @@ BARE = [turn(n, case=n) for n in "0123456789"]
         ([one("a"), one("b", 0.0)], [one("a", 0.0), one("b")], {"a": "newly_failing", "b": "fixed"}, False),
         ([one("a"), one("b")], [one("b"), one("c")], {"a": "gone", "b": "same", "c": "new"}, True),
         ([one("b")], [one("b"), one("c")], {"b": "same", "c": "new"}, False),
+        ([one("a", 0.0)], [one("c", metric="other")], {"a": "gone", "c": "new"}, False),
         (ODD, ODD, {"a": "same"}, False),
         (ODD, [one("a", calls=[call("f", x=1)])], {"a": "changed"}, False),
         (
