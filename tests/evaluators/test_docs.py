@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 from support import evaluator_lists
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.judge import JudgeSettings
 from tool_call_evaluators.suite.lint import unused_expectations
 from tool_call_evaluators.suite.schema import suite_schema
 from tool_call_evaluators.suite.yaml_document import read_document
@@ -70,10 +69,3 @@ def test_every_evaluator_is_explained_with_an_example_and_all_its_options(cls, t
 def test_the_readme_lists_the_evaluators():
     text = evaluator_lists.README.read_text("utf-8")
     assert text == evaluator_lists.readme(), "run `python tests/support/evaluator_lists.py`"
-
-
-def test_every_setting_of_the_judge_is_told():
-    text = (FOLDER / "docs" / "judge.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
-    assert {setting.name for setting in fields(JudgeSettings)} <= told.keys()
-    assert told["base_url"].strip("` ") == JudgeSettings().url

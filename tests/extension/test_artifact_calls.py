@@ -260,11 +260,6 @@ entries = st.lists(
 )
 
 
-@given(json_objects)
-def test_any_artifact_can_be_read(content: dict[str, Any]) -> None:
-    read_tool_calls(content)
-
-
 @given(entries)
 def test_every_entry_is_a_call_or_a_finding(content: list[Any]) -> None:
     before = json.dumps(content)

@@ -490,18 +490,6 @@ async def test_calls_have_the_numbers_and_the_order_of_the_json(binding: str, ve
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_error_of_the_agent_is_named() -> None:
-    async with on_line(scenarios) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match=r"TaskNotFoundError.*no-such-task"):
-            await client.send("hello", task_id="no-such-task")
-
-
-async def test_nobody_there_is_unreachable(port: int) -> None:
-    with pytest.raises(AgentUnreachableError, match=rf"http://127.0.0.1:{port} cannot be reached"):
-        async with CaptureClient(f"http://127.0.0.1:{port}"):
-            pass
-
-
 @pytest.mark.parametrize(
     ("status", "body", "error", "says"),
     [

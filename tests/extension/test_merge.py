@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,6 @@ from a2a_tool_capture.merge import ContinuedMerger
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
-from support.junk import almost_events
 from support.merging import TURN, codes, merged, unknown_by
 
 Event = dict[str, Any]
@@ -244,21 +242,6 @@ def test_a_view_that_takes_over_in_mid_turn_knows_what_was_earlier() -> None:
 
 
 # ── any input ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@given(st.lists(almost_events, max_size=6), st.integers(0, 6))
-def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
-    merger = ContinuedMerger()
-    before = copy.deepcopy(fed)
-    for number, event in enumerate(fed):
-        if number == turn_at:
-            merger.begin_turn()
-        merger.feed(event)
-        assert all(isinstance(item, ToolCall) for item in merger.tool_calls)
-        assert len(merger.turn_tool_calls) <= len(merger.tool_calls)
-        assert isinstance(merger.response_text, str)
-        assert all(finding.code and finding.message for finding in merger.findings)
-    assert repr(fed) == repr(before)
 
 
 REPORT = {METADATA_KEY: [call("one"), call("two")]}

@@ -9,7 +9,6 @@ import functools
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from importlib.resources import files
@@ -525,17 +524,6 @@ def test_however_deep_arguments_are_they_reach_a_reader(recording: CallRecording
     assert reading.tool_calls[0].arguments == recording.tool_calls[0].arguments
     if levels < 24:
         assert reading.tool_calls[0].arguments == {"value": deep(levels)}
-
-
-def test_threads_share_a_recording_without_losing_calls(recording: CallRecording) -> None:
-    def work(number: int) -> None:
-        recording.finished(recording.started("tool", {"n": number}, id=f"c{number}"), number)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(800)))
-    assert sorted((call.id, call.result) for call in recording.tool_calls) == sorted(
-        (f"c{number}", str(number)) for number in range(800)
-    )
 
 
 # ── calls that cannot be told ───────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from a2a_tool_capture import ToolCall
 from hypothesis import given
@@ -88,7 +90,10 @@ EVERY_TEXT = {"trim": True, "case_insensitive": True}
 def test_what_matches_in_a_mode_and_with_options(options, expected, actual, matches):
     matcher = ArgumentMatcher(**options)
     assert matcher(expected, actual) is matches
-    assert (matcher.differences(expected, actual) == []) is matches
+    assert match_table([ExpectedCall("f", expected)], [ToolCall("f", actual)], matcher) == [matches]
+    differences = matcher.differences(expected, actual)
+    assert (differences == []) is matches
+    assert {re.split(r"[.[]", item.path)[0] for item in differences} <= {"", *(expected or ()), *(actual or ())}
 
 
 @pytest.mark.statement(33, 34, 35, 39, 215, 216, 219)

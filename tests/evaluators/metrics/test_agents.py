@@ -138,7 +138,7 @@ RETRY = root(agent("orders", at=1, failure="task_failed"), agent("orders", at=2)
         (RETRY, {"max_failures": 0}, False, "(first orders, asked by desk: task_failed)"),
         (RETRY, {"max_failures": 1}, True, ""),
         (root(agent("orders"), agent("refunds", asked=GUESS)), {"max_fan_out": 1, "max_depth": 0}, False, ""),
-        (root(agent("orders", asked=GUESS)), {"max_depth": 3}, None, ""),
+        (root(agent("orders", asked=GUESS)), {"max_depth": 3}, None, "not known: "),
         (root(), {"max_depth": 3}, None, "no request to another agent was seen"),
     ],
 )
@@ -165,6 +165,9 @@ def test_values_are_passed_on_and_used() -> None:
     failed = root(agent("orders", response_text="REF-9", failure="task_failed"))
     assert values(failed, used=["REF-[0-9]"]).status is Status.SKIPPED
     assert values(root(agent("orders", asked=GUESS)), used=["x"]).status is Status.SKIPPED
+    unsure = root(agent("orders", response_text="REF-9"), agent("stock", asked=GUESS))
+    assert values(unsure, passed_on=["ORD-[0-9]"]).status is Status.SKIPPED, "stock may have been given it"
+    assert values(unsure, used=["REF-[0-9]"]).score == 0
 
 
 @pytest.mark.parametrize(

@@ -136,21 +136,6 @@ def test_calls_that_differ_come_first_and_show_the_difference(opened, demo):
     assert differs.split() == ["amount_eur", "(differs)", "expected", "14.5", "actual", "29"]
 
 
-def test_the_keyboard_is_enough(opened, demo):
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
-    session = opened(demo)
-    active = "return document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
-    ActionChains(session).send_keys(Keys.TAB).perform()
-    assert session.execute_script(active) == "skip"
-    ActionChains(session).send_keys("/").perform()
-    assert session.execute_script(active) == "search"
-    session.execute_script("document.querySelector('.conversation summary').focus()")
-    ActionChains(session).send_keys(Keys.ENTER).perform()
-    settle(session, "document.querySelector('.turn')")
-
-
 CONTRAST = """
 const light = (colour) => {
   const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
