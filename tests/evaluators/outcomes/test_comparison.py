@@ -8,7 +8,8 @@ from math import comb
 
 import pytest
 from support.turn_samples import call, finding, result, turn
-from tool_call_evaluators.outcomes.comparison import compare
+from tool_call_evaluators.outcomes.comparison import Baseline, compare
+from tool_call_evaluators.outcomes.regression import EVIDENCE
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
 
@@ -90,6 +91,13 @@ def test_what_became_of_each_case(before, after, found, regressed):
     assert comparison == compare(before, after)
 
 
+@pytest.mark.parametrize(("attempts", "status"), [(EVIDENCE - 1, "new"), (EVIDENCE, "newly_failing")])
+def test_a_case_counts_once_the_runs_of_a_version_have_enough_attempts(attempts, status):
+    before = [{**item, "run": str(number)} for number, item in enumerate(runs([1.0] * attempts))]
+    comparison = compare(before, runs([0.0]), baseline=Baseline("1.0", ("0", "1", "2")))
+    assert statuses(comparison) == {"a": status}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "failures", "fixes"),
     [
@@ -150,6 +158,11 @@ def test_what_changed_in_the_calls():
         "  turn 1: + add(n=1)",
     ):
         assert line in text.splitlines(), text
+    (shown,) = json.loads(comparison_json(comparison))["cases"][0]["turns"]
+    pays = [[change["before"], change["after"]] for change in shown["changes"] if change["kind"] == "changed"]
+    assert [[call["arguments"] for call in pair] for pair in pays] == [
+        [{"amount": 1}, {"amount": 2, "currency": "EUR"}]
+    ]
 
 
 def test_unknown_arguments():
@@ -298,6 +311,10 @@ FAILED = result("tool_error", 0.0)
         (
             run(5.0, result("tool_error", 1.0)), run(1.0, FAILED, threshold=4.0),
             {"helpfulness": "threshold 3 in before, 4 in after"}, True, {("tool_error",)},
+        ),
+        (
+            run(5.0), [item | {"evaluations": [FAILED]} for item in run(5.0)],
+            {"helpfulness": "only before measured it", "tool_error": "only after measured it"}, False, {()},
         ),
         (run(5.0), run(5.0, FAILED), {"tool_error": "only after measured it"}, False, {()}),
     ],
