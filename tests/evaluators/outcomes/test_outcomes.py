@@ -34,6 +34,9 @@ cases:
 )
 
 
+AGENTS = [turn(name, conversation="c", agent_name=name, start=at) for at, name in enumerate(["orders", "refunds"])]
+
+
 def plan(turns, suite=SUITE, **more):
     """Label, and for each turn its index and id."""
     return [
@@ -95,6 +98,9 @@ SECOND = ("refund #2", [(0, None), (1, None)])
             [(name, [(0, f"{number:032x}")])
              for number, name in enumerate(["ada-monday", *(f"conversation {n}" for n in (2, 3, 4, 5))])],
         ),
+        # equal ids that clients gave conversations with different agents are of two, unless `run` held one
+        (None, AGENTS, [("c", [(0, "orders")]), ("c", [(0, "refunds")])]),
+        (None, [{**one, "attempt": 1} for one in AGENTS], [("c", [(0, "orders"), (1, "refunds")])]),
         (SIMULATED, [], [("refund #1", [(0, None), (1, None)]), SECOND]),
         (SIMULATED, SCRIPTED, [("refund #1", [(0, "a"), (1, None)]), SECOND]),
         (
