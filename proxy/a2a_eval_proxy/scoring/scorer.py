@@ -291,7 +291,7 @@ class Scorer:
 
 def place_in_case(case_id: str | None, earlier: Iterable[TurnJson]) -> int:
     """How many of the earlier turns of a conversation are of that case."""
-    return sum(turn["case_id"] == case_id for turn in earlier) if case_id else 0
+    return sum(turn["case_id"] == case_id for turn in earlier)
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

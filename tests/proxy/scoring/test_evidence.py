@@ -34,7 +34,7 @@ class Shown:
     def added_to(self, turn: Turn, *, late: bool) -> Turn:
         if "unreadable" in self.names:
             raise ValueError("no evidence")
-        return replace(turn, tool_calls=[*turn.tool_calls, *map(ToolCall, self.names)])
+        return replace(turn, tool_calls=[*turn.tool_calls, *(ToolCall(name, {"late": late}) for name in self.names)])
 
 
 @dataclass
@@ -97,7 +97,8 @@ async def test_a_turn_waits_for_all_that_were_heard_of(tmp_path: Path) -> None:
         second.give(turn(1), "book")
         await it.pipeline.drained()
         (item,) = await it.stored()
-        assert (item["status"], [call["name"] for call in item["tool_calls"]]) == ("done", ["search", "book"])
+        calls = [(call["name"], call["arguments"]["late"]) for call in item["tool_calls"]]
+        assert (item["status"], calls) == ("done", [("search", False), ("book", False)])
     assert scorings == [["search", "book"]]
 
 

@@ -172,6 +172,23 @@ async def test_a_turn_that_is_taken_again_while_it_is_scored_is_scored_as_it_is_
         assert it.metrics.turns_closed == 1
 
 
+async def test_a_turn_that_is_taken_again_while_its_results_are_written_counts_once(
+    path: Path, gate: type[Gate]
+) -> None:
+    async with scoring(path, GATED) as it:
+        it.pipeline.take(turn(1, user_text="before"))
+        assert await asyncio.to_thread(gate.reached.wait, PATIENCE_S)
+        with locked(path):
+            gate.opened.set()
+            async with asyncio.timeout(PATIENCE_S):
+                while not it.store.health.waiting_bytes:
+                    await asyncio.sleep(0)
+            it.pipeline.take(turn(1, user_text="now"))
+        await it.pipeline.drained()
+        assert [one["user_text"] for one in await it.stored(status="done")] == ["now"]
+        assert it.metrics.turns_scored == 1
+
+
 @pytest.mark.parametrize("suite", [SUITE, GATED])
 async def test_a_turn_that_is_taken_again_after_a_restart_replaces_itself(
     path: Path, gate: type[Gate], suite: str
