@@ -139,7 +139,7 @@ class Pipeline:
         """To redact and store, with the memory that each takes; without work: open turns."""
         self._next_batch_at = 0.0
         self._given_bytes = self._taken_bytes = 0
-        """What `_redact_and_store` was given so far, and what of it it has passed on; it alone writes the latter."""
+        """What was given to be stored so far, and what of it is on its way there, which `_add` alone writes."""
         self._behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._under_way: dict[str, Work] = {}
         self._held_bytes = 0
@@ -307,31 +307,33 @@ class Pipeline:
 
     def _redact_and_store(self, batch: Sequence[tuple[Work | None, Turn, int]]) -> None:
         for again in (False, True):
-            part = [(work, turn) for work, turn, _ in batch if (work is not None and work.again) is again]
+            part = [one for one in batch if (one[0] is not None and one[0].again) is again]
             try:
                 is_taken = not part or self._add(part, again=again)
             except Exception as error:  # noqa: BLE001  # error boundary: nobody waits for what is not stored
                 log_once(logger, "turns could not be stored", error)
                 is_taken = False
             if not is_taken:
-                works = [work for work, _ in part if work is not None]
+                works = [work for work, _, _ in part if work is not None]
                 self._loop.call_soon_threadsafe(self._not_stored, works)
-        self._taken_bytes += sum(size for _, _, size in batch)
 
-    def _add(self, part: Sequence[tuple[Work | None, Turn]], *, again: bool) -> bool:
-        """Whether the store has taken these turns."""
+    def _add(self, part: Sequence[tuple[Work | None, Turn, int]], *, again: bool) -> bool:
+        """Whether the store has taken these turns. Before anybody learns of that, there is room for others."""
         works: list[tuple[Work, Turn | None]] = []
         turns: list[Turn] = []
         results: dict[str, Results] = {}
-        for work, turn in part:
-            seen = self._privacy.redacted(turn)
-            stored = self._privacy.stored(seen)
-            turns.append(stored)
-            if work is None:
-                continue
-            if work.quick and self._scorer is not None:
-                results[work.turn_id] = at_once(self._scorer.score(seen))
-            works.append((work, stored if work.size else None))
+        try:
+            for work, turn, _ in part:
+                seen = self._privacy.redacted(turn)
+                stored = self._privacy.stored(seen)
+                turns.append(stored)
+                if work is None:
+                    continue
+                if work.quick and self._scorer is not None:
+                    results[work.turn_id] = at_once(self._scorer.score(seen))
+                works.append((work, stored if work.size else None))
+        finally:
+            self._taken_bytes += sum(size for _, _, size in part)
         committed = partial(self._loop.call_soon_threadsafe, self._stored, works, results)
         held = {work.turn_id for work, _ in works if work.held}
         return self._store.add(turns, committed, results, held, again=again)

@@ -129,7 +129,11 @@ async def test_a_turn_with_a_late_finding_keeps_its_position(path: Path) -> None
             assert it.pipeline.revise(second, findings=[missed]), "what is known of its calls changes"
             await it.pipeline.drained()
         (_, second) = await it.stored()
-        assert (second["calls"], len(second["findings"])) == ("unknown", 2)
+        scored = it.metrics.turns_scored
+        assert not it.pipeline.revise(second, findings=[Finding("odd", "seen")])
+        await it.store.drained()
+        (_, second) = await it.stored()
+        assert (second["calls"], len(second["findings"]), it.metrics.turns_scored) == ("unknown", 3, scored)
         assert [one["status"] for one in second["evaluations"] if one["evaluator"] == "turn_succeeded"] == ["passed"]
 
 
