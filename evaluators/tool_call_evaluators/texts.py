@@ -145,9 +145,10 @@ def state_text(state: str | None) -> str:
     return (state or "").removeprefix("TASK_STATE_").lower().replace("_", " ")
 
 
-def score_text(score: float | None) -> str:
-    """Two decimals; a dash for None."""
-    return "–" if score is None else f"{score:.2f}"
+def score_text(score: float | None, scale: Sequence[float] | None = None) -> str:
+    """Two decimals, and the `scale` unless that is 0 to 1, as in `2.00 (1 to 5)`; a dash for None."""
+    low, high = scale or (0, 1)
+    return "–" if score is None else f"{score:.2f}" + (f" ({low:g} to {high:g})" if (low, high) != (0, 1) else "")
 
 
 def call_text(call: Mapping[str, Any], limit: int = 200) -> str:

@@ -41,7 +41,8 @@ from .texts import counted as number_of
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """The number of results of a metric by status. `measured`: scores and labels; `mean` is None without scores."""
+    """The number of results of a metric by status. `measured`: scores and labels; `mean` is None without scores, which
+    lie within `scale`."""
 
     metric: str
     measured: int
@@ -50,6 +51,7 @@ class MetricSummary:
     failed: int
     skipped: int
     errored: int
+    scale: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,4 +280,6 @@ def _summary(metric: str, results: Sequence[EvalResult]) -> MetricSummary:
         counts[status] for status in (Status.PASSED, Status.FAILED, Status.SKIPPED, Status.ERRORED)
     )
     measured = sum(result.measured for result in results)
-    return MetricSummary(metric, measured, fmean(scores) if scores else None, passed, failed, skipped, errored)
+    mean = fmean(scores) if scores else None
+    scale = next((result.scale for result in results if result.score is not None), (0.0, 1.0))
+    return MetricSummary(metric, measured, mean, passed, failed, skipped, errored, scale)

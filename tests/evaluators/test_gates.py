@@ -221,8 +221,26 @@ def test_the_summary_counts_each_metric():
         outcomes([good(score=0.5)], [bad(score=0.1)], [EvalResult.skipped("tool_error", "x")]), metrics=["judge"]
     )
     assert json.loads(json.dumps(verdict.to_dict()))["metrics"] == [
-        {"metric": "judge", "measured": 0, "mean": None, "passed": 0, "failed": 0, "skipped": 0, "errored": 0},
-        {"metric": "tool_error", "measured": 2, "mean": 0.3, "passed": 1, "failed": 1, "skipped": 1, "errored": 0},
+        {
+            "metric": "judge",
+            "measured": 0,
+            "mean": None,
+            "passed": 0,
+            "failed": 0,
+            "skipped": 0,
+            "errored": 0,
+            "scale": [0, 1],
+        },
+        {
+            "metric": "tool_error",
+            "measured": 2,
+            "mean": 0.3,
+            "passed": 1,
+            "failed": 1,
+            "skipped": 1,
+            "errored": 0,
+            "scale": [0, 1],
+        },
     ]
 
 

@@ -210,7 +210,7 @@ class Report:
             texts = [f"{label} {count:,}" for label, count in labels[:MAX_LABELS]]
             return ", ".join([*texts, *("…" for _ in labels[MAX_LABELS:])])
         name = band(metric["mean"], results[0].scale) if results else None
-        return score_text(metric["mean"]) + (f" {name}" if name else "")
+        return score_text(metric["mean"], metric["scale"]) + (f" {name}" if name else "")
 
     @cached_property
     def _measured(self) -> dict[str, list[EvalResult]]:

@@ -34,6 +34,7 @@ from ..runs.run_result import WORSE, RunResult, RunWatch, Terms
 from ..runs.stored_turns import check_baseline, open_existing_store
 from ..runs.tables import (
     conversation_lines,
+    finding_lines,
     fitting,
     gate_table,
     marked_text,
@@ -268,6 +269,8 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     shown = count if room is None else fitting(console, report, room)
     if count:
         console.print(turn_table(report, shown))
+    for line in finding_lines(report, shown):
+        console.print(line, soft_wrap=True)
     if count > shown:
         more = f"… and {counted(count - shown, 'more turn')}; see the report, `export`, or --verbose"
         console.print(f"{more}\nconversations: {', '.join(report.count_texts)}", soft_wrap=True)

@@ -86,7 +86,9 @@ def _verdict(results: Sequence[Mapping[str, Any]]) -> str:
             return f"failed ({result['label']})"
     for status in ("errored", "failed"):
         if bad := [result for result in said if result["status"] == status]:
-            scores = ["" if result["score"] is None else f" {score_text(result['score'])}" for result in bad]
+            scores = [
+                "" if result["score"] is None else f" {score_text(result['score'], result['scale'])}" for result in bad
+            ]
             named = (_name(result["evaluator"]) + score for result, score in zip(bad, scores, strict=True))
             return f"{status} ({', '.join(named)})"
     return "passed" if said else "unscored"

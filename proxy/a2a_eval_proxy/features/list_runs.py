@@ -18,7 +18,7 @@ def runs(options: RunsOptions) -> None:
     """List the runs of the store, newest first.
 
     The verdict is that with which `run`, or a later `evaluate`, ended; of traffic through `serve --suite`, that of the
-    suite that scored it. The last column counts results of evaluators.
+    suite that scored it. An error is a result that an evaluator could not find out.
 
     \b
     Example: a2a-eval-proxy runs
@@ -32,8 +32,7 @@ def runs(options: RunsOptions) -> None:
     elif found:
         wide_console().print(runs_table(found), crop=False)
     else:
-        of_agent = f" of the agent {options.agent_name}" if options.agent_name else ""
-        click.echo(f"the store has no runs{of_agent}", err=True)
+        click.echo("the store has no runs", err=True)
 
 
 FEATURE = Feature(commands=[runs])

@@ -394,7 +394,7 @@ NO_PLAN = Plan([JudgedBy()])
 def _kept(plan: Plan, report: Report, of: str = "") -> KeptVerdict:
     """What a run keeps of its report."""
     verdict = {"whole": report.verdict, "parts": [part.verdict for part in report.parts]}
-    return KeptVerdict(plan.name, plan.to_dict(), _status(report), verdict, of)
+    return KeptVerdict(plan.name, plan.to_dict(), _status(report), verdict, of, report.passed_text)
 
 
 def _status(report: Report) -> RunStatus:
@@ -477,7 +477,8 @@ async def with_verdict(store: Store, run: RunSummary) -> RunSummary:
 
 def judged_summary(run: RunSummary, report: Report) -> RunSummary:
     """The run with the verdict of its report."""
-    return run if run.verdict is None else replace(run, verdict=replace(run.verdict, status=_status(report)))
+    said = run.verdict and replace(run.verdict, status=_status(report), conversations=report.passed_text)
+    return replace(run, verdict=said)
 
 
 async def run_details(store: Store, run: RunSummary) -> dict[str, Any]:
@@ -497,9 +498,8 @@ async def run_details(store: Store, run: RunSummary) -> dict[str, Any]:
     details["metrics"] = [_metric(summary) for summary in said["metrics"]]
     if run.verdict is not None:
         details["verdict"] = {
-            "suite": run.verdict.suite,
+            **asdict(run.verdict),
             "passed": bool(said["passed"]),
-            "status": run.verdict.status,
             "reason_count": len(said["reasons"]),
             "tolerated_count": len(said["tolerated"]),
             "reasons": said["reasons"][:MAX_REASONS],

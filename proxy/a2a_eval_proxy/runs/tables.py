@@ -27,6 +27,7 @@ from tool_call_evaluators.texts import (
     moment_text,
     one_line,
     printable,
+    score_text,
 )
 from tool_call_evaluators.visibility import TURN_SUCCEEDED, state_name
 
@@ -96,6 +97,13 @@ def turn_table(report: Report, most: int | None = None) -> Table:
     return table
 
 
+def finding_lines(report: Report, most: int | None = None) -> list[str]:
+    """What the codes of findings in the rows of `turn_table` say, by their first messages, with the markup of rich."""
+    turns = [turn.turn or {} for _, turn in failures_first(report)[:most]]
+    found = {finding["code"]: finding["message"] for turn in reversed(turns) for finding in turn["findings"]}
+    return [f"[dim]{_marked(f'{code}: {message}')}[/]" for code, message in sorted(found.items())]
+
+
 def conversation_list(turns: Iterable[TurnJson]) -> str:
     """Conversations with their turns, with the markup of rich: verdict and id, message, tool calls, and why it
     failed."""
@@ -137,7 +145,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
     table = plain_table("score", *(Column(name, justify="right") for name in ("mean", *shown)))
     for row in rows:
         counts = (f"[red]{row[key]}[/red]" if row[key] and key in _BAD else str(row[key]) for key in shown)
-        table.add_row(escape(row["metric"]), "-" if row["mean"] is None else f"{row['mean']:.2f}", *counts)
+        table.add_row(escape(row["metric"]), score_text(row["mean"], row["scale"]), *counts)
     return table
 
 
@@ -196,7 +204,7 @@ def _is_measured(turn: TurnJson) -> bool:
 
 def _remarks(turn: TurnJson, verdict: str, notes: Mapping[str, str], *, reasons: bool = False) -> list[str]:
     """`notes` are those of the report, by evaluator; one is there only if the verdict of the row does not say it.
-    `reasons`: with those of results."""
+    `reasons`: with those of results, and the messages of findings."""
     return _cells(
         "remarks",
         turn=turn,
@@ -205,7 +213,7 @@ def _remarks(turn: TurnJson, verdict: str, notes: Mapping[str, str], *, reasons:
         reasons=reasons,
         ended=state_name(turn["state"]) if turn["state"] in FAILED_STATES else "",
         failed=turn_failure(turn),
-        codes={finding["code"]: finding["severity"] for finding in turn["findings"]},
+        findings={finding["code"]: finding for finding in turn["findings"]},
         gate_not_met=GATE_NOT_MET,
         turn_succeeded=TURN_SUCCEEDED,
     )
@@ -246,9 +254,12 @@ class StoredRun:
 
 
 async def stored_runs(location: str, agent: str | None = None) -> list[RunSummary]:
-    """See `newest_runs`; with their verdicts. Raises StoreError."""
+    """See `newest_runs`; with their verdicts. Raises StoreError, UnknownRunError for an agent without turns."""
     async with open_existing_store(location) as store:
-        return [await with_verdict(store, run) for run in await newest_runs(store, agent)]
+        found = [await with_verdict(store, run) for run in await newest_runs(store, agent)]
+    if agent is not None and not found:
+        raise UnknownRunError(no_turns_of(agent, None))
+    return found
 
 
 async def find(location: str, name: str, agent: str | None = None) -> StoredTurn | StoredRun:
@@ -279,31 +290,31 @@ async def _run(store: Store, name: str, agent: str | None) -> StoredRun:
 
 
 def runs_table(runs: Sequence[RunSummary]) -> Table:
-    """One row a run: its verdict, when it began, its turns, and its results (not turns) by status. Names stay whole."""
+    """One row a run: when it began, its verdict, and how many of its conversations passed. Names stay whole."""
     table = plain_table(
         Column("run", no_wrap=True, min_width=max(len(plain(run.name)) for run in runs)),
         Column("began (UTC)", no_wrap=True),
+        Column("verdict", no_wrap=True),
+        "conversations passed",
         Column("turns", justify="right"),
-        Column("verdict: results"),
+        "suite",
     )
     for run in runs:
         began = moment_text(run.started_at)[:_MINUTES]
-        table.add_row(escape(plain(run.name)), began, str(run.turns), f"{_said_of(run)}: {_results(run)}")
+        suite, passed_of = (run.verdict.suite, run.verdict.conversations) if run.verdict else ("", "")
+        name, suite = escape(plain(run.name)), escape(plain(suite))
+        table.add_row(name, began, _said_of(run), passed_of or "–", f"{run.turns:,}", suite or "–")
     return table
 
 
 def _said_of(run: RunSummary) -> str:
     style = {"passed": "green", "failed": "red"}.get(run.verdict.status if run.verdict else "", "none")
-    return f"[{style}]{verdict_text(run).lower()}[/]"
-
-
-def _results(run: RunSummary) -> str:
-    styles = {"passed": "none", "failed": "red", "errored": "red", "skipped": "none"}
-    said = (f"[{style}]{count} {key}[/]" for key, style in styles.items() if (count := getattr(run, key)))
-    return ", ".join(said) or "none"
+    errors = f", [red]{counted(run.errored, 'error')}[/]" if run.errored else ""
+    return f"[{style}]{verdict_text(run).lower()}[/]{errors}"
 
 
 def run_heading(run: StoredRun) -> str:
-    name, turns = escape(plain(run.summary.name)), counted(run.summary.turns, "turn")
-    of_suite = f" (suite {escape(plain(run.summary.verdict.suite))})" if run.summary.verdict else ""
-    return f"run {name}: {_said_of(run.summary)}{of_suite}; {turns}, results: {_results(run.summary)}"
+    name, turns, by = escape(plain(run.summary.name)), counted(run.summary.turns, "turn"), run.summary.verdict
+    of_suite = f" (suite {escape(plain(by.suite))})" if by else ""
+    passed_of = f", conversations passed: {by.conversations}" if by and by.conversations else ""
+    return f"run {name}: {_said_of(run.summary)}{of_suite}{passed_of}; {turns}"

@@ -106,6 +106,8 @@ class RunVerdict:
 
     suite: str
     status: RunStatus
+    conversations: str = ""
+    """How many of them passed, as `Report.passed_text`; "" where that is not known now."""
 
     @property
     def passed(self) -> bool:
@@ -114,14 +116,16 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class KeptVerdict:
-    """The suites that judge a run (`runs.run_result.Plan`), and what they said of it; all in JSON forms. `of` has the
-    numbers of the run (`RunSummary.numbers`) at that moment; empty: they do not matter, the verdict stands."""
+    """The suites that judge a run (`runs.run_result.Plan`), and what they said of it, both in JSON forms. `of` has the
+    numbers of the run (`RunSummary.numbers`) at that moment; empty: they do not matter, the verdict stands.
+    `conversations`: see `RunVerdict`."""
 
     suite: str
     plan: dict[str, Any]
     status: RunStatus
     verdict: dict[str, Any] | None
     of: str = ""
+    conversations: str = ""
 
 
 @dataclass(frozen=True, slots=True)

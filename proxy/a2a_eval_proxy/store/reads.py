@@ -142,7 +142,7 @@ _UNSCORED = (
 _SUMS = ", ".join(f"sum({outcome}) AS {outcome}" for outcome in OUTCOMES)
 _TOTALS = ", ".join(f"t.{outcome} + coalesce(c.{outcome}, 0)" for outcome in OUTCOMES)
 _RUNS = (
-    f"SELECT run, turns, pending, {_TOTALS}, started, ended, suite, v.status, numbers FROM"  # noqa: S608  # fixed texts
+    f"SELECT run, turns, pending, {_TOTALS}, started, ended, suite, v.status, numbers, v.conversations FROM"  # noqa: S608  # fixed texts
     " (SELECT run, min(seq) AS first, count(*) AS turns, count(*) FILTER (WHERE status = 'pending') AS pending,"
     f" min(started_at) AS started, max(ended_at) AS ended, {_SUMS} FROM turns WHERE {{conditions}} GROUP BY run) AS t"
     f" LEFT JOIN (SELECT run, {_SUMS} FROM conversations WHERE {{conditions}} GROUP BY run) AS c USING (run)"
@@ -150,15 +150,16 @@ _RUNS = (
 )
 """The columns of RunSummary; `{conditions}` selects the run."""
 _KEEP = (
-    "INSERT INTO verdicts (key, run, suite, plan, status, verdict, numbers)"
-    " VALUES (:key, :run, :suite, :plan, :status, :verdict, :numbers)"
+    "INSERT INTO verdicts (key, run, suite, plan, status, verdict, numbers, conversations)"
+    " VALUES (:key, :run, :suite, :plan, :status, :verdict, :numbers, :conversations)"
     " ON CONFLICT (key) DO UPDATE SET suite = excluded.suite, plan = excluded.plan, status = excluded.status,"
-    " verdict = excluded.verdict, numbers = excluded.numbers"
+    " verdict = excluded.verdict, numbers = excluded.numbers, conversations = excluded.conversations"
 )
 _OF_TRAFFIC = "verdicts.numbers != ''"
 """The condition that a verdict follows the traffic: what `run` and `evaluate` say stands."""
 _JUDGED = (
-    f"UPDATE verdicts SET status = :status, verdict = :verdict, numbers = :numbers WHERE key = :key AND {_OF_TRAFFIC}"  # noqa: S608  # fixed texts
+    "UPDATE verdicts SET status = :status, verdict = :verdict, numbers = :numbers, conversations = :conversations"  # noqa: S608  # fixed texts
+    f" WHERE key = :key AND {_OF_TRAFFIC}"
 )
 
 
@@ -529,14 +530,15 @@ class StoreReads(ABC):
     async def judged(self, run: str, kept: KeptVerdict) -> None:
         """Replace the verdict, which follows the traffic. The suites stay: others may have come meanwhile."""
         values = _columns(run, kept)
-        await self._change(_JUDGED, {name: values[name] for name in ("key", "status", "verdict", "numbers")})
+        written = ("key", "status", "verdict", "numbers", "conversations")
+        await self._change(_JUDGED, {name: values[name] for name in written})
 
     async def kept_verdict(self, run: str) -> KeptVerdict | None:
-        statement = "SELECT suite, plan, status, verdict, numbers FROM verdicts WHERE key = :key"
+        statement = "SELECT suite, plan, status, verdict, numbers, conversations FROM verdicts WHERE key = :key"
 
         def decode(rows: Rows) -> KeptVerdict | None:
-            for suite, plan, status, verdict, numbers in rows:
-                return KeptVerdict(suite, json.loads(plan), status, json.loads(verdict), numbers)
+            for suite, plan, status, verdict, numbers, conversations in rows:
+                return KeptVerdict(suite, json.loads(plan), status, json.loads(verdict), numbers, conversations)
             return None
 
         return await self._read(statement, {"key": _verdict_key(run)}, decode)
@@ -547,12 +549,13 @@ class StoreReads(ABC):
 
 
 def _summary(row: Any) -> RunSummary:
-    *counts, started, ended, suite, status, of = row
+    *counts, started, ended, suite, status, of, conversations = row
     times: list[Any] = [rfc3339_at(started), rfc3339_at(ended)]
     run = RunSummary(*counts, *times)
     if suite is None:
         return run
-    return replace(run, verdict=RunVerdict(suite, status if of in ("", run.numbers) else "pending"))
+    stands = of in ("", run.numbers)
+    return replace(run, verdict=RunVerdict(suite, status, conversations) if stands else RunVerdict(suite, "pending"))
 
 
 def _verdict_key(run: str) -> str:
@@ -568,6 +571,7 @@ def _columns(run: str, kept: KeptVerdict) -> dict[str, str]:
         "status": kept.status,
         "verdict": json_text(kept.verdict),
         "numbers": kept.of,
+        "conversations": kept.conversations,
     }
 
 

@@ -7,7 +7,7 @@ from .dialects import SqlDialect
 from .observations import OBSERVATIONS, OBSERVATIONS_INDEXES, PROXIES
 from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
 
-VERSION = 1
+VERSION = 2
 OUTCOMES = ("passed", "failed", "errored", "skipped")
 """Statuses of results. Each is counted in a column of its name: a run in numbers reads no texts."""
 
@@ -54,6 +54,7 @@ VERDICTS: Columns = {
     "status": "TEXT NOT NULL",
     "verdict": "TEXT NOT NULL",
     "numbers": "TEXT NOT NULL",
+    "conversations": "TEXT NOT NULL",
 }
 """See `KeptVerdict`."""
 

@@ -347,8 +347,8 @@ def test_calls_that_are_not_visible_are_not_shown_as_missing():
         pytest.param(
             [EvalResult("helpfulness", score, passed=score >= 3, scale=(1, 5)) for score in (2, 5)],
             {
-                markdown_summary: ["| helpfulness | 3.50 Good |"],
-                html_report: ["3.50 Good", '"band":"Needs Improvement"'],
+                markdown_summary: ["| helpfulness | 3.50 \\(1 to 5\\) Good |"],
+                html_report: ["3.50 (1 to 5) Good", '"band":"Needs Improvement"'],
             },
             marks=pytest.mark.statement(56),
         ),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from a2a_eval_proxy.cli.options import EvaluateOptions
 from a2a_eval_proxy.cli.run_display import show_result
 from a2a_eval_proxy.runs.run_plan import RunPlan
 from a2a_eval_proxy.runs.run_result import judge_turns
-from a2a_eval_proxy.runs.tables import gate_table, runs_table, turn_table
-from a2a_eval_proxy.store.base import RunSummary
+from a2a_eval_proxy.runs.tables import finding_lines, gate_table, runs_table, turn_table
+from a2a_eval_proxy.store.base import RunSummary, RunVerdict
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
@@ -42,13 +43,16 @@ def reported(suite_text, *turns):
 def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
     said = [*GOOD, result("args", 0.5), result("grade", 0.7, threshold=None), result("order", None)]
     found = [finding("odd"), finding("odd"), finding("late")]
-    rows = shown([turn("t", "Hi", [call("lookup", order=7)], said, case="status", findings=found)])
+    made = [turn("t", "Hi", [call("lookup", order=7)], said, case="status", findings=found)]
+    rows = shown(made)
     assert [row.split() for row in rows] == [
         ["status", "lookup(order=7)", "failed", "args", "0.50"],
         ["grade", "0.70"],
         ["odd"],
         ["late"],
     ]
+    told = finding_lines(judge_turns(None, made, {}, "r").report)
+    assert told == [f"[dim]{code}: {finding(code)['message']}[/]" for code in ("late", "odd")]
 
 
 @pytest.mark.parametrize(
@@ -161,11 +165,13 @@ MONDAY = RunSummary("monday", 3, 0, 4, 1, 0, 0, "2026-11-22T16:13:36.000001Z", "
 
 
 def test_a_run_is_a_row():
-    rows = [
-        row.split() for row in printed(runs_table([MONDAY, RunSummary("[b]\x1bno", 0, 0, 0, 0, 0, 0, None, None)]), 120)
+    judged = replace(MONDAY, errored=2, verdict=RunVerdict("shop", "failed", "9 of 12 (75%)"))
+    rows = printed(runs_table([judged, MONDAY, RunSummary("[b]\x1bno", 0, 0, 0, 0, 0, 0, None, None)]), 120)
+    assert [" ".join(row.split()) for row in rows[1:]] == [
+        "monday 2026-11-22 16:13 failed, 2 errors 9 of 12 (75%) 3 shop",
+        "monday 2026-11-22 16:13 no suite – 3 –",
+        "[b]\N{REPLACEMENT CHARACTER}no – no suite – 0 –",
     ]
-    assert rows[1] == ["monday", "2026-11-22", "16:13", "3", "no", "suite:", "4", "passed,", "1", "failed"]
-    assert rows[2] == ["[b]\N{REPLACEMENT CHARACTER}no", "–", "0", "no", "suite:", "none"]
 
 
 def test_everything_of_a_turn_is_on_a_line():
@@ -174,7 +180,11 @@ def test_everything_of_a_turn_is_on_a_line():
         "t-1",
         "Where is it?",
         calls,
-        [result("tool_error", 0.5), result("grade", None, label="vague")],
+        [
+            result("tool_error", 0.5),
+            result("grade", None, label="vague"),
+            result("tone", 2.0, threshold=3.0, scale=[1.0, 5.0]),
+        ],
         case="status",
         conversation="c-1",
         findings=[finding("odd")],
@@ -192,6 +202,7 @@ def test_everything_of_a_turn_is_on_a_line():
         ('→ lookup(order="A-1")   (a2a_protocol)', ""),
         ("tool_error 0.50 failed: tool_error said so", ""),
         ("grade skipped (vague): grade said so", ""),
+        ("tone 2.00 (1 to 5) failed: tone said so", ""),
         ("annotated right: the turn", ""),
         ("annotated wrong: grade by ann", ": it is clear"),
         ("warning: odd: ", ""),

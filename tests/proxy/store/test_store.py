@@ -123,19 +123,19 @@ async def test_a_run_keeps_its_verdict_until_its_last_turn_goes(kept: Kept) -> N
     """What `run` said stands; what follows traffic is pending once results came, and never replaces the other."""
     run = "r" * 5_000
     await kept.add(turn(1, run=run), turn(2, run="live"), turn(3, run="none"))
-    live = KeptVerdict("s", {"judges": []}, "passed", {"whole": {}}, "none yet")
+    live = KeptVerdict("s", {"judges": []}, "passed", {"whole": {}}, "none yet", "1 of 1")
     await kept.store.keep_verdict(run, replace(live, status="failed", of=""))
     for name in (run, "live"):
         await kept.store.keep_verdict(name, live)
     await kept.store.judged(run, live)
     found = {summary.name: summary for summary in await kept.store.runs()}
-    assert found[run].verdict == RunVerdict("s", "failed")
+    assert found[run].verdict == RunVerdict("s", "failed", "1 of 1")
     assert found["live"].verdict == RunVerdict("s", "pending")
     assert found["none"].verdict is None
     judged = replace(live, of=found["live"].numbers)
     await kept.store.judged("live", judged)
     assert await kept.store.kept_verdict("live") == judged
-    assert [one.verdict for one in await kept.store.runs("live")] == [RunVerdict("s", "passed")]
+    assert [one.verdict for one in await kept.store.runs("live")] == [RunVerdict("s", "passed", "1 of 1")]
     await kept.store.pruned(Limits(1e11))
     assert await kept.store.kept_verdict(run) is None
 

@@ -44,8 +44,6 @@ def test_the_table_has_verdicts_and_links(runs):
     order = [text.index(f'<a href="runs/{name}">') for name in ("shop-2", "shop-1")]
     assert order == sorted(order)
     assert "No suite" in text
-    failed = [text.partition(f'<a href="runs/{name}">')[2].partition("</tr>")[0] for name in ("shop-2", "shop-1")]
-    assert ['minor bad">1<' in row for row in failed] == [True, False]
     assert "<script>alert" not in text
     assert 'href="runs/?name=.."' in text
 

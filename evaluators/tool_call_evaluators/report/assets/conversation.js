@@ -12,6 +12,7 @@ function expectations({ expect, expect_lines: lines }) {
 function results(list, title, linked = true) {
   if (!list || !list.length) return null;
   const rows = list.map((result) => {
+    const scale = result.scale ? ` (${result.scale.join(" to ")})` : "";
     const limits = result.threshold === undefined ? "" : ` (threshold ${score(result.threshold)})`;
     const details = result.details
       ? make("details", { class: "result" }, make("summary", {}, "details"), make("pre", {}, JSON.stringify(result.details, null, 2)))
@@ -20,7 +21,7 @@ function results(list, title, linked = true) {
       "li",
       { class: result.status },
       make("span", { class: "metric" }, sign(result.status), result.metric),
-      make("span", { class: "score" }, score(result.score), result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
+      make("span", { class: "score" }, score(result.score) + scale, result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
       make("div", { class: "said", dir: "auto" }, result.note ? make("span", { class: "chip noted" }, result.note) : null, result.label ? make("b", {}, `${result.label}: `) : null, result.reason ? (linked ? withCalls(result.reason) : result.reason) : result.status, result.judge ? make("p", { class: "quiet" }, `The judge: ${result.judge}`) : null, details),
     );
   });
