@@ -8,7 +8,6 @@ from pathlib import Path
 
 import a2a_tool_capture
 import pytest
-from a2a_tool_capture.connector import A2AToolCaptureExtension
 from support.patience import PATIENCE_S
 
 AGENT = """
@@ -42,15 +41,7 @@ def run(script: str, *path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.statement(322, 328)
-def test_the_uri_and_the_key_have_their_names_in_arksim() -> None:
-    assert a2a_tool_capture.A2AToolCaptureExtension is A2AToolCaptureExtension
-    assert A2AToolCaptureExtension.URI == "https://arksim.arklex.ai/a2a/tool-call-capture/v1" == a2a_tool_capture.URI
-    assert f"{A2AToolCaptureExtension.URI}/tool_calls" == A2AToolCaptureExtension.METADATA_KEY
-    assert a2a_tool_capture.METADATA_KEY == A2AToolCaptureExtension.METADATA_KEY
-
-
-@pytest.mark.statement(314)
+@pytest.mark.statement(314, 322, 328)
 def test_a_file_written_for_arksim_loads_without_arksim(tmp_path: Path) -> None:
     Path(tmp_path, "orders.py").write_text(AGENT, "utf-8")
     done = run(

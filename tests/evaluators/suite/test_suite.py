@@ -15,6 +15,7 @@ from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
 from tool_call_evaluators.suite import CaseTurn, Expectation, Simulation, Suite, parse_case
 from tool_call_evaluators.suite.lint import unscored_cases, unused_expectations
+from tool_call_evaluators.suite.model import CombinationError, combined
 from tool_call_evaluators.suite.writing import suite_dict, suite_text
 
 FULL = """
@@ -549,10 +550,24 @@ def test_evaluators_see_what_the_simulated_user_has_unless_the_case_has_its_own(
 )
 def test_states_have_the_names_of_every_version_of_a2a(given, states, written):
     suite = parse_suite(f"suite: s\ncases: [{{id: a, turns: [{{user: u, expect: {{state: {given}}}}}]}}]")
-    assert suite.cases[0].turns[0].expect.state == states
+    assert (suite.cases[0].states_at(0), suite.cases[0].states_at(1)) == (states, ())
     assert suite_dict(suite)["cases"][0]["turns"][0]["expect"]["state"] == written
     assert parse_suite(suite_text(suite)) == suite
     assert unused_expectations(suite) == unscored_cases(suite) == [], "no evaluator is needed"
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "refused"),
+    [
+        ("a", "y", "the suite 'a' is in 1.yaml and in 2.yaml; rename one of them"),
+        ("b", "x", "the case 'x' is in 1.yaml and in 2.yaml"),
+    ],
+)
+def test_suites_with_a_name_or_a_case_in_common_are_not_combined(name, case, refused):
+    text = "{{suite: {}, cases: [{{id: {}, turns: [{{user: hi}}]}}]}}"
+    suites = [parse_suite(text.format(*names)) for names in (("a", "x"), (name, case))]
+    with pytest.raises(CombinationError, match=refused):
+        combined(suites, ("1.yaml", "2.yaml"))
 
 
 SUITE = yaml.safe_load("""
