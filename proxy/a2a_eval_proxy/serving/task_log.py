@@ -224,7 +224,8 @@ class TaskLog:
             if due > 0:
                 self._sent.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._sent.wait(), min(due, BEAT_S))
+                    async with asyncio.timeout(min(due, BEAT_S)):  # in Python 3.11, `wait_for` may lose a cancellation
+                        await self._sent.wait()
             await asyncio.sleep(await self._tried(self._see_to_tasks))
 
     async def _tried(self, work: Callable[[], Awaitable[None]]) -> float:

@@ -47,6 +47,11 @@ async def test_a_task_is_written_at_once_and_folded_and_deleted_later(
         (folded + 1.0, "take", "one", end),
         (folded + 1.0, "kept until", deleted),
     ]
+    proxy.shown(proxy.capture.book.follow(), end, live=False)
+    await proxy.capture.settled()
+    assert (proxy.done("again"), proxy.observed()) == ([], ["sent", "event", "event", "ended", "event"])
+    proxy.shown(proxy.sent("two", ""), "WORKING")
+    assert proxy.capture.behind == (end != "COMPLETED"), "the id of a task that is over may be used again"
 
 
 @pytest.mark.parametrize(("shared", "first", "missed"), [(False, 0.02, 0.0), (True, 0.1, 8.0)])
@@ -127,19 +132,22 @@ async def test_live_reports_are_of_ten_turns_each_and_50_ms_apart() -> None:
         proxy.shown(proxy.sent(f"{number}", ""), "WORKING", f"own {number}")
     for number in range(10, 13):
         await asyncio.sleep(0.001)
-        proxy.sent(f"{number}", f"more {number}")
+        logged = proxy.sent(f"{number}", f"more {number}")
     await asyncio.sleep(1.0)
     told = [(0.001, "0"), *((0.051, f"{n}") for n in range(1, 11)), *((0.101, f"{n}") for n in (11, 12))]
     assert proxy.done("changed") == [(at, "changed", turn_id) for at, turn_id in told]
     assert [turn.turn_id for turn in proxy.capture.latest_open(4)] == ["12", "11", "10", "9"]
     assert [turn.turn_id for turn in proxy.capture.latest_open(4, "12")] == ["12"]
+    proxy.shown(logged, "WORKING", "more 12")
+    await asyncio.sleep(0.03)
+    assert proxy.done("changed")[13:] == [(1.033, "changed", "12")]
     entry = proxy.sent("last", "")
     proxy.shown(entry, "COMPLETED", "last")
     proxy.ended(entry)
-    assert proxy.done("changed")[13:] == [(1.013, "changed", "last")]
+    assert proxy.done("changed")[14:] == [(1.043, "changed", "last")]
     proxy.capture.report_changes(False)
     await proxy.capture.close(1.0)
-    assert len(proxy.done("changed")) == 14
+    assert len(proxy.done("changed")) == 15
 
 
 @pytest.mark.parametrize(
@@ -185,13 +193,19 @@ async def test_a_turn_of_a_proxy_that_is_gone_is_closed_by_another(stops: bool) 
     assert proxy.done("take") == [(21.001, "take", "one", "WORKING", *why)]
 
 
+@pytest.mark.parametrize(("found", "read"), [(True, [0.02 + second for second in range(31)]), (False, [0.02, 30.02])])
 @quickly
-async def test_a_finding_of_an_unknown_task_waits_30_s_for_its_turn() -> None:
+async def test_what_is_found_or_shown_of_an_unknown_task_waits_30_s_for_its_turn(
+    found: bool, read: list[float]
+) -> None:
     proxy = Proxy()
-    proxy.capture.book.report("t", LATE, TIME.now)
+    if found:
+        proxy.capture.book.report("t", LATE, TIME.now)
+    else:
+        proxy.shown(proxy.capture.book.follow(), "COMPLETED", live=False)
     await asyncio.sleep(65.0)
-    assert [line[0] for line in proxy.done("read")] == [0.02 + second for second in range(31)]
-    assert proxy.done("kept until") == [(30.02, "kept until", 60.0)]
+    assert [line[0] for line in proxy.done("read")] == read
+    assert [line[2] for line in proxy.done("kept until")] == [60.0]
     assert proxy.observed() == []
 
 
@@ -203,9 +217,9 @@ async def test_a_finding_comes_after_its_turn(finding: Finding, verdict: list[An
     entry = proxy.sent("one")
     proxy.shown(entry, "COMPLETED")
     proxy.ended(entry)
-    await asyncio.sleep(1.0)
+    await proxy.capture.settled()
     proxy.capture.book.report("t", finding, TIME.now)
-    await asyncio.sleep(1.0)
+    await proxy.capture.settled()
     assert [line[1:] for line in proxy.done("ended", "again", "verdict")] == [
         ("ended", "one"),
         ("again", "one", "COMPLETED", finding.code),
@@ -323,3 +337,17 @@ async def test_what_is_not_in_turns_when_a_proxy_stops_is_said(caplog: pytest.Lo
         "what was observed last of tasks is not in their turns: the database is away",
         "the store could not be asked about tasks 3 time(s)",
     ]
+
+
+@pytest.mark.parametrize("steps", range(8))
+@quickly
+async def test_a_proxy_that_stops_at_the_moment_of_a_write_does_nothing_more(steps: int) -> None:
+    """Whatever step of the loop that is."""
+    proxy = Proxy()
+    await asyncio.sleep(1.0)
+    proxy.sent("one")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await proxy.capture.close(1.0)
+    await asyncio.sleep(10.0)
+    assert {line[0] for line in proxy.kept.lines} == {1.0}
