@@ -148,23 +148,6 @@ def book_of(proxy: RunningProxy) -> TurnBook:
     return proxy.control.lines[""].capture.book
 
 
-async def forgotten(proxy: RunningProxy, agent: str) -> None:
-    """Nothing is known of tasks but their turns."""
-    await proxy.flush(PATIENCE_S)
-    await proxy.control.store.observations(agent).expire(10**10)
-
-
-async def test_a_task_of_which_only_turns_are_left_goes_on(agent: str, store: str) -> None:
-    async with run_proxy(settings(agent, store)) as proxy:
-        task = await say(proxy, "ask")
-        await forgotten(proxy, agent)
-        task = await say(proxy, "ask", task)
-        await forgotten(proxy, agent)
-        await say(proxy, "done", task)
-        await proxy.flush(PATIENCE_S)
-        assert told(await proxy.turns()) == THREE_TURNS
-
-
 @pytest.mark.parametrize("severity", [Severity.INFO, Severity.WARNING])
 @ON_BOTH
 async def test_findings_that_come_late_at_once_are_all_stored(agent: str, store: str, severity: Severity) -> None:
