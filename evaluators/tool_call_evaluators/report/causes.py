@@ -90,7 +90,10 @@ def causes(report: Report) -> list[Cause]:
 
 
 def _causes(occurrences: Iterable[tuple[Hashable, Cause]]) -> list[Cause]:
-    """The occurrences with the same key as one cause, which has a note if all of them have it."""
+    """The occurrences with the same key as one cause, which has a note if all of them have it.
+
+    The text is that of the first, and says so where others have other values.
+    """
     found = []
     for group in grouped(occurrences).values():
         labels, places, cases = (
@@ -98,7 +101,10 @@ def _causes(occurrences: Iterable[tuple[Hashable, Cause]]) -> list[Cause]:
             for name in ("labels", "places", "cases")
         )
         note = group[0].note if len({one.note for one in group}) == 1 else ""
-        found.append(replace(group[0], labels=labels, places=places, cases=cases, note=note))
+        text = group[0].text
+        if any(one.text != text for one in group):
+            text += ", elsewhere with other values"
+        found.append(replace(group[0], text=text, labels=labels, places=places, cases=cases, note=note))
     return found
 
 

@@ -215,15 +215,18 @@ def test_the_commands_of_a_how_to_page(
 @pytest.mark.timeout(600)
 @pytest.mark.about("README.md", "proxy/docs/tutorial.md", "pyproject.toml", "hatch_build.py")
 def test_what_is_pasted_into_an_empty_folder_installs_and_shows_the_demo(tmp_path: Path) -> None:
-    (first, *_), (tutorial, *_) = (
+    """And the agent of the tutorial has there what it imports."""
+    (first, *_), (tutorial, server, *_) = (
         [content for language, _, content in blocks(page) if language == "sh"] for page in (README, TUTORIAL)
     )
     assert first == f"{tutorial}a2a-eval-proxy demo\n"
+    (agent, *_) = (content for _, title, content in blocks(TUTORIAL) if title == "agent.py")
+    (tmp_path / "agent.py").write_text(agent, "utf-8")
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=README.parent, capture_output=True, check=False).returncode:
         pytest.skip("no repository of git to clone")
     done = subprocess.run(
         ["bash", "-e"],
-        input=first,
+        input=f"{first}{server}python -c 'import agent'\n",
         cwd=tmp_path,
         env=os.environ | {"REPOSITORY": str(README.parent)},
         capture_output=True,

@@ -31,7 +31,8 @@ def test_metrics_that_fail_for_the_same_difference_of_calls_report_one_cause():
     made = refunds(7)
     (cause,) = causes(made)
     assert cause.sentence == (
-        "pay: amount: expected 0, got 1000 (tool_trajectory, tool_call_args; 7 times: c0, c1, c2, c3, c4 and 2 more)"
+        "pay: amount: expected 0, got 1000, elsewhere with other values "
+        "(tool_trajectory, tool_call_args; 7 times: c0, c1, c2, c3, c4 and 2 more)"
     )
     assert "7 | pay: amount: expected 0, got 1000" in markdown_summary(made)
     page = html_report(made)

@@ -14,7 +14,7 @@ from a2a_tool_capture.models import CapturedTurn
 from jinja2 import PackageLoader
 from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import printable
-from tool_call_evaluators.visibility import visibility_of
+from tool_call_evaluators.visibility import Calls, Visibility, visibility_of
 
 from ...errors import ConfigError
 from ...runs.drive import AgentOptions, agent_client
@@ -59,12 +59,12 @@ async def send_message(
 
 def turn_text(turn: CapturedTurn) -> str:
     """The tool calls, the response, and a line about the turn as a whole; nothing in it can steer a terminal."""
-    return printable(plain_text("turn.txt", _TEMPLATES, turn=turn, join=shlex.join))
+    unseen = _visibility(turn).calls is Calls.UNKNOWN and not turn.tool_calls
+    return printable(plain_text("turn.txt", _TEMPLATES, turn=turn, unseen=unseen, join=shlex.join))
 
 
 def turn_json(turn: CapturedTurn) -> dict[str, Any]:
     """The turn for programs: names as in /api/turns."""
-    is_shown = turn.declared and all(finding.code != DIALECT_NOT_READ for finding in turn.findings)
     return {
         "user_text": turn.user_text,
         "response_text": turn.text,
@@ -76,6 +76,11 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         "declared": turn.declared,
         "duration_ms": round((turn.ended_at - turn.started_at).total_seconds() * 1000),
         "tool_calls": [call.to_dict() for call in turn.tool_calls],
-        **visibility_of(turn.state, len(turn.tool_calls), turn.findings, "extension" if is_shown else "").to_dict(),
+        **_visibility(turn).to_dict(),
         "findings": [finding.to_dict() for finding in turn.findings],
     }
+
+
+def _visibility(turn: CapturedTurn) -> Visibility:
+    is_shown = turn.declared and all(finding.code != DIALECT_NOT_READ for finding in turn.findings)
+    return visibility_of(turn.state, len(turn.tool_calls), turn.findings, "extension" if is_shown else "")
