@@ -221,7 +221,7 @@ async def test_what_was_pending_is_scored_after_a_restart(path: Path) -> None:
         await after.take(turn(1000))
         assert len(await after.stored(status="done")) == 451
         assert all(await after.outcomes())
-        assert after.metrics.turns_scored == 451
+        assert (after.metrics.turns_scored, sum(after.metrics.calls.values())) == (451, 450)
     async with scoring(path) as again:
         assert await again.pipeline.resume() == 0
 
@@ -441,6 +441,8 @@ async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
 def test_memory_counts_real_bytes() -> None:
     plain, emoji = kept_turn(1, user_text="a" * 1000), kept_turn(1, user_text="\U0001f600" + "a" * 999)
     assert memory_of(emoji) - memory_of(plain) > 2_900
+    texts = {"result": "r" * 1_000, "error": "e" * 1_000}
+    assert memory_of(kept_turn(1, tool_calls=[ToolCall("look", **texts)])) > memory_of(kept_turn(1)) + 2_900
     deep: list[Any] = []
     for _ in range(10_000):
         deep = [deep]
