@@ -13,7 +13,7 @@ from agents.scenario_agent import AgentOptions, scenario_agent
 from e2e.frameworks.page_code import section
 from support.commands import run
 from support.linked import EXTENSION
-from support.turn_samples import turn
+from support.turn_samples import call, finding, turn
 
 RUNNING = "receiving traces; the agent needs OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:"
 
@@ -51,12 +51,23 @@ def test_an_agent_that_shows_nothing_gets_the_lines_of_its_framework() -> None:
     assert "extension  not declared on the agent card: 0 calls" in unknown[1]
     assert "framework  not recognised: name it with --framework (a2a-sdk, kagent, google-adk, langchain" in unknown[1]
     assert "    handler = CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)\n" in unknown[1]
+    assert "an agent that sends traces needs\n    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:0 " in unknown[1]
     assert "tool calls are not all seen: the agent's card does not declare" in named[1]
     assert f"pip install '{EXTENSION}[a2a-sdk]'\n    from a2a_tool_capture import ToolCallRecorder\n" in named[1]
     assert "    @recorder.tool\n" in named[1]
     assert "openinference-instrumentation-crewai\n" in named[1]
     again = f"doctor {agent.url} --message 'message me' --framework crewai --otlp 127.0.0.1:0\n"
     assert named[1].endswith(again)
+
+
+def test_calls_found_by_time_alone_are_not_all_seen() -> None:
+    found = turn("1", calls=[call("look_up")], findings=[finding("correlated_by_time", "info")])
+    found["capture"] |= {"protocol_only": 0, "trace_only": 1}
+    shown = lines_of(found, "orders")
+    assert "calls of concurrent conversations will be unknown (trace_contested)" in shown
+    assert (
+        "StarletteInstrumentor().instrument_app(app)\nor hold one conversation at a time: run --concurrency 1" in shown
+    )
 
 
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
@@ -76,6 +87,7 @@ def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
             "a2a_protocol",
             "RunConfig(trace_include_sensitive_data=False)",
         ),
+        ("orders", "otel_trace", "attributes gen_ai.tool.call.arguments and gen_ai.tool.call.result"),
         ("pydantic-ai", "otel_trace", "without InstrumentationSettings(include_content=False)"),
     ],
 )

@@ -28,7 +28,8 @@ def diagnose(
     server: str = "",
     deaf: str = "",
 ) -> tuple[str, bool]:
-    """What to say to the user, and whether calls were made and all are known with arguments and results.
+    """What to say to the user, and whether calls were made and all are known with arguments and results, also where
+    conversations are concurrent.
 
     `message` led to `turn`, as JSON, with spans of these `scopes`; `traces` are the variables with which the agent
     sends them. `framework` is what the user names; None: the one that is recognised, at last by what responses say of
@@ -36,7 +37,10 @@ def diagnose(
     """
     seen, calls, sources = visibility_in(turn), turn["tool_calls"], turn["capture"]["sources"]
     bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
-    all_seen = seen.calls is Calls.SEEN and not bare
+    found_by_time = turn["capture"]["trace_only"] and any(
+        item["code"] == "correlated_by_time" for item in turn["findings"]
+    )
+    all_seen = seen.calls is Calls.SEEN and not bare and not found_by_time
     marks = [
         one.mark for one in FRAMEWORKS if one.mark and any(one.mark in item["message"] for item in turn["findings"])
     ]
@@ -67,6 +71,7 @@ def diagnose(
             seen=seen.calls.value,
             why=seen.message,
             bare=bare,
+            found_by_time=found_by_time,
             all_seen=all_seen,
             traces=traces,
             deaf=deaf,
