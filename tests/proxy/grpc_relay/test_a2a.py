@@ -164,3 +164,15 @@ async def test_the_extended_card_names_the_proxys_addresses(agent, proxy, versio
     expected = MessageToJson(cards[0]).replace(agent.address, proxy.grpc_address).replace(agent.url, proxy.url)
     assert MessageToJson(cards[1]) == expected
     assert cards[0] != cards[1]
+
+
+async def test_public_addresses_follow_the_metadata(proxy, client):
+    parameters = {"x-forwarded-host": "proxy.example.com", "x-forwarded-proto": "https"}
+    context = ClientCallContext(service_parameters=parameters)
+    card = await client.transport.get_extended_agent_card(GetExtendedAgentCardRequest(), context=context)
+    port = proxy.grpc_address.rpartition(":")[2]
+    assert {entry.url for entry in card.supported_interfaces} == {
+        f"proxy.example.com:{port}",
+        "https://proxy.example.com/a2a/jsonrpc",
+        "https://proxy.example.com/a2a/rest",
+    }

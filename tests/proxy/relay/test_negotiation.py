@@ -58,10 +58,6 @@ def test_only_operations_that_are_guarded_are_asked_in(operation: Operation, mod
     assert not negotiation.asks(A2ARequest(operation, Binding.JSONRPC, has_webhook=True))
 
 
-def test_a_request_that_could_not_be_read_is_not_asked_in() -> None:
-    assert not Negotiation("always", Agent({}).fetch).asks(None)
-
-
 DOWN, NO_CARD, SILENT = UpstreamUnreachableError("down"), ValueError("no card"), TimeoutError()
 BLOCKED, ANSWERS = object(), object()
 
