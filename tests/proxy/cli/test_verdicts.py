@@ -68,6 +68,16 @@ def test_what_depends_on_calls_fails_unless_allowed(text: str, silent: str, caps
     assert ("tolerated: " in printed, printed.count(WHY), HINT in printed) == (True, 1, False)
 
 
+@pytest.mark.parametrize("more", ["", "--otlp 127.0.0.1:0"])
+def test_validate_warns_of_calls_that_nothing_is_known_to_show(
+    more: str, silent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("suite.yaml").write_text(DEPENDS_ON_CALLS["needs calls"])
+    assert ended(f"validate suite.yaml --agent {silent} {more}") == 0
+    printed = capsys.readouterr().out
+    assert ("receive the agent's traces with --otlp, " in printed, "gate" in printed) == (not more, False)
+
+
 def test_visible_calls_that_are_missing_are_not_allowed(agent: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("suite.yaml").write_text(DEPENDS_ON_CALLS["needs calls"])
     assert ended(f"run suite.yaml --agent {agent} --allow-no-capture") == 1

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...cli.command import command, run_async
-from ...cli.options import DrivenAgentOptions, suite_format_option, suites_option
+from ...cli.options import DrivenAgentOptions, agent_option, suite_format_option, suites_option
 from ...errors import BAD_INPUT
 from ...feature import Feature
+from ...settings import parsing as types
 from ...settings.parts import PluginOption
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 class ValidateOptions(DrivenAgentOptions, PluginOption):
     suite: tuple[str, ...] = suites_option()
     format: str | None = suite_format_option()
+    otlp: str | None = agent_option(types.ADDRESS, "Where `run` receives the agent's traces, which show tool calls.")
 
 
 @command(ValidateOptions)
@@ -63,7 +65,7 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     lines += [f"warning: {sentence}" for sentence in warnings]
     click.echo(printable("\n".join(lines)))
     if (options.agent or suite.agent.url) and not unresolved:
-        lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite))
+        lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite, traced=bool(options.otlp)))
         click.echo(printable("\n".join([*lines, *(f"warning: {sentence}" for sentence in unseen)])))
     return len(errors)
 

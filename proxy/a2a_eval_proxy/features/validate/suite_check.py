@@ -36,20 +36,22 @@ def suite_line(suite: Suite) -> str:
     """The suite in one line: how much there is of everything."""
     turns = sum(len(case.turns) * case.conversations for case in suite.cases)
     parts = [counted(len(suite.cases), "case"), counted(turns, "scripted turn"), counted(len(suite.metrics), "metric")]
-    return f"{suite.name}: {', '.join(parts)}, {counted(len(suite.gates), 'gate')}"
+    parts += [counted(len(suite.gates), "gate")] if suite.gates else []
+    return f"{suite.name}: {', '.join(parts)}"
 
 
-async def check_agents(agent: AgentOptions, suite: Suite) -> tuple[list[str], list[str]]:
+async def check_agents(agent: AgentOptions, suite: Suite, *, traced: bool) -> tuple[list[str], list[str]]:
     """Each agent of the suite's cases in one line, by its card, and warnings about tool calls that cannot be seen.
 
-    Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError, ConfigError.
+    `traced`: traces may show them. Sends no message.
+    Raises AgentUnreachableError, AgentError, ConfigurationError, ConfigError.
     """
     names = dict.fromkeys(name for case in suite.cases for name in case.agents) or (None,)
-    found = [await _check_agent(agent, suite, name) for name in names]
+    found = [await _check_agent(agent, suite, name, traced=traced) for name in names]
     return [line for line, _ in found], [warning for _, warnings in found for warning in warnings]
 
 
-async def _check_agent(agent: AgentOptions, suite: Suite, name: str | None) -> tuple[str, list[str]]:
+async def _check_agent(agent: AgentOptions, suite: Suite, name: str | None, *, traced: bool) -> tuple[str, list[str]]:
     async with agent_client(agent, name) as (client, server):
         if server is not None:
             return f"agent {server.name}: served by this process; its tool calls are recorded", []
@@ -64,11 +66,12 @@ async def _check_agent(agent: AgentOptions, suite: Suite, name: str | None) -> t
         if case.agent_at(index) == name
     )
     reading = sorted(item.metric for spec in suite.specs if (item := spec.build()).reads_calls)
-    if declared or agent.dialects or not (expected or reading):
+    if declared or traced or agent.dialects or not (expected or reading):
         return line, []
     its_card = f"the card of {name}" if name else "the agent's card"
     why = "tool calls are expected" if expected else f"{', '.join(reading)} need tool calls"
     return line, [
         f"{why}, and {its_card} does not declare the tool-call-capture extension: `run` cannot see any, and does "
-        "not pass; declare it, choose a dialect with --dialects, or accept it with --allow-no-capture"
+        "not pass; declare it, receive the agent's traces with --otlp, choose a dialect with --dialects, or accept it "
+        "with --allow-no-capture"
     ]
