@@ -163,8 +163,8 @@ def gate(
 _NOTHING_CAPTURED = "tool calls are expected, but none were captured in this run: "
 _EVERY_TURN_FAILED = "every turn that expects some failed or was not executed"
 _ENABLE_CAPTURE = (
-    "enable the tool-call-capture extension in the agent (verify with `a2a-eval-proxy check URL`) or send its "
-    "OpenTelemetry traces to `a2a-eval-proxy serve`"
+    "if the agent made some, enable the tool-call-capture extension in it, or receive its OpenTelemetry traces with "
+    "--otlp (`run`, `serve`); `a2a-eval-proxy doctor URL` says how"
 )
 
 

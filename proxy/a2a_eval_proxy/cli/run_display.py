@@ -50,7 +50,7 @@ from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput
-from .traces import receiving
+from .traces import receiving, variables
 
 if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
@@ -138,6 +138,9 @@ async def run_and_show(options: RunOptions) -> bool:
         if getattr(error, "exit_code", None) != UNREACHABLE or not (options.resume or progress.store.writes):
             raise
         raise RunIncompleteError(f"{error} ({_resuming(name)})") from error
+    if tracing is not None and not tracing.received:
+        needed = variables(f"http://{options.otlp}")
+        plan = replace(plan, warnings=[*plan.warnings, f"no spans came to {options.otlp}; the agent needs {needed}"])
     if plan.files and (output := plan.output):
         if privacy.keeps_content:
             await write_held(output, conclusion.report, plan.files, options.store)

@@ -79,6 +79,11 @@ class Tracing(TurnListener):
         """Whether spans of a turn of the agent (None: of any) have come."""
         return bool(self._book.heard) if agent_name is None else agent_name in self._book.heard
 
+    @property
+    def received(self) -> int:
+        """Number of spans that have come, of turns or not."""
+        return self._metrics.spans
+
     def wait_s(self, turn: Turn) -> float:
         """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""
         if not self.heard(turn.agent_name) or self.complete(turn):

@@ -17,6 +17,8 @@ from tool_call_evaluators.visibility import NO_CAPTURE, NOT_RECORDED
 
 from ..turn import Turn, rfc3339_at
 
+_NONE_SHOWS = "; spans came, and none of them shows a call"
+
 
 @dataclass(frozen=True, slots=True)
 class TraceEvidence:
@@ -61,7 +63,13 @@ class TraceEvidence:
         shows_work = not self.contested and not self.lost and shows_genai_work(self.spans)
         answered = {NO_CAPTURE, NOT_RECORDED} if shows_work else set()
         answered |= {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else set()
-        known = [finding for finding in turn.findings if finding.code not in answered]
+        known = [
+            replace(finding, message=finding.message.removesuffix(_NONE_SHOWS) + _NONE_SHOWS)
+            if finding.code == NO_CAPTURE and self.spans
+            else finding
+            for finding in turn.findings
+            if finding.code not in answered
+        ]
         findings = [*known, *conversion.findings, *joined.findings]
         if self.by_time and conversion.tool_calls:
             message = (

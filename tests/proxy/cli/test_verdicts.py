@@ -84,6 +84,10 @@ def test_visible_calls_that_are_missing_are_not_allowed(agent: str, capsys: pyte
     printed = "".join(capsys.readouterr())
     assert LINE not in printed
     assert "tool calls are expected, but none were captured" in printed
+    assert "no spans came" not in printed
+    assert ended(f"run suite.yaml --agent {agent} --otlp 127.0.0.1:0 --trace-wait 0.1") == 1
+    sentence = "note: no spans came to 127.0.0.1:0; the agent needs OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:0 "
+    assert sentence in capsys.readouterr().out
 
 
 def test_what_the_baseline_fails_is_the_last_word(agent: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,6 +146,8 @@ def test_spans_of_an_agent_show_what_its_recorder_missed() -> None:
     assert missed.to_dict()["calls_evidence"] == "calls_not_recorded"
     assert TraceEvidence(spans).added_to(missed).to_dict()["calls"] == "none_made"
     assert TraceEvidence([Span("1" * 32, "1" * 16, attributes=HTTP)]).added_to(missed).to_dict()["calls"] == "unknown"
+    merged_again = TraceEvidence([Span("1" * 32, "1" * 16, attributes=HTTP)]).added_to(traced(HTTP))
+    assert merged_again.findings[0].message.endswith("shows tool calls; spans came, and none of them shows a call")
 
 
 @pytest.mark.parametrize("kind", SHOWN)
