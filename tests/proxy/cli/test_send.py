@@ -57,6 +57,8 @@ def test_a_dialect_that_is_not_read_leaves_the_calls_unknown() -> None:
         "none_made",
         "unknown",
     ]
+    undeclared = turn_text(captured(declared=False))
+    assert "this client cannot see them: the agent's card does not declare" in undeclared
 
 
 @pytest.mark.parametrize(("text", "code", "ends_with"), [("artifact now", 0, "completed"), ("fail now", 1, "failed")])
