@@ -41,7 +41,9 @@ def test_the_ci_job_waits_for_the_agent_but_not_with_a_wrong_suite(
     codes: tuple[int, ...], ended: int, tmp_path: Path
 ) -> None:
     """The program is a stand-in that ends with one code after the other: only the shell's loop is tested here."""
-    steps = yaml.safe_load(files(FirstSuite("suite: x\n", "", ""), "http://agent")[CI])["jobs"]["evaluate"]["steps"]
+    job = files(FirstSuite("suite: x\n", "", ""), "http://agent", "127.0.0.1:4318")[CI]
+    assert "start the agent here, in the background, with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 O" in job
+    steps = yaml.safe_load(job)["jobs"]["evaluate"]["steps"]
     (waiting,) = [step["run"] for step in steps if step.get("name") == "Wait for the agent"]
     (tmp_path / "codes").write_text("".join(f"{code}\n" for code in codes))
     for name, text in {"a2a-eval-proxy": PROGRAM, "sleep": "#!/bin/sh\n"}.items():

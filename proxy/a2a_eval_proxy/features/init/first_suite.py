@@ -12,6 +12,7 @@ from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE, block, 
 from tool_call_evaluators.texts import call_text, counted
 from tool_call_evaluators.visibility import visibility_in
 
+from ...cli.traces import variables
 from ...otlp.trace_service import Tracing
 from ...runs.drive import AgentOptions
 from ...runs.first_message import send_first
@@ -65,7 +66,7 @@ jobs:
         with: {{python-version: "3.13"}}
       - name: Install
         run: pip install "${{PACKAGE:?write in this file where a2a-eval-proxy comes from}}"
-      # - run: start the agent here, in the background
+      # - run: start the agent here, in the background{variables}
       - name: Wait for the agent
         run: |
           until a2a-eval-proxy validate suite.yaml; do
@@ -111,12 +112,14 @@ def files(suite: FirstSuite, url: str, otlp: str | None = None, below: str = "")
     """
     config = f"otlp: {flow(otlp)}  # where the agent sends its traces\n" if otlp else ""
     variable = f"      A2A_EVAL_PROXY_OTLP: {flow(otlp)}\n" if otlp else ""
+    needed = f", with {variables(f'http://{otlp}')}" if otlp else ""
     texts = {
         SUITE: suite.text,
         CONFIG: _CONFIG.format(url=flow(url), otlp=config),
         CI: _CI.format(
             url=flow(url),
             otlp=variable,
+            variables=needed,
             folder=f"    defaults: {{run: {{working-directory: {flow(below)}}}}}\n" if below else "",
             report=flow(str(PurePosixPath(below, "report"))),
         ),
