@@ -126,7 +126,12 @@ class Report:
     @property
     def passed_text(self) -> str:
         """`3 of 4 (75%), 1 not scored`: the conversations in which everything passed, of those that were scored, and
-        the others."""
+        the others. Of a run that is not complete, of those that have come, and how many of the suite's are seen."""
+        if self.outcome == "incomplete":
+            come = [item for item in self.conversations if item.executed or item.invalid]
+            so_far = replace(self, conversations=come, verdict={**self.verdict, "incomplete": False})
+            seen, planned = (sum(item.case is not None for item in items) for items in (come, self.conversations))
+            return f"{so_far.passed_text}; {seen:,} of {planned:,} planned ones seen"
         counts = self.counts
         judged = counts["passed"] + counts["failed"]
         others = {"below threshold": self.noted_count, "not scored": counts["unscored"], "invalid": counts["invalid"]}
