@@ -41,6 +41,7 @@ PORTS = {"9999": "", "8083": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTL
 """The ports of the README, and the variables that put `serve` elsewhere. With the last, `run` would wait for traces."""
 READY = ("Sample agent ready", "a2a-eval-proxy ready", "a2a-eval-proxy worker ready", "INFO:     Uvicorn running", ":")
 DONE = "--- done ---"
+ENDED = "--- ended ---"
 
 
 class Shell:
@@ -51,6 +52,7 @@ class Shell:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
         listen = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
         self._elsewhere = " ".join(f"A2A_EVAL_PROXY_{name}={address}" for name, address in listen.items())
+        self._commands = 0
         self.code = 0
         """Of the last command."""
         self._bash = subprocess.Popen(
@@ -86,13 +88,18 @@ class Shell:
         in_background = command.endswith("&")
         # on a line of its own, whatever the command printed; and the next command may ask for $?
         marked = f"{command}\n_code=$?; printf '\\n%s %s\\n' '{DONE}' $_code; (exit $_code)\n"
-        self._bash.stdin.write(f"{command}\n" if in_background else marked)
+        self._commands += 1
+        ended = f"{ENDED} {self._commands}"
+        watched = f"{command}\n(tail --pid=$! -f /dev/null; echo '{ended}') & disown\n"
+        self._bash.stdin.write(watched if in_background else marked)
         lines: list[str] = []
         for line in self._bash.stdout:
             if line.startswith(DONE):
                 self.code = int(line.removeprefix(DONE))
                 return lines
-            lines.append(line.rstrip())
+            assert line.rstrip() != ended, "\n".join((command, *lines))
+            if not line.startswith(ENDED):
+                lines.append(line.rstrip())
             if in_background and line.startswith(READY):
                 return lines
         raise AssertionError(f"the shell ended at {command!r}: {lines}")
