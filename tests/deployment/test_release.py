@@ -42,11 +42,13 @@ def test_steps_of_workflows_are_targets_and_scripts_that_exist() -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """What states the version, ready to be released as v0.1.0 on `TODAY`."""
-    for name in {place.strip() for place in RELEASE["PLACES"]} | {"README.md"}:
+    for name in {place.strip() for place in RELEASE["PLACES"]} | {"README.md", "pyproject.toml"}:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, tmp_path / name)
     replace(tmp_path / "README.md", "install ./a2a-eval-proxy", "install a2a-eval-proxy")
     replace(tmp_path / "CHANGELOG.md", "## 0.1.0 (unreleased)", f"## 0.1.0 ({TODAY})")
+    with (tmp_path / "pyproject.toml").open("a") as file:
+        file.write('[project.urls]\nRepository = "https://forge.example/a2a-eval-proxy"\n')
     return tmp_path
 
 

@@ -20,7 +20,7 @@ from tool_call_evaluators.visibility import AUTH_REQUIRED, NO_CAPTURE, turn_fail
 from ..errors import log_once
 from ..memory import measured, share
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
+from ..store import ConversationKey, Scored, ScoredConversation, Store, StoreError, TurnQuery, every_turn
 from ..store.encoding import nothing
 from ..store.store import once_readable
 from ..telemetry.counters import Metrics
@@ -464,12 +464,20 @@ class Pipeline:
             reported.append(self._scored(work, stored, results))
             scored.append(Scored(turn.turn_id, results, stored if work.used or self._scorer is None else None))
         done = partial(self._loop.call_soon_threadsafe, self._done, works)
-        if self._scorer is not None:
-            self._listener.scored(reported)
-            self._store.finish(scored, done)
-        else:
+        if self._scorer is None:
             if not self._store.add([one.merged for one in scored if one.merged is not None], done, again=True):
                 self._not_stored(works)
+            return
+        self._listener.scored(reported)
+        try:
+            self._store.finish(scored, done)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  # error boundary: these turns stay pending, others are scored
+            log_once(logger, "results could not be stored", error)
+            for work in works:
+                self._leave(work)
+            self._go_on()
 
     def _complete(self, part: Sequence[tuple[Work, Turn]]) -> list[Turn]:
         """The turns with what their traces show, redacted: calls are compared as captured, since two that are masked

@@ -133,7 +133,7 @@ async def test_run_over_another_binding(agent: str, suite: Suite, folder: Path, 
 async def test_serve_with_a_suite_and_evaluate(
     agent: str, conversations: list[behaviours.Conversation], suite: Suite, folder: Path, driven: RunResult
 ) -> None:
-    verdict = driven.verdict.to_dict()
+    verdict = json.loads(json.dumps(driven.verdict.to_dict()))
     file = folder / "suite.yaml"
     file.write_text(behaviours.suite_text(conversations), "utf-8")
     async with (
@@ -146,7 +146,7 @@ async def test_serve_with_a_suite_and_evaluate(
         bad = [turn for kind in ("failed", "errored") for turn in await all_turns(admin, verdict=kind)]
     for metric in details["metrics"]:
         metric.pop("pass_rate")
-    assert details["metrics"] == list(verdict["metrics"])
+    assert details["metrics"] == verdict["metrics"]
     found = details["verdict"]
     counts = (verdict["passed"], len(verdict["reasons"]), len(verdict["tolerated"]))
     assert (found["passed"], found["reason_count"], found["tolerated_count"]) == counts

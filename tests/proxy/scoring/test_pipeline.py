@@ -276,6 +276,20 @@ async def test_nobody_waits_for_a_turn_that_cannot_be_stored(path: Path, caplog:
     assert caplog.messages[0] == "turns could not be stored"
 
 
+async def test_results_that_cannot_be_stored_stop_nobody(
+    path: Path, gate: type[Gate], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn stays pending; later ones are scored."""
+    gate.opened.set()
+    async with scoring(path, "suite: slow\nevaluators: [gate_of_test_pipeline]") as it:
+        with monkeypatch.context() as broken:
+            broken.setattr(type(it.store), "finish", lambda *_: 1 / 0)
+            await it.take(turn(1))
+        await it.take(turn(2))
+        assert await it.outcomes() == [[], ["passed"]]
+    assert caplog.messages[0] == "results could not be stored"
+
+
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
 
 
