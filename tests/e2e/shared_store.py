@@ -85,8 +85,9 @@ class Member:
     def stop(self) -> None:
         """Ask it to end."""
         self._child.terminate()
-        assert self._child.wait(PATIENCE_S) == 0
+        code = self._child.wait(PATIENCE_S)
         self._close()
+        assert code == 0, self.told
 
     def _close(self) -> None:
         self.told += self._child.stderr()
