@@ -109,4 +109,4 @@ pictures: $(STAMP) ## write the pictures in the documents again
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz faults soak turns trees conformance faults nightly demo docs pictures clean
+.PHONY: help install lint format types test quick frameworks references validate bench simulate mutation fuzz faults soak turns trees conformance nightly demo docs pictures clean

@@ -469,12 +469,7 @@ class Pipeline:
                 self._not_stored(works)
             return
         self._listener.scored(reported)
-        try:
-            self._store.finish(scored, done)
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001  # error boundary: these turns stay pending, others are scored
-            log_once(logger, "results could not be stored", error)
+        if not _is_handed_over("turns", partial(self._store.finish, scored, done)):  # these turns stay pending
             for work in works:
                 self._leave(work)
             self._go_on()
@@ -534,9 +529,9 @@ class Pipeline:
             del self._over[key]
         self._conversations_under_way += len(keys)
         scored = await scored_conversations(keys, self._store, scorer, self._executor, self._privacy)
-        self._store.finish_conversations(
-            scored, partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, len(keys))
-        )
+        done = partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, len(keys))
+        if not _is_handed_over("conversations", partial(self._store.finish_conversations, scored, done)):
+            self._conversations_done([], len(keys))
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:
@@ -575,6 +570,19 @@ class Pipeline:
         await asyncio.to_thread(self._thread.shutdown)
         self._behind.close()
         self._store.on_ended.discard(self._store_ended)
+
+
+def _is_handed_over(scored: str, write: Callable[[], object]) -> bool:
+    """Whether the store has taken results of what was scored. A bug there is logged, and ends no scoring. Raises
+    StoreError."""
+    try:
+        write()
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001  # error boundary: others are scored all the same
+        log_once(logger, f"results of {scored} could not be stored", error)
+        return False
+    return True
 
 
 def memory_of(turn: Turn) -> int:

@@ -276,18 +276,30 @@ async def test_nobody_waits_for_a_turn_that_cannot_be_stored(path: Path, caplog:
     assert caplog.messages[0] == "turns could not be stored"
 
 
+@pytest.mark.parametrize(
+    ("write", "scored", "found"),
+    [("finish", "turns", ["c2"]), ("finish_conversations", "conversations", ["c1", "c2"])],
+)
 async def test_results_that_cannot_be_stored_stop_nobody(
-    path: Path, gate: type[Gate], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    write: str,
+    scored: str,
+    found: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The turn stays pending; later ones are scored."""
-    gate.opened.set()
-    async with scoring(path, "suite: slow\nevaluators: [gate_of_test_pipeline]") as it:
+    """A turn stays pending, a conversation unscored; later ones are scored."""
+    case = "{id: one, turns: [{user: hello, expect: {tool_calls: []}}]}"
+    evaluators = "[tool_trajectory, {tool_trajectory: {scope: conversation, id: whole}}]"
+    async with scoring(path, f"suite: s\nevaluators: {evaluators}\ncases: [{case}]", memory=0) as it:
         with monkeypatch.context() as broken:
-            broken.setattr(type(it.store), "finish", lambda *_: 1 / 0)
-            await it.take(turn(1))
-        await it.take(turn(2))
-        assert await it.outcomes() == [[], ["passed"]]
-    assert caplog.messages[0] == "results could not be stored"
+            broken.setattr(type(it.store), write, lambda *_: 1 / 0)
+            await it.take(turn(1, case_id="one", conversation_id="c1"))
+        await it.take(turn(2, case_id="one", conversation_id="c2"))
+        done = await it.stored(status="done")
+        assert [item["conversation_id"] for item in done] == found
+        assert list(await it.scores()) == [("c2", "one")]
+    assert caplog.messages[0] == f"results of {scored} could not be stored"
 
 
 TEXTS = {"ascii": "a" * 30_000, "one emoji": "\U0001f600" + "a" * 30_000, "emoji": "\U0001f600" * 30_000}
