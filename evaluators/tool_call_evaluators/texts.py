@@ -41,6 +41,12 @@ def excerpt(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def cut_within(text: str, limit: int) -> str:
+    """`text`, cut in its middle to `limit` characters: names that begin alike differ at their end."""
+    end = limit // 2
+    return text if len(text) <= limit else f"{text[: limit - end - 1]}…{text[-end:]}"
+
+
 def json_excerpt(value: Any, limit: int = 60) -> str:
     """`value` as JSON, cut to `limit` characters."""
     return excerpt(in_json(value), limit)

@@ -156,14 +156,16 @@ def readable(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def quoted(value: Mapping[str, Any], optional: Collection[str] = ()) -> Mapping[str, Any]:
     """`value` as an expectation of exactly this value, even if it looks like a placeholder.
 
-    For recorded calls as expectations: their arguments are data, whatever their keys.
+    For recorded calls as expectations: their arguments are data, whatever their keys. Of these keys, `optional` ones
+    may be missing.
     """
     if is_placeholder(value):
         return {"$literal": value}
-    return {key: {"$literal": item} if contains_placeholder(item) else item for key, item in value.items()}
+    literal = {key: {"$literal": item} if contains_placeholder(item) else item for key, item in value.items()}
+    return literal | {key: {"$optional": literal[key]} for key in optional if key in literal}
 
 
 def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = False) -> bool:

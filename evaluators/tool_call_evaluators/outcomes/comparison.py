@@ -571,7 +571,9 @@ def _turn_changes(
         if any(turns and all(turn.unseen for turn in turns) for turns in sides):
             continue  # calls that are not visible are not gone
         (calls, share), (calls_now, share_now) = map(_typical, sides)
-        as_data = [ExpectedCall(call.name, call.arguments and quoted(call.arguments)) for call in calls]
+        as_data = [
+            ExpectedCall(call.name, call.arguments and quoted(call.arguments, call.default_arguments)) for call in calls
+        ]
         changes = tuple(change for change in diff_calls(as_data, calls_now) if change.kind != "same")
         if changes:
             yield TurnChange(index + 1, changes, tuple(calls), tuple(calls_now), (share, share_now))

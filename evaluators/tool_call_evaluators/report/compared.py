@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ..outcomes.comparison import CaseChange, Comparison, ScoreChange
 from ..outcomes.regression import EVIDENCE, FALSE_ALARMS, LEAST_CASES
-from ..texts import counted, printable, report_json, score_text
+from ..texts import counted, cut_within, printable, report_json, score_text
 from .templating import plain_lines, plain_text
 
 MAX_CASES = 100
@@ -30,7 +30,8 @@ STATUSES: dict[str, _Line] = {
 }
 """The word and the tone of each status of a case, in the order of the text."""
 
-_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
+_LONGEST_NAME = 24
+"""Characters of the name of a run above a column."""
 
 
 def shown_comparison(comparison: Comparison) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def shown_comparison(comparison: Comparison) -> dict[str, Any]:
     changed.sort(key=lambda case: list(STATUSES).index(case.status))
     more = len(changed) - MAX_CASES
     scores = [comparison.pass_rate, *comparison.scores] if comparison.sensitivity.cases else comparison.scores
+    rows = [(_score_cells(score), score.dropped) for score in scores]
     return {
         "sentence": f"{comparison.before} → {comparison.after}: {found} ({_count_texts(comparison)})",
         "answer": found,
@@ -48,10 +50,21 @@ def shown_comparison(comparison: Comparison) -> dict[str, Any]:
         "counts": _count_texts(comparison),
         "cases": list(map(_shown_case, changed[:MAX_CASES])),
         "more": [f"… and {counted(more, 'more case')}."] if more > 0 else [],
-        "head": _HEAD,
-        "rows": [(_score_cells(score), score.dropped) for score in scores],
+        "head": (
+            "mean of cases",
+            *(cut_within(name, _LONGEST_NAME) for name in (comparison.before, comparison.after)),
+            "change",
+            "95 % interval",
+            "p of a drop",
+        ),
+        "rows": rows,
         "notes": _lines(
-            "notes", comparison=comparison, evidence=EVIDENCE, false_alarms=FALSE_ALARMS, least_cases=LEAST_CASES
+            "notes",
+            comparison=comparison,
+            p_values=any(cells[-1] != "–" for cells, _ in rows),
+            evidence=EVIDENCE,
+            false_alarms=FALSE_ALARMS,
+            least_cases=LEAST_CASES,
         ),
     }
 
@@ -69,7 +82,7 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
         return printable(text) if tone is None else paint(printable(text), tone)
 
     rows = [(cells, "worse" if dropped else None) for cells, dropped in shown["rows"]]
-    rows = [(_HEAD, "quiet"), *rows] if rows else []
+    rows = [(shown["head"], "quiet"), *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows), strict=True)]
     return plain_text("comparison.txt", shown=shown, rows=rows, widths=widths, painted=painted).rstrip() + "\n"
 
@@ -121,7 +134,7 @@ def _score_cells(score: ScoreChange) -> tuple[str, ...]:
         score_text(score.after),
         "–" if score.delta is None else f"{score.delta:+.2f}",
         "–" if score.interval is None else "{:+.2f} to {:+.2f}".format(*score.interval),
-        "–" if score.p_value is None else f"{score.p_value:.2g}",
+        "–" if score.p_value is None or not (score.delta or 0) < 0 else f"{score.p_value:.2g}",
     )
 
 

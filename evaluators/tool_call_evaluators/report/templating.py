@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..matching.placeholders import readable
 from ..outcomes.calibration import agreement_text, percent
 from ..outcomes.conversations import excluded_text
 from ..simulation.record import user_text
@@ -89,5 +90,6 @@ def _environment(escape: Callable[[str], str], templates: BaseLoader = _OWN) -> 
         "tokens": tokens_text,
         "user": user_text,
         "number": "{:,}".format,
+        "readable": lambda value: excerpt(readable(value)),
     }
     return made

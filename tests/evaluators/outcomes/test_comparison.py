@@ -165,6 +165,25 @@ def test_what_changed_in_the_calls():
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        ({}, {"qty": 3}, []),
+        ({"qty": 3}, {}, []),
+        ({"qty": 3}, {"qty": 3}, []),
+        ({"qty": 3}, {"qty": 5}, ["changed"]),
+    ],
+)
+def test_a_default_that_a_report_leaves_out_is_no_change(before, after, kinds):
+    """As in a run, where an expected call with or without it is made."""
+    sides = [
+        [one("a", calls=[call("order", sku="x", **given) | {"default_arguments": ["qty"]}])]
+        for given in (before, after)
+    ]
+    (case,) = compare(*sides).cases
+    assert [change.kind for turn in case.turns for change in turn.changes] == kinds
+
+
 def test_unknown_arguments():
     known, unknown = one("a", calls=[call("f", x=1)]), one("a", calls=[call("f")])
     unknown["tool_calls"][0]["arguments"] = None
@@ -245,6 +264,27 @@ def test_the_forms():
         (comparison_markdown, "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)"),
     ):
         assert part in form(comparison), part
+
+
+def test_the_figures_say_of_which_runs_and_which_chance():
+    names = ("orders-of-the-shop-20261121T082210", "tuesday")
+    worse = [item for n in range(8) for item in runs([0.9], f"c{n}")]
+    better = [item for n in range(8) for item in runs([1.0], f"c{n}")]
+    fell, rose = (
+        comparison_text(compare(*sides, names=names)).splitlines() for sides in ((better, worse), (worse, better))
+    )
+    (head,) = (" ".join(line.split()) for line in fell if line.startswith("mean of cases"))
+    assert head == "mean of cases orders-of-t…61121T082210 tuesday change 95 % interval p of a drop"
+    (fallen,), (risen,) = ([line.split() for line in lines if line.startswith("judge ")] for lines in (fell, rose))
+    assert (fallen[-1], risen[-1]) == ("0.0039", "–")
+    said = [any("unchanged agent fall at least as far" in line for line in lines) for lines in (fell, rose)]
+    assert said == [True, False]
+
+
+@pytest.mark.parametrize(("scores", "note"), [([1.0, 1.0, 1.0], True), ([1.0], False), ([1.0, 0.0, 1.0], False)])
+def test_attempts_that_are_alike_are_said_to_count_as_one(scores, note):
+    text = comparison_text(compare(runs(scores), runs(scores)))
+    assert ("1 conversation of each in both runs (attempts that are alike" in text) is note
 
 
 def test_many_changes_are_not_all_told():
