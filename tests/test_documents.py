@@ -45,6 +45,10 @@ def test_links_lead_somewhere() -> None:
     assert [problem for page in PAGES for problem in broken_links(page)] == []
 
 
+def test_pages_install_from_a_clone() -> None:
+    assert [page for page in PAGES if re.search(r"install\s+'a2a-eval-proxy\[", page.read_text("utf-8"))] == []
+
+
 ARCHITECTURE = (ROOT / "proxy/docs/architecture.md").read_text("utf-8")
 OURS = ("a2a_eval_proxy", "tool_call_evaluators", "a2a_tool_capture")
 STEP = re.compile(r"\| \d+ \| (\*\*)?`([a-z_0-9.]+)`(?:\*\*)? \| (`.+?`) \|")

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from support import evaluator_lists
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.suite.lint import unused_expectations
+from tool_call_evaluators.suite.lint import READ_BY, unused_expectations
 from tool_call_evaluators.suite.schema import suite_schema
 from tool_call_evaluators.suite.yaml_document import read_document
 
@@ -64,6 +64,12 @@ def test_every_evaluator_is_explained_with_an_example_and_all_its_options(cls, t
     example = textwrap.dedent(inspect.getdoc(cls).partition("Example:\n\n")[2])
     assert cls.name in example
     check_suite(example, tmp_path)
+
+
+def test_the_page_on_suites_says_which_evaluators_read_an_expectation():
+    table = (FOLDER / "docs/suites.md").read_text("utf-8").partition("| key of `expect` | read by |\n")[2]
+    rows = [re.findall(r"`(\w+)`", line) for line in table.partition("\n\n")[0].splitlines()[1:]]
+    assert {key: tuple(names) for key, *names in rows} == READ_BY
 
 
 def test_the_readme_lists_the_evaluators():

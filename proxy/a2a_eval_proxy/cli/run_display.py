@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tool_call_evaluators.importers import import_suite, suite_files
+from tool_call_evaluators.model import CALLS_UNSEEN
 from tool_call_evaluators.report import json_report
 from tool_call_evaluators.report.causes import causes
 from tool_call_evaluators.report.compared import change_line
@@ -313,7 +314,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         line += "" if allowed or not report.could_be_allowed else "; if that is intended, add --allow-no-capture"
         style = "dim" if allowed else "yellow"
         Console(stderr=as_json, highlight=False).print(line, soft_wrap=True, markup=False, style=style)
-    for sentence in () if options.quiet else plan.warnings:
+    for sentence in () if options.quiet else (*plan.warnings, *_tolerated_for_nothing(report)):
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for who, cost in report.costs.items():
         details.print(f"{who}: {cost}")
@@ -322,6 +323,16 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
     console.print(f"\n{escape(plain(run))}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
     return verdict.passed
+
+
+def _tolerated_for_nothing(report: Report) -> Iterator[str]:
+    """Of each suite that tolerates calls that are not visible, as one of `init` may, where all are visible by now."""
+    for part in report.parts or [report]:
+        if part.suite and CALLS_UNSEEN in part.suite.tolerate and part.tool_call_count and not part.not_visible:
+            yield (
+                f"tool calls are visible now: delete {CALLS_UNSEEN} from `tolerate` of suite {part.suite.name}, and score "
+                "them (evaluators: [tool_trajectory, tool_error])"
+            )
 
 
 async def newest_run(store: str) -> str | None:

@@ -41,7 +41,7 @@ from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..telemetry.counters import Metrics
 from ..turn import Turn
-from .run_result import NO_TERMS, RunResult, RunWatch, Terms, begin, load_and_judge_run
+from .run_result import NO_TERMS, Plan, RunResult, RunWatch, Terms, begin, load_and_judge_run
 from .served_agents import SEED, ServedAgent, connected
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
@@ -166,7 +166,8 @@ async def run_suite(
     store = open_store(location)
     try:
         watch.store = store.health
-        await _check_name(run, store, location, resume=resume)
+        plan = Plan.of_suites(expected, privacy, partial=partial).to_dict()
+        await _check_name(run, store, location, plan, resume=resume)
         await begin(store, expected, run, privacy, partial=partial)
         cases = CaseBook(whole, privacy=privacy)
         scorer = Scorer(cases, whole, privacy.judge_cache(store.judge_cache))
@@ -195,14 +196,16 @@ async def run_suite(
         await asyncio.to_thread(store.close)
 
 
-async def _check_name(run: str, store: Store, location: str, *, resume: bool) -> None:
+async def _check_name(run: str, store: Store, location: str, plan: Mapping[str, Any], *, resume: bool) -> None:
     exists = bool(await store.runs(run))
     if resume and not exists and not await store.conversations(run):  # a conversation without turns is a beginning
         raise ConfigError(f"--resume: {await unknown_run(store, run)}; leave out --resume to begin it")
     if exists and not resume:
-        raise ConfigError(
-            f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"
-        )
+        kept = await store.kept_verdict(run)
+        ways = "use --resume to continue it, or another --run name"
+        if kept is not None and kept.plan != plan:
+            ways = "the suite changed since, or other cases are chosen; use another --run name"
+        raise ConfigError(f"run {run!r} already exists in {masked_url(location)}; {ways}")
 
 
 async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> dict[str, list[int]]:

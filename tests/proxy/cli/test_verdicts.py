@@ -68,6 +68,17 @@ def test_what_depends_on_calls_fails_unless_allowed(text: str, silent: str, caps
     assert ("tolerated: " in printed, printed.count(WHY), HINT in printed) == (True, 1, False)
 
 
+def test_calls_that_became_visible_need_not_be_tolerated(
+    agent: str, silent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"suite: s\nevaluators: [{{contains: {{search_text: e}}}}]\ntolerate: [calls_unseen]\n{CASES}"
+    Path("suite.yaml").write_text(text.replace("message me", "chunks please"))
+    for url, noted in ((silent, False), (agent, True)):
+        assert ended(f"run suite.yaml --agent {url}") == 0
+        note = "note: tool calls are visible now: delete calls_unseen from `tolerate` of suite s, and score them"
+        assert (note in capsys.readouterr().out) is noted
+
+
 @pytest.mark.parametrize("more", ["", "--otlp 127.0.0.1:0"])
 def test_validate_warns_of_calls_that_nothing_is_known_to_show(
     more: str, silent: str, capsys: pytest.CaptureFixture[str]

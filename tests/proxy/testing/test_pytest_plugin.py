@@ -191,8 +191,10 @@ def test_mistakes_are_one_clear_sentence(session: Session, arguments: tuple[str,
 
 async def test_the_example_of_the_documentation(session: Session) -> None:
     section = PAGE.read_text("utf-8")
-    example, suite = (re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0] for language in ("python", "yaml"))
-    Path(session.folder, "test_shop.py").write_text(example, "utf-8")
+    ((name, example),) = re.findall(r'```python title="(.*?)"\n(.*?)```', section, re.DOTALL)
+    suite = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)[0]
+    Path(session.folder, name).write_text(example, "utf-8")
+    assert f"$ pytest {name} " in section, "the folder may have a clone with tests of its own"
     Path(session.folder, "suite.yaml").write_text(suite, "utf-8")
     options = ("--a2a-suite", "suite.yaml", "--a2a-report", "report")
     async with run_agent() as agent_url:
