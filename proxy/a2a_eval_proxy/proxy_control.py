@@ -18,6 +18,7 @@ from .otlp.trace_service import Tracing
 from .relay.wire_log import WireRecord
 from .runs.live_runs import LiveRuns
 from .scoring.agent_scoring import Scoring
+from .scoring.pipeline import Pipeline
 from .serving.data_port import DataPort
 from .settings.settings import Settings
 from .turn import Turn
@@ -133,11 +134,9 @@ class ProxyControl(Control):
         line = self.lines.get(agent_name)
         return [] if line is None else line.relay.wire(turn_id, tasks, began, ended)
 
-    def evaluates(self, turn: Mapping[str, Any]) -> bool:
-        return self.settings.evaluate and (turn.get("agent_name") or "") in self.lines
-
-    def bind(self, turn: dict[str, Any], case_id: str) -> None:
-        self.lines[turn.get("agent_name") or ""].pipeline.revise(turn, case_id=case_id)
+    def pipeline_of(self, turn: Mapping[str, Any]) -> Pipeline | None:
+        line = self.lines.get(turn.get("agent_name") or "")
+        return line.pipeline if line is not None and self.settings.evaluate else None
 
     def remarks(self) -> list[str]:
         return self.store.health.remarks

@@ -15,6 +15,7 @@ from ..relay.wire_log import WireRecord
 from ..runs.run_result import JudgedBy
 from ..scoring.agent_scoring import Scoring
 from ..scoring.case_book import CaseBook
+from ..scoring.pipeline import Pipeline
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
@@ -111,13 +112,9 @@ class Control:
         """The exchanges of a turn that are in memory; see `relay.wire_log.WireLog.of_turn`."""
         return []
 
-    def evaluates(self, turn: Mapping[str, Any]) -> bool:
-        """Whether this process scores turns of the agent of this turn, in its JSON form."""
-        return False
-
-    def bind(self, turn: TurnJson, case_id: str) -> None:
-        """Score a stored turn, which is done, again as a turn of this case. Only where it `evaluates` the turn."""
-        raise NotImplementedError  # `evaluates` is False for every turn of a store without traffic
+    def pipeline_of(self, turn: Mapping[str, Any]) -> Pipeline | None:
+        """What scores turns of the agent of this turn, in its JSON form; None where this process does not."""
+        return None
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

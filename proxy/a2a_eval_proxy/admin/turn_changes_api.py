@@ -239,13 +239,14 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
     if control.scoring_of(turn).cases.case(case_id) is None:
         of_agent = f" of the agent {name}; GET /api/cases?agent={name}" if name else "; GET /api/cases"
         raise HTTPException(404, f"case_id: no case {case_id!r}{of_agent} lists them")
-    if not control.evaluates(turn):
+    pipeline = control.pipeline_of(turn)
+    if pipeline is None:
         raise HTTPException(409, f"this process does not score turns{f' of the agent {name}' if name else ''}")
     if turn["status"] != "done":
         raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")
     if lacks_content(turn["user_text"]):
         raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
-    control.bind(turn, case_id)
+    pipeline.revise(turn, case_id=case_id)
     return case_id
 
 

@@ -330,8 +330,8 @@ def _tolerated_for_nothing(report: Report) -> Iterator[str]:
     for part in report.parts or [report]:
         if part.suite and CALLS_UNSEEN in part.suite.tolerate and part.tool_call_count and not part.not_visible:
             yield (
-                f"tool calls are visible now: delete {CALLS_UNSEEN} from `tolerate` of suite {part.suite.name}, and score "
-                "them (evaluators: [tool_trajectory, tool_error])"
+                f"tool calls are visible now: delete {CALLS_UNSEEN} from `tolerate` of suite {part.suite.name}, "
+                "and score them (evaluators: [tool_trajectory, tool_error])"
             )
 
 

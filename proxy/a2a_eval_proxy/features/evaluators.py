@@ -34,6 +34,7 @@ def evaluators(options: EvaluatorsOptions) -> None:
     """
     from tool_call_evaluators import evaluator_names
     from tool_call_evaluators.judged.base import JudgedEvaluator
+    from tool_call_evaluators.options import OptionError
     from tool_call_evaluators.registry import evaluator_class
 
     if options.name is not None:
@@ -46,7 +47,11 @@ def evaluators(options: EvaluatorsOptions) -> None:
     names = (Column(heading, no_wrap=True) for heading in ("evaluator", "scores each", "judge"))
     table = plain_table(*names, "what it measures")
     for name in evaluator_names():
-        cls = evaluator_class(name)
+        try:
+            cls = evaluator_class(name)
+        except OptionError as error:  # a broken plug-in
+            table.add_row(name, "–", "–", f"cannot be used: {error}")
+            continue
         table.add_row(
             name,
             cls.scope,

@@ -22,6 +22,7 @@ from tool_call_evaluators.report.templating import plain_lines, plain_text
 from tool_call_evaluators.report.tree import tree_text
 from tool_call_evaluators.texts import (
     counted,
+    cut_within,
     gate_name,
     gate_sign,
     moment_text,
@@ -52,7 +53,7 @@ _STYLES = {
 """Of the verdicts on turns."""
 
 TEMPLATES = PackageLoader(__package__ or "", "templates")
-_WHOLE_ID = 32  # characters of the id of a case that stay on a line, so that they can be copied
+_LONGEST_ID = 32  # characters of the id of a case, which stays on a line
 _LONGEST_CALL, _LONGEST_TEXT = 120, 500  # characters; reports and the export have the rest
 
 
@@ -80,18 +81,18 @@ def turn_table(report: Report, most: int | None = None) -> Table:
         if item.counts_all_agents:
             calls += ["[dim]and those of asked agents[/dim]" if calls else "[dim]none of its own[/dim]"]
         rows.append((turn, "\n".join(calls) or "[dim]none[/dim]", f"[{_STYLES[verdict]}]{verdict}[/]", remarks))
-    ids = (len(plain(turn["case_id"] or "")) for turn, *_ in rows)
+    ids = [cut_within(plain(turn["case_id"] or "no case"), _LONGEST_ID) for turn, *_ in rows]
     table = plain_table(
-        Column("case", overflow="fold", min_width=max((width for width in ids if width <= _WHOLE_ID), default=4)),
+        Column("case", overflow="fold", min_width=max(map(len, ids), default=4)),
         Column("tool calls", overflow="fold", min_width=12),
         Column("verdict", no_wrap=True, min_width=8),
     )
     if has_remarks := any(remarks for *_, remarks in rows):
         table.add_column("remarks", overflow="fold", min_width=8)
     previous: tuple[str, str] | None = None
-    for turn, shown_calls, shown_verdict, remarks in rows:
+    for case_id, (turn, shown_calls, shown_verdict, remarks) in zip(ids, rows, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
-        name = "" if conversation == previous else escape(plain(turn["case_id"] or "no case"))
+        name = "" if conversation == previous else escape(case_id)
         table.add_row(name, shown_calls, shown_verdict, *(["\n".join(remarks)] if has_remarks else []))
         previous = conversation
     return table

@@ -110,3 +110,13 @@ async def test_without_a_terminal_progress_is_a_line_at_an_interval(capsys: pyte
     assert shown.splitlines()[0] == line
     progress.store.problem = "disk full"
     assert progress.line == f"{line}, waiting for the store: disk full"
+
+
+def test_the_list_of_evaluators_names_one_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tool_call_evaluators.evaluator_names", lambda: ["broken", "tool_error"])
+    assert ended("evaluators") == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert rows[0].split()[:6] == ["broken", "–", "–", "cannot", "be", "used:"]
+    assert rows[-1].startswith("tool_error ")

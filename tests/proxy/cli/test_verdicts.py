@@ -72,8 +72,8 @@ def test_calls_that_became_visible_need_not_be_tolerated(
     agent: str, silent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"suite: s\nevaluators: [{{contains: {{search_text: e}}}}]\ntolerate: [calls_unseen]\n{CASES}"
-    Path("suite.yaml").write_text(text.replace("message me", "chunks please"))
-    for url, noted in ((silent, False), (agent, True)):
+    for url, message, noted in ((silent, "message me", False), (agent, "chunks please", True)):
+        Path("suite.yaml").write_text(text.replace("message me", message))
         assert ended(f"run suite.yaml --agent {url}") == 0
         note = "note: tool calls are visible now: delete calls_unseen from `tolerate` of suite s, and score them"
         assert (note in capsys.readouterr().out) is noted

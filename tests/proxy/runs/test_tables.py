@@ -81,6 +81,12 @@ def test_the_verdict_is_whole_however_many_results_failed(width):
     assert sum(row.count("0.50") for row in rows) == 20
 
 
+def test_a_long_id_of_a_case_is_cut_within():
+    name = "order-a-17-the-lamp-came-broken-and-i-want-my-money-back"
+    rows = shown([turn("t", "Hi", [call("lookup")], GOOD, case=name)])
+    assert [row.split() for row in rows] == [["order-a-17-the-…nt-my-money-back", "lookup()", "passed"]]
+
+
 @pytest.mark.parametrize(
     ("calls", "said"), [([], "none of its own passed"), ([call("lookup")], "lookup() passed and those of asked agents")]
 )

@@ -11,6 +11,7 @@ from tool_call_evaluators.report.templating import plain_text
 from tool_call_evaluators.texts import printable
 from tool_call_evaluators.visibility import Calls, visibility_in
 
+from ...cli.traces import variables
 from .frameworks import A2A_SDK, CAN_BE_NAMED, FRAMEWORKS, Framework, recognised, source_of_extension
 
 _TEMPLATES = PackageLoader(__package__, "")
@@ -22,7 +23,7 @@ def diagnose(
     message: str,
     turn: dict[str, Any],
     scopes: Sequence[str],
-    traces: str,
+    otlp: str,
     framework: Framework | None = None,
     again: str = "",
     server: str = "",
@@ -31,9 +32,9 @@ def diagnose(
     """What to say to the user, and whether calls were made and all are known with arguments and results, also where
     conversations are concurrent.
 
-    `message` led to `turn`, as JSON, with spans of these `scopes`; `traces` are the variables with which the agent
-    sends them. `framework` is what the user names; None: the one that is recognised, at last by what responses say of
-    the `server`. `again` are the options of the command that the user repeats. `deaf`: why no traces are received.
+    `message` led to `turn`, as JSON, with spans of these `scopes`; the agent sends them to the address `otlp`.
+    `framework` is what the user names; None: the one that is recognised, at last by what responses say of the `server`.
+    `again` are the options of the command that the user repeats. `deaf`: why no traces are received.
     """
     seen, calls, sources = visibility_in(turn), turn["tool_calls"], turn["capture"]["sources"]
     bare = [call["name"] for call in calls if call["arguments"] is None or call["result"] == call["error"]]
@@ -73,7 +74,8 @@ def diagnose(
             bare=bare,
             found_by_time=found_by_time,
             all_seen=all_seen,
-            traces=traces,
+            traces=variables(f"http://{otlp}"),
+            otlp=otlp,
             deaf=deaf,
             again=again,
         )

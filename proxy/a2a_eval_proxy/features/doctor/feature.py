@@ -8,7 +8,7 @@ import click
 
 from ...cli.command import command, run_async
 from ...cli.options import DrivenAgentOptions, ReceivedTracesOptions, agent_option
-from ...cli.traces import receiving, variables
+from ...cli.traces import receiving
 from ...errors import ListenError
 from ...feature import Feature
 from ...settings import parsing as types
@@ -65,8 +65,8 @@ async def _diagnose(options: DoctorOptions) -> tuple[str, bool]:
     own = otlp if otlp != DEFAULT_OTLP else None
     given = {"--message": options.message, "--framework": options.framework, "--otlp": own}
     again = "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
-    traces, server = variables(f"http://{otlp}"), await _server(agent)
-    return diagnose(agent.url, first.card, first.text, turn, scopes, traces, named, again, server, deaf)
+    server = await _server(agent)
+    return diagnose(agent.url, first.card, first.text, turn, scopes, otlp, named, again, server, deaf)
 
 
 async def _server(agent: AgentOptions) -> str:

@@ -127,7 +127,7 @@ async def _work(view: View, turn: TurnJson) -> dict[str, Any]:
         "max_who": MAX_WHO,
         "is_done": is_done,
         "cases_to_bind": [case.id for case, _ in view.control.scoring_of(turn).cases.listed()]
-        if is_done and view.control.evaluates(turn)
+        if is_done and view.control.pipeline_of(turn)
         else [],
     }
 
