@@ -204,7 +204,7 @@ async def _check_name(run: str, store: Store, location: str, plan: Mapping[str, 
         kept = await store.kept_verdict(run)
         ways = "use --resume to continue it, or another --run name"
         if kept is not None and kept.plan != plan:
-            ways = "the suite changed since, or other cases are chosen; use another --run name"
+            ways = "its suite, cases or attempts were others; use another --run name"
         raise ConfigError(f"run {run!r} already exists in {masked_url(location)}; {ways}")
 
 

@@ -268,17 +268,13 @@ def test_the_forms():
 
 def test_the_figures_say_of_which_runs_and_which_chance():
     names = ("orders-of-the-shop-20261121T082210", "tuesday")
-    worse = [item for n in range(8) for item in runs([0.9], f"c{n}")]
-    better = [item for n in range(8) for item in runs([1.0], f"c{n}")]
-    fell, rose = (
-        comparison_text(compare(*sides, names=names)).splitlines() for sides in ((better, worse), (worse, better))
-    )
-    (head,) = (" ".join(line.split()) for line in fell if line.startswith("mean of cases"))
-    assert head == "mean of cases orders-of-t…61121T082210 tuesday change 95 % interval p of a drop"
-    (fallen,), (risen,) = ([line.split() for line in lines if line.startswith("judge ")] for lines in (fell, rose))
-    assert (fallen[-1], risen[-1]) == ("0.0039", "–")
-    said = [any("unchanged agent fall at least as far" in line for line in lines) for lines in (fell, rose)]
-    assert said == [True, False]
+    worse, better = ([item for n in range(8) for item in runs([score], f"c{n}")] for score in (0.9, 1.0))
+    for sides, p_value in (((better, worse), "0.0039"), ((worse, better), "–")):
+        text = comparison_text(compare(*sides, names=names))
+        head, *rows = (line for line in text.splitlines() if line.startswith(("mean of cases", "judge ")))
+        assert " ".join(head.split()[3:]) == "orders-of-t…61121T082210 tuesday change 95 % interval p of a drop"
+        assert [row.split()[-1] for row in rows] == [p_value]
+        assert ("unchanged agent fall at least as far" in text) is (p_value != "–")
 
 
 @pytest.mark.parametrize(("scores", "note"), [([1.0, 1.0, 1.0], True), ([1.0], False), ([1.0, 0.0, 1.0], False)])

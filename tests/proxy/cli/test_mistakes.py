@@ -352,7 +352,7 @@ MISTAKES = {
     "unknown run: export": Mistake("export --run nope", "no run 'nope'; the store has done"),
     "unknown turn": Mistake("show nope", "no turn 'nope', and no run 'nope'"),
     "run name in use": Mistake(f"{RUN} --run done", "run 'done' already exists in a2a-eval-proxy.db; use --resume"),
-    "run of another suite": Mistake("run meant/good.yaml --agent {agent} --run done", "the suite changed since, or o"),
+    "run of another suite": Mistake("run meant/good.yaml --agent {agent} --run done", "its suite, cases or attempts "),
     "file that exists": Mistake("record --run done --out suite.yaml", "suite.yaml already exists"),
     "file in no folder": Mistake("record --run done --out no/file.yaml", "--out: there is no directory 'no'; create i"),
     "store that is no store": Mistake(f"{RUN} --store suite.yaml", "store suite.yaml: "),

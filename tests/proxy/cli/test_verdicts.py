@@ -75,8 +75,7 @@ def test_calls_that_became_visible_need_not_be_tolerated(
     for url, message, noted in ((silent, "message me", False), (agent, "chunks please", True)):
         Path("suite.yaml").write_text(text.replace("message me", message))
         assert ended(f"run suite.yaml --agent {url}") == 0
-        note = "note: tool calls are visible now: delete calls_unseen from `tolerate` of suite s, and score them"
-        assert (note in capsys.readouterr().out) is noted
+        assert ("note: tool calls are visible now: delete calls_unseen from" in capsys.readouterr().out) is noted
 
 
 @pytest.mark.parametrize("more", ["", "--otlp 127.0.0.1:0"])

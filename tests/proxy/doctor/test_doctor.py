@@ -74,8 +74,8 @@ def test_calls_that_traces_alone_show_need_a_receiver_in_each_command() -> None:
     found = turn("1", calls=[call("look_up")])
     found["capture"] |= {"protocol_only": 0, "trace_only": 1}
     text, all_seen = diagnose("http://agent", {}, "hello", found, ["orders"], "127.0.0.1:4318")
-    assert all_seen
-    assert text.splitlines()[-1] == "all seen, by traces: `init` and `run` need --otlp 127.0.0.1:4318 as well"
+    last = "all seen, by traces: `init` and `run` need --otlp 127.0.0.1:4318 as well"
+    assert (all_seen, text.splitlines()[-1]) == (True, last)
 
 
 def lines_of(found: dict[str, Any], *scopes: str, card: object = None) -> str:
