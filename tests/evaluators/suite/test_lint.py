@@ -130,6 +130,11 @@ cases:
                 f"$ref in case b is no placeholder (did you mean $regex?); {KNOWN}",
             ],
         ),
+        (
+            unknown_placeholders,
+            "evaluators: [json_similarity]\ncases: [{id: a, turns: [{user: hi, expect: {response: {$any: 1, x: 2}}}]}]",
+            ["$any in case a stands beside other keys, and is no placeholder there; it is compared as data"],
+        ),
         (unscored_cases, f"evaluators: []\n{HI}", ["no evaluator scores case a: list some in `evaluators`"]),
         (unscored_cases, "evaluators: []\ncases: [{id: a, turns: [{user: hi}], evaluators: [tool_error]}]", []),
         (unscored_cases, "evaluators: []\ncases: [{id: a, turns: [{user: hi, expect: {state: failed}}]}]", []),

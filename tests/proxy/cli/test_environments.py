@@ -3,6 +3,7 @@ traceback, nor with the exit code of a verdict that it has not reached."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.cli.group import cli
+from a2a_eval_proxy.signals import stop_signal
 from agents.scenario_agent import scenario_agent
 from support.commands import ended, messages
 from support.patience import PATIENCE_S
@@ -124,6 +126,16 @@ def test_an_error_that_ctrl_c_causes_is_an_interruption(monkeypatch: pytest.Monk
     error = RuntimeError("Error calling __set_name__")
     error.__cause__ = KeyboardInterrupt()
     assert ended_with(error, monkeypatch) == 130
+
+
+async def test_a_loop_without_handlers_of_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such are those of Windows."""
+
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", refuse)
+    assert not stop_signal().is_set()
 
 
 STARTED = """

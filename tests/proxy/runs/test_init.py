@@ -10,6 +10,7 @@ import pytest
 import yaml
 from a2a_eval_proxy.features.init.first_suite import CI, FirstSuite, files, first_suite
 from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
+from a2a_tool_capture.errors import AgentError
 from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
 from tool_call_evaluators.suite import parse_suite
@@ -34,6 +35,12 @@ async def test_an_agent_that_shows_no_calls_has_a_suite_that_passes_and_a_case_t
     assert passing.verdict.passed, passing.verdict.reasons
     completed = parse_suite(suite.text.replace("# expect", "expect", 1))
     assert [call.name for call in completed.cases[0].turns[0].expect.tool_calls or ()] == ["NAME"]
+
+
+async def test_an_agent_that_fails_has_no_suite() -> None:
+    said = r"the agent failed 'fail' \(tool backend unavailable\); read its log"
+    with scenario_agent() as agent, pytest.raises(AgentError, match=said):
+        await first_suite(AgentOptions(agent.url), "fail")
 
 
 @pytest.mark.parametrize(("codes", "ended"), [((3, 3, 0), 0), ((3, 2), 1), ((2,), 1)])

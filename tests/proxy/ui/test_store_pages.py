@@ -17,7 +17,7 @@ from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.features.pages import store_pages as module
 from a2a_eval_proxy.features.pages.feature import UiOptions, serve_pages
 from a2a_eval_proxy.features.pages.store_pages import store_pages
-from a2a_eval_proxy.runs.run_result import JudgedBy, Plan
+from a2a_eval_proxy.runs.run_result import JudgedBy, Plan, run_report
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import StoreError
 from a2a_eval_proxy.store.base import KeptVerdict
@@ -25,6 +25,7 @@ from a2a_eval_proxy.telemetry import logs
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
+from tool_call_evaluators.outcomes.conversations import run_verdict
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ async def test_every_screen_works_without_an_agent(store):
         assert "status" in (await browser.get("/cases")).text
         assert "<h1>monday → tuesday</h1>" in (await browser.get("/compare?wait=1")).text
         assert (await browser.get("/api/turns/1/wire")).status_code < 500
+
+
+async def test_a_run_keeps_the_verdict_that_it_had(store):
+    """Here of a moment without turns: now it would pass."""
+    suite = parse_suite("suite: orders\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is it?}]}]")
+    failed = run_verdict(suite, ()).to_dict()
+    kept = KeptVerdict("orders", Plan([JudgedBy(suite)]).to_dict(), "failed", {"whole": failed, "parts": [failed]})
+    async with open_existing_store(str(store)) as opened:
+        await opened.keep_verdict("monday", kept)
+        assert (await run_report(opened, *await opened.runs("monday"))).outcome == "failed"
 
 
 async def test_agents_are_those_that_turns_in_the_store_name(store):
