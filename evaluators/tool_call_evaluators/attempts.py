@@ -19,6 +19,7 @@ reached, the simulated user was at fault, or scores are missing."""
 
 Exclusion = Literal[
     "unreachable",
+    "history",
     "simulated_user",
     "evaluator_error",
     "calls_unseen",
@@ -31,6 +32,7 @@ Exclusion = Literal[
 
 EXCLUSIONS: Mapping[Exclusion, str] = {
     "unreachable": "agent not reachable",
+    "history": "history could not be made",
     "simulated_user": "simulated user at fault",
     "evaluator_error": "judge or evaluator failed",
     "calls_unseen": "tool calls not visible",
@@ -44,6 +46,7 @@ EXCLUSIONS: Mapping[Exclusion, str] = {
 
 NOT_THE_AGENTS: Collection[Exclusion] = (
     "unreachable",
+    "history",
     "evaluator_error",
     "calls_unseen",
     "over_budget",

@@ -44,8 +44,8 @@ class Outcome:
     failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
     expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
     because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `invalid`: it cut the
-    conversation short. `attempt` says what the conversation shows as an attempt at its case, of which `must_pass` must
-    pass (None: all).
+    conversation short. `no_history`: that its history could not be made, so that the turn was not executed. `attempt`
+    says what the conversation shows as an attempt at its case, of which `must_pass` must pass (None: all).
     """
 
     where: str
@@ -60,6 +60,7 @@ class Outcome:
     unseen: str | None = None
     user_fault: Finding | None = None
     invalid: bool = False
+    no_history: str | None = None
     attempt: AttemptStatus | None = None
     must_pass: int | None = None
 
@@ -115,6 +116,11 @@ class GateCheck:
 
 Measured = Sequence[tuple[Outcome, EvalResult]]
 """The results of a metric that have a score or a label, each with its outcome."""
+
+
+def not_executed(no_history: str | None) -> str:
+    """That a planned turn has not come, and why."""
+    return f"not executed ({no_history or 'no matching turn'})"
 
 
 def reason_of(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:

@@ -24,6 +24,7 @@ from .gates import (
     Reason,
     RunGates,
     attempts_in,
+    not_executed,
     reason_of,
 )
 from .model import (
@@ -171,7 +172,7 @@ _ENABLE_CAPTURE = (
 def _of_turn(outcome: Outcome) -> Iterator[Reason]:
     """Reasons besides its results."""
     if outcome.results is None:
-        yield reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome)
+        yield reason_of("missing_turn", f"{outcome.where}: {not_executed(outcome.no_history)}", outcome)
     if outcome.failure is not None:
         yield reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome)
     if fault := outcome.user_fault:

@@ -21,6 +21,9 @@ UNEXPECTED_STATE = "unexpected_state"
 
 AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
+HISTORY_LOST = "history_lost"
+"""The finding of a turn that was to continue a conversation which the agent keeps, and began another one."""
+
 AGENT_UNREACHABLE = "agent_unreachable"
 """The finding of a turn that something else than the agent answered, or nothing: a gateway, a login, a web page."""
 

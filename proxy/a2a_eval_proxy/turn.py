@@ -94,7 +94,7 @@ STARTS_TRACE = TurnLinks()
 
 _IN_MEMORY = ("parent_span_id", "shown_by", "links")
 """Fields of a turn that are not in its JSON."""
-_OPTIONAL = ("agent_name", "agent_card", "attempt", "simulated_user", "usage", "spans")
+_OPTIONAL = ("agent_name", "agent_card", "attempt", "given", "simulated_user", "usage", "spans")
 """Fields that are in the JSON if they are not None."""
 
 
@@ -134,6 +134,8 @@ class Turn:
     attempt: dict[str, Any] | None = None
     """In turns of `run`: the `number` of the attempt at the case, from 1, of how many `planned`; after how many passes
     they end (`enough`, None: none is left out); and its `seed`, if the run has one. None: not in JSON."""
+    given: bool | None = None
+    """True: it is of the history that a case gives, and is not scored. None: it is not; not in JSON."""
     simulated_user: dict[str, Any] | None = None
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
     shown_by: str = ""

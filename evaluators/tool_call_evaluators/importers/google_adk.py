@@ -2,7 +2,7 @@
 
 An invocation is a turn: `user_content` is the user message, `intermediate_data.tool_uses` (or the function calls in
 `invocation_events`) the expected calls, `final_response` the expected response, kept for the evaluators that read one.
-A conversation scenario is a simulated user.
+A conversation scenario is a simulated user. Messages of the user in the events of a session are a history.
 
 The criteria in `test_config.json` replace the default one of the evalsets in its folder.
 ADK's default requires equal calls in the same order and no others: `tool_trajectory` in mode `strict`. The criterion on
@@ -21,7 +21,7 @@ from ..gates import Gate
 from ..model import ExpectedCall
 from ..options import snake_case
 from ..simulation.user import MAX_TURNS
-from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, GivenTurn, History, Simulation, Suite
 from ..suite.writing import printable_id
 from ..suite.yaml_document import Node, read_source
 from ..suite_fields import boolean, number, whole_number
@@ -140,15 +140,15 @@ def _case(node: Node, notes: Notes, max_turns: int) -> Case:
     name = printable_id(node.need("eval_id", "evalId").text())
     known = ("eval_id", "session_input", "conversation_scenario", "conversation", *_AT_RANDOM)
     notes.dropped(node, known, "a case")
-    notes.dropped(node.at("session_input", "sessionInput"), _SESSION, "the session input", _WITHOUT)
+    given = _history(node.at("session_input", "sessionInput"), notes)
     scenario = node.get("conversation_scenario", "conversationScenario")
     if scenario is not None:
-        return Case(id=name, simulate=_simulated(scenario, notes, max_turns))
+        return Case(id=name, given=given, simulate=_simulated(scenario, notes, max_turns))
     conversation = node.need("conversation")
     turns = tuple(_turn(item, notes) for item in conversation.items())
     if not turns:
         conversation.fail("needs at least one invocation")
-    return Case(id=name, turns=turns)
+    return Case(id=name, given=given, turns=turns)
 
 
 def _simulated(scenario: Node, notes: Notes, max_turns: int) -> Simulation:
@@ -172,7 +172,18 @@ def _simulated(scenario: Node, notes: Notes, max_turns: int) -> Simulation:
 
 
 _SESSION = ("app_name", "user_id", "session_id")
-_WITHOUT = {"state": "the session has none", "events": "the conversation begins without them"}
+_WITHOUT = {"state": "the session has none"}
+
+
+def _history(session: Node, notes: Notes) -> History | None:
+    """The messages of the user in a session that is seeded; the agent answers them itself."""
+    notes.dropped(session, (*_SESSION, "events"), "the session input", _WITHOUT)
+    events = session.items_at("events")
+    said = [_text(event.get("content")) for event in events if event.text_at("author") == "user"]
+    turns = tuple(GivenTurn(text) for text in said if text)
+    if len(turns) < len(events):
+        notes.add("of the events of a session, only the messages of the user were imported: the agent answers them")
+    return History(turns=turns) if turns else None
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:
@@ -230,12 +241,12 @@ def _old_cases(node: Node, stem: str, notes: Notes) -> list[Case]:
     cases = []
     for item in items:
         notes.dropped(item, ("name", "data", "initial_session"), "a case")
-        notes.dropped(item.at("initial_session"), _SESSION, "the session input", _WITHOUT)
+        given = _history(item.at("initial_session"), notes)
         data = item.need("data")
         turns = tuple(_old_turn(turn, notes) for turn in data.items())
         if not turns:
             data.fail("needs at least one invocation")
-        cases.append(Case(id=printable_id(item.need("name").text()), turns=turns))
+        cases.append(Case(id=printable_id(item.need("name").text()), given=given, turns=turns))
     return cases
 
 

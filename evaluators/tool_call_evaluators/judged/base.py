@@ -366,7 +366,8 @@ def whole_data(case: EvalCase, *, reasoning: bool = False) -> dict[str, str]:
     """A conversation as its turns; a turn as its parts."""
     if case.turns is None:
         return turn_data(case, reasoning=reasoning)
-    return {"conversation": turns_text(case.turns, reasoning=reasoning)}
+    earlier = {"earlier turns": turns_text(case.history, reasoning=reasoning)} if case.history else {}
+    return {**earlier, "conversation": turns_text(case.turns, reasoning=reasoning)}
 
 
 def numbered(kind: str, texts: Iterable[str]) -> str:

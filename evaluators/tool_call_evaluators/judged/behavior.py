@@ -133,7 +133,7 @@ class GoalCompletion(GradedEvaluator):
     threshold: float | None = 0.5
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
-        turns = case.turns
+        turns = case.turns and (*case.history, *case.turns)
         if turns is None and turn_data(case):
             turns = (*case.history, case)
         if not turns:

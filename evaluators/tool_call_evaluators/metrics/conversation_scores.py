@@ -219,7 +219,7 @@ def _in_context(conversation: EvalCase, index: int) -> EvalCase:
     turns = conversation.turns or ()
     turn = turns[index]
     shared = {field: getattr(conversation, field) for field in _SHARED if getattr(turn, field) is None}
-    return replace(turn, history=turn.history or turns[:index], **shared)
+    return replace(turn, history=turn.history or (*conversation.history, *turns[:index]), **shared)
 
 
 async def _with_results(turn: EvalCase, evaluators: Sequence[Evaluator]) -> EvalCase:

@@ -150,9 +150,9 @@ class _Seen:
         if turn is not None:
             own = [one for one in conversation.turns if one.index == turn - 1 and one.turn is not None]
             executed, results = [one.turn for one in own if one.turn], [r for one in own for r in one.results]
-        said = [one["user_text"] for one in conversation.executed]
+        said = [one["user_text"] for one in conversation.sent]
         if turn is not None:
-            said = said[:turn]
+            said = said[: len(conversation.given) + turn]
         classes = conversation.case.tool_classes if conversation.case else None
         return cls(executed, results, "\n".join(said), classes) if executed else None
 

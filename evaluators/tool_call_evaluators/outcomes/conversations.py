@@ -12,18 +12,26 @@ from a2a_tool_capture.models import Finding, Severity
 
 from ..attempts import EXCLUSIONS, Attempts, AttemptStatus, Exclusion
 from ..behavior_failures import BehaviorFailure
-from ..gates import Outcome, Reason
+from ..gates import Outcome, Reason, not_executed
 from ..grouping import grouped
 from ..metrics.forbidden_calls import unproven_reason
 from ..model import CALLS_UNSEEN, OVER_BUDGET, UNPROVEN, EvalResult, Status
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
-from ..suite import Case, Expectation, Suite
+from ..suite import Case, Expectation, GivenTurn, History, Suite
 from ..suite.lint import unused_expectations
 from ..suite.model import Quarantine
 from ..texts import counted
 from ..tool_classes import is_shown
 from ..verdict import Verdict, gate
-from ..visibility import AGENT_UNREACHABLE, TURN_SUCCEEDED, Calls, Visibility, turn_failure_of, visibility_in
+from ..visibility import (
+    AGENT_UNREACHABLE,
+    HISTORY_LOST,
+    TURN_SUCCEEDED,
+    Calls,
+    Visibility,
+    turn_failure_of,
+    visibility_in,
+)
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -116,6 +124,8 @@ class RunConversation:
     """The simulated user, if one took part and ended the conversation."""
     prefix: str = ""
     """What the names of the conversation and of its case begin with, in a run that several suites judge by agents."""
+    given: tuple[ConversationTurn, ...] = ()
+    """The turns of its history, which are not scored."""
 
     @property
     def case_name(self) -> str | None:
@@ -125,6 +135,39 @@ class RunConversation:
     @property
     def executed(self) -> list[TurnJson]:
         return [turn.turn for turn in self.turns if turn.turn is not None]
+
+    @property
+    def sent(self) -> list[TurnJson]:
+        """Those of the history, then those that count."""
+        return [turn.turn for turn in (*self.given, *self.turns) if turn.turn is not None]
+
+    @property
+    def no_history(self) -> str | None:
+        """Why its history could not be made, so that the turns after it were not sent, or show nothing; None if it
+        could, or has none."""
+        made = "its history could not be made"
+        for turn in self.given:
+            if turn.scored and turn.failure:
+                return f"{made}: given turn {turn.index + 1}: {turn.failure}"
+        user = self.given_user
+        if user is not None and user.fault is not None and user.invalid:
+            return f"{made}: the simulated user: {user.fault.message}"
+        return next((f"{made}: {one['message']}" for one in self._findings if one["code"] == HISTORY_LOST), None)
+
+    @property
+    def given_user(self) -> UserRecord | None:
+        """The simulated user of its history."""
+        return record_in(turn.turn for turn in self.given if turn.turn)
+
+    @property
+    def history(self) -> History | None:
+        """Its history as a case gives it; None without one."""
+        given = tuple(GivenTurn(turn.turn["user_text"]) for turn in self.given if turn.turn)
+        return History(turns=given) if given else None
+
+    @property
+    def _findings(self) -> list[Mapping[str, Any]]:
+        return [finding for turn in self.sent for finding in turn["findings"]]
 
     @property
     def counts_all_agents(self) -> bool:
@@ -154,8 +197,7 @@ class RunConversation:
     @property
     def unreachable(self) -> str | None:
         """Why the agent could not be reached any more; None if it could."""
-        findings = (finding for turn in self.executed for finding in turn["findings"])
-        return next((one["message"] for one in findings if one["code"] == AGENT_UNREACHABLE), None)
+        return next((one["message"] for one in self._findings if one["code"] == AGENT_UNREACHABLE), None)
 
     @property
     def cut_off(self) -> bool:
@@ -165,7 +207,7 @@ class RunConversation:
     @property
     def plan(self) -> Mapping[str, Any] | None:
         """Which attempt at its case it is (`Turn.attempt`); None if that is not known."""
-        return next((turn["attempt"] for turn in self.executed if turn.get("attempt")), None)
+        return next((turn["attempt"] for turn in self.sent if turn.get("attempt")), None)
 
     def attempt(self, *, allow_unseen: bool = False) -> AttemptStatus:
         """What it shows as an attempt at its case. With `allow_unseen`, also by what could be scored without the calls
@@ -178,6 +220,8 @@ class RunConversation:
         """Why, as an attempt, it shows nothing about the agent; None if it does. Metrics in `ignored` do not count."""
         if self.unreachable is not None:
             return "unreachable"
+        if self.no_history is not None:
+            return "history"
         if self.invalid:
             return "simulated_user"
         if self._failed(ignored):
@@ -270,7 +314,7 @@ def _proven(result: ResultJson, seen_in: Mapping[str, str]) -> ResultJson:
 
 def attempts_at(case: Case, conversations: Iterable[RunConversation]) -> Attempts:
     """The attempts at a case, given its conversations."""
-    made = [one for one in conversations if one.executed or one.user]
+    made = [one for one in conversations if one.sent or one.user]
     return attempts_of(case.id, made, case.conversations, case.must_pass)
 
 
@@ -310,7 +354,7 @@ def outcomes(conversations: Iterable[RunConversation], *, allow_unseen: bool = F
         for turn in conversation.turns:
             where, case_id = conversation.where(turn), conversation.case_id
             if turn.turn is None:
-                found.append(Outcome(where, conversation.label, None, case_id))
+                found.append(Outcome(where, conversation.label, None, case_id, no_history=conversation.no_history))
                 continue
             found.append(
                 Outcome(
@@ -431,7 +475,7 @@ def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:
             number = turn.index + 1
             if turn.turn is None:
                 found.append(
-                    BehaviorFailure(conversation.label, number, "missing_turn", "not executed (no matching turn)")
+                    BehaviorFailure(conversation.label, number, "missing_turn", not_executed(conversation.no_history))
                 )
             elif turn.failure is not None:
                 found.append(BehaviorFailure(conversation.label, number, "failed_turn", turn.failure))
@@ -468,7 +512,8 @@ def _group(turns: Iterable[TurnJson], suite: Suite | None) -> _Group:
         case_id, conversation_id = turn["case_id"], turn["conversation_id"]
         key = (case_id, conversation_id, agent_of_conversation(turn))
         case = cases.get(case_id)
-        full = not conversation_id and len(known.get(key, ())) >= (len(case.turns) if case else 1)
+        counting = [one for one in known.get(key, ()) if not is_given(case, one)]
+        full = not conversation_id and len(counting) >= (len(case.turns) if case else 1)
         if key not in known or full:
             known[key] = []
             grouped.setdefault(case_id, []).append((conversation_id, known[key]))
@@ -484,7 +529,7 @@ def _without_turns(
     invalid: list[tuple[str, list[TurnJson]]] = [
         (conversation_id, [])
         for conversation_id, own in results.items()
-        if case.simulate and conversation_id not in known and _own(own, case.id, of_user=True)
+        if (case.simulate or case.given_user) and conversation_id not in known and _own(own, case.id, of_user=True)
     ]
     return invalid[: max(0, case.conversations - len(found))]
 
@@ -510,13 +555,21 @@ def _conversations(
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
         kept = results.get(conversation_id or (turns[0]["turn_id"] if turns else ""), ())
-        user = record_in(turns)
-        if not turns and (records := _own(kept, case_id, of_user=True)):
+        before = ({**turn, "given": True} for turn in turns if is_given(case, turn))
+        given = tuple(ConversationTurn(index, turn) for index, turn in enumerate(before))
+        counting = [turn for turn in turns if not is_given(case, turn)]
+        user = record_in(counting)
+        if not counting and (records := _own(kept, case_id, of_user=True)):
             user = UserRecord.from_dict(records[0].details)
-        placed = tuple(_in_order(case, turns, user))
+        placed = tuple(_in_order(case, counting, user))
         own = tuple(_own(kept, case_id, agent_of_conversation(turns[0]) if turns else None))
-        conversations.append(RunConversation(label, conversation_id, case_id, case, placed, own, user))
+        conversations.append(RunConversation(label, conversation_id, case_id, case, placed, own, user, given=given))
     return conversations
+
+
+def is_given(case: Case | None, turn: TurnJson) -> bool:
+    """See `Case.is_given`; of a turn without a known case, whether `run` has sent it as history."""
+    return bool(turn.get("given")) if case is None else case.is_given(turn)
 
 
 _UNREADABLE = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}|.{41}", re.DOTALL)

@@ -20,7 +20,7 @@ from a2a_tool_capture.canonical import with_whole_numbers
 from ..matching.call_failure import has_failed
 from ..matching.placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, equal_values, is_placeholder
 from ..model import ExpectedCall
-from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, History, Suite
 from ..suite.lint import READ_BY, may_read
 from ..suite.writing import free_id, printable_id, slug, suite_text
 from ..visibility import Calls, calls_in, visibility_in
@@ -164,7 +164,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
     scripts = {case.id: tuple(turn.user.strip() for turn in case.turns) for case in (known.cases if known else ())}
     turns = list(turns)
     names_agents = len({turn.get("agent_name") for turn in turns}) > 1
-    groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...]], list[RunConversation]] = {}
+    groups: dict[tuple[str | None, tuple[str, ...], tuple[str | None, ...], History | None], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
     for conversation in sorted(follow(turns), key=_order):
         said = tuple(turn["user_text"].strip() for turn in conversation.executed)
@@ -174,7 +174,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded", known: Suite
             left_out["conversations with other messages than their case"] += 1
         else:
             agents = tuple(turn.get("agent_name") for turn in conversation.executed) if names_agents else ()
-            groups.setdefault((conversation.case_id, said, agents), []).append(conversation)
+            groups.setdefault((conversation.case_id, said, agents, conversation.history), []).append(conversation)
     ids: set[str] = set()
     recorded = [_case(group, ids, key[2]) for key, group in groups.items()]
     cases = tuple(case for case, _ in recorded)
@@ -208,7 +208,9 @@ def recording_problem(conversation: RunConversation) -> str | None:
         return "conversations invalidated by the simulated user"
     if any(turn.failure and not _refused(turn) for turn in conversation.turns):
         return "failed conversations"
-    if not all(turn["user_text"].strip() for turn in conversation.executed):
+    if conversation.given and not conversation.executed:
+        return "conversations whose history could not be made"
+    if not all(turn["user_text"].strip() for turn in conversation.sent):
         return "conversations with a message without text, which a suite cannot send"
     for turn in conversation.executed:
         if visibility_in(turn).calls is Calls.UNKNOWN:
@@ -229,7 +231,8 @@ def _case(
     agent = agents[0] if agents else None
     repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
-    said = ""
+    given = group[0].history
+    said = "".join(f"\n{turn.user}" for turn in (given.turns if given else ()))
     for index, first in enumerate(repetitions[0]):
         said += f"\n{first['user_text']}"
         of_turn = [turns[index] for turns in repetitions]
@@ -246,14 +249,16 @@ def _case(
     if failed:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or (slug(repetitions[0][0]["user_text"]) or "case")), ids)
-    case = Case(id=case_id, agent=agent, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
+    case = Case(
+        id=case_id, agent=agent, given=given, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None
+    )
     times = (f"recorded {len(group)} times",) if len(group) > 1 else ()
     return case, (*times, *comments)
 
 
 def _order(conversation: RunConversation) -> tuple[bool, str, str, str]:
     """Not by time where there are ids: a run holds several conversations at a time."""
-    first = conversation.executed[0]
+    first = conversation.sent[0]
     return not conversation.case_id, conversation.case_id or "", first["started_at"], first["turn_id"]
 
 

@@ -68,7 +68,7 @@ def _repeated(conversation: RunConversation) -> Case | None:
     texts = [turn["user_text"] for turn in conversation.executed]
     if not texts or not all(text.strip() for text in texts):
         return None
-    return Case(id=printable_id(conversation.label), turns=tuple(map(CaseTurn, texts)))
+    return Case(id=printable_id(conversation.label), given=conversation.history, turns=tuple(map(CaseTurn, texts)))
 
 
 def _focus(report: Report, title: str, cases: dict[str, Case], names: Iterable[str]) -> str | None:

@@ -62,6 +62,7 @@ def json_report(report: Report) -> str:
 
 
 def _conversation(report: Report, conversation: RunConversation) -> dict[str, Any]:
+    given = [_turn(report, conversation, turn) for turn in conversation.given]
     return {
         "label": conversation.label,
         "case_id": conversation.case_id,
@@ -74,6 +75,7 @@ def _conversation(report: Report, conversation: RunConversation) -> dict[str, An
         "results": _results(report, conversation, None, conversation.results),
         "call_changes": _changes(report.changes_of_all(conversation)),
         "turns": [_turn(report, conversation, turn) for turn in conversation.turns],
+        **({"given": given} if given else {}),
     }
 
 

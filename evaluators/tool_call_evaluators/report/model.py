@@ -144,6 +144,12 @@ class Report:
         """The executed turns, conversation by conversation."""
         return [turn for item in self.conversations for turn in item.executed]
 
+    @property
+    def given_text(self) -> str:
+        """`3 given turns, not scored`: those of histories; empty without any."""
+        count = sum(len(item.given) for item in self.conversations)
+        return f"{counted(count, 'given turn')}, not scored" if count else ""
+
     @cached_property
     def agents(self) -> list[str]:
         return sorted({turn["agent"] for turn in self.turns})
@@ -243,7 +249,8 @@ class Report:
     @cached_property
     def users(self) -> list[UserRecord]:
         """The simulated users that ended their conversation."""
-        return [item.user for item in self.conversations if item.user is not None]
+        users = (user for item in self.conversations for user in (item.given_user, item.user))
+        return [user for user in users if user is not None]
 
     @cached_property
     def by_name(self) -> dict[str, tuple[int, RunConversation]]:

@@ -102,6 +102,11 @@ def conversation_data(report: Report, conversation: RunConversation, short: Shor
                 "results": [
                     _result(result, short, report.note(conversation, None, result)) for result in conversation.results
                 ],
+                "given": [
+                    turn_data(report, conversation, turn, turn.turn["started_at"], short)
+                    for turn in conversation.given
+                    if turn.turn
+                ],
                 "turns": [turn_data(report, conversation, turn, start, short) for turn in conversation.turns],
             }
         )
@@ -119,6 +124,7 @@ def turn_data(
             {
                 "number": planned.index + 1,
                 "missing": True,
+                "why": short.text(conversation.no_history or "no matching turn"),
                 "expect": _expected(planned.expect, short),
                 "expect_lines": _expected_lines(conversation, planned.expect, short),
                 "expected_calls": _expected_calls(planned.expect, short),
@@ -134,6 +140,7 @@ def turn_data(
     return compared | _without_empty(
         {
             "number": planned.index + 1,
+            "given": turn.get("given"),
             "id": turn["turn_id"],
             "user": short.text(turn["user_text"]),
             "agent": short.text(turn["response_text"]),

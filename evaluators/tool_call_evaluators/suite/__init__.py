@@ -13,7 +13,7 @@ or JSON, a *node* a value in it, whose errors name its position. *Lint* finds ex
 """
 
 from ..simulation.user import Simulation
-from .model import AgentDefaults, Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from .model import AgentDefaults, Case, CaseTurn, EvaluatorSpec, Expectation, GivenTurn, History, Suite
 from .parsing import load_suite, parse_case, parse_suite
 from .yaml_document import SuiteError
 
@@ -23,6 +23,8 @@ __all__ = [
     "CaseTurn",
     "EvaluatorSpec",
     "Expectation",
+    "GivenTurn",
+    "History",
     "Simulation",
     "Suite",
     "SuiteError",

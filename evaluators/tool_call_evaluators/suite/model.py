@@ -581,6 +581,83 @@ class CaseTurn(SuiteFields):
     """Which of several agents behind a proxy this message is for. Default: that of the case."""
 
 
+MAX_GIVEN = 100
+"""The most turns of a history."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTurn(SuiteFields):
+    """A user message before the first turn of a case. A string alone is `user`."""
+
+    user: Text
+    """What the user writes."""
+    answer: Text | None = None
+    """What the agent has answered, for an `openai:` agent alone: then the message is not sent, and the model is given
+    both. All messages of a history have one, or none has."""
+    agent: Annotated[str, Value(_agent_name, TEXT)] | None = None
+    """Which of several agents behind a proxy this message is for. Default: that of the first turn."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        return cls.entries({"user": value} if isinstance(value, str) else value)
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        return entries["user"] if entries.keys() == {"user"} else entries
+
+    @classmethod
+    def schema(cls, declared: Schema) -> Schema:
+        return {"anyOf": [TEXT, declared]}
+
+
+def _of_a_history(turns: Sequence[GivenTurn]) -> None:
+    if not 1 <= len(turns) <= MAX_GIVEN:
+        raise FieldError(f"needs 1 to {MAX_GIVEN} turns, got {len(turns)}")
+    answered = [turn.answer is not None for turn in turns]
+    if any(answered) and not all(answered):
+        raise FieldError(
+            "answer is missing, which another turn has: give one to all, or to none", answered.index(False)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(SuiteFields):
+    """What goes before the first turn of a case, and is not scored: one of `turns`, `run`, `simulate` and `context_id`.
+    A list alone is `turns`."""
+
+    turns: Annotated[tuple[GivenTurn, ...], check(_of_a_history)] = ()
+    """Messages that are sent."""
+    run: Text | None = None
+    """A stored run: the messages of its first conversation about `case` are sent again."""
+    case: Annotated[str, Value(_case_id, TEXT)] | None = None
+    """The case in `run`. Default: this one."""
+    simulate: Simulation | None = None
+    """A simulated user speaks."""
+    context_id: Text | None = None
+    """A conversation that the agent keeps, by its `contextId`: the turns continue it. Nothing is sent before them."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        entries = cls.entries({"turns": value} if isinstance(value, list) else value)
+        kinds = [name for name in ("turns", "run", "simulate", "context_id") if name in entries]
+        if len(kinds) != 1 or ("case" in entries and kinds != ["run"]):
+            raise FieldError("give a list of messages, or one of run (with case), simulate and context_id")
+        if "conversations" in (entries.get("simulate") or ()):
+            raise FieldError(
+                "is for the case itself: each of its conversations has a history", "simulate", "conversations"
+            )
+        return entries
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        return entries.get("turns", entries)
+
+    @classmethod
+    def schema(cls, declared: Schema) -> Schema:
+        turns = declared["properties"]["turns"]
+        return {"anyOf": [{key: value for key, value in turns.items() if key != "description"}, declared]}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat(SuiteFields):
     """The attempts at a case. A number alone is `times`."""
@@ -638,6 +715,9 @@ class Case(SuiteFields):
     """Replaces the suite's."""
     evaluators: Evaluators | None = None
     """Replaces the suite's."""
+    given: History | None = None
+    """What goes before the turns, and is not scored: messages, written, recorded or of a simulated user, or a
+    conversation that the agent keeps."""
     turns: Annotated[tuple[CaseTurn, ...], check(_at_least_one_turn)] = ()
     """Scripted messages. Required without `simulate`."""
     simulate: Simulation | None = None
@@ -674,7 +754,30 @@ class Case(SuiteFields):
     def agents(self) -> tuple[str | None, ...]:
         """The agents of its turns, each once, in the order of the first message to each. None: no name is given."""
         turns = len(self.turns) + (self.simulate is not None)
-        return tuple(dict.fromkeys(self.agent_at(index) for index in range(turns or 1)))
+        given = (turn.agent or self.agent_at(0) for turn in self.given_turns)
+        return tuple(dict.fromkeys((*given, *(self.agent_at(index) for index in range(turns or 1)))))
+
+    @property
+    def given_turns(self) -> tuple[GivenTurn, ...]:
+        """The written messages of its history."""
+        return self.given.turns if self.given else ()
+
+    @property
+    def given_user(self) -> Simulation | None:
+        """The simulated user of its history."""
+        return self.given.simulate if self.given else None
+
+    def is_given(self, turn: Mapping[str, Any]) -> bool:
+        """Whether a turn (JSON) is of the history: `run` has sent it as such; or traffic has a message of `given`.
+
+        The messages of a recorded or simulated history are not known here: in traffic, that is any message of no turn.
+        """
+        if turn.get("given") or turn.get("attempt") or self.given is None or self.given.context_id:
+            return bool(turn.get("given"))
+        text = turn["user_text"].strip()
+        if any(said.user.strip() == text for said in self.turns):
+            return False
+        return not (self.given_turns or self.simulate) or any(said.user.strip() == text for said in self.given_turns)
 
     def is_whole_with(self, turn: Mapping[str, Any]) -> bool:
         """Whether a turn (JSON) is one of a conversation with the several agents of this case, as `run` holds them."""
@@ -766,8 +869,10 @@ class Case(SuiteFields):
             **self._case_fields(),
         )
 
-    def conversation_case(self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = ()) -> EvalCase:
-        """The case of the whole conversation, given its turns with their results.
+    def conversation_case(
+        self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = (), history: Iterable[EvalCase] = ()
+    ) -> EvalCase:
+        """The case of the whole conversation, given its turns with their results, and what was `given` before them.
 
         Its tool calls are those of all turns, and unknown if those of any turn are. Its response is the last one.
         """
@@ -777,6 +882,7 @@ class Case(SuiteFields):
             calls_unseen=next((turn.calls_unseen for turn in turns if turn.calls_unseen is not None), None),
             response_text=turns[-1].response_text if turns else None,
             turns=turns,
+            history=history,
             results=results,
             **self.expect.case_fields(),
             **self._case_fields(),

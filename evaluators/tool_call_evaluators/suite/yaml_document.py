@@ -74,13 +74,19 @@ class Document:
         return _position((found.key or found).event.start_mark) if found else None
 
     def error(self, problem: str, path: Path) -> SuiteError:
-        """The error that names `path`, as far as it exists in the document, and its position."""
-        value, known = self.value, 0
-        while known < len(path) and _holds(value, path[known]):
-            value, known = value[path[known]], known + 1
-        where = suite_fields.place(path[:known]).removeprefix(".")
+        """The error that names `path`, as far as it exists in the document, and its position. A list may stand for an
+        object with it."""
+        value, known = self.value, list[str | int]()
+        for step in path:
+            if isinstance(value, list) and isinstance(step, str):
+                continue
+            if not _holds(value, step):
+                break
+            value = value[step]
+            known.append(step)
+        where = suite_fields.place(known).removeprefix(".")
         problem = f"{where}: {problem}" if where else problem
-        return SuiteError(problem, self.filename, self.position(path))
+        return SuiteError(problem, self.filename, self.position(tuple(known)))
 
 
 def _holds(value: Any, step: str | int) -> bool:

@@ -321,7 +321,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
-    console.print(f"\n{escape(plain(run))}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
+    turns = ", ".join(filter(None, (counted(len(report.turns), "turn"), report.given_text)))
+    console.print(f"\n{escape(plain(run))}: {turns}, {escape(where)}", soft_wrap=True)
     return verdict.passed
 
 

@@ -16,7 +16,7 @@ from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.secret_references import resolve
 from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.matching.placeholders import is_placeholder
-from tool_call_evaluators.suite import Case, Expectation, Simulation, Suite
+from tool_call_evaluators.suite import Case, Expectation, History, Simulation, Suite
 
 from ..errors import ConfigError
 from ..turn import Turn
@@ -39,7 +39,10 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
         replace(turn, user=redactor.text(turn.user), expect=_expectation(turn.expect, redactor)) for turn in case.turns
     )
     simulate = case.simulate and _simulation(case.simulate, redactor)
-    return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
+    given = case.given and _given(case.given, redactor)
+    return replace(
+        case, given=given, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts
+    )
 
 
 _KEPT = {
@@ -49,6 +52,7 @@ _KEPT = {
     "repeat",
     "tools",
     "evaluators",
+    "given",
     "turns",
     "simulate",
     "expect",
@@ -57,6 +61,13 @@ _KEPT = {
     "depth",
 }
 """Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
+
+
+def _given(given: History, redactor: Redactor) -> History:
+    turns = (
+        replace(turn, user=redactor.text(turn.user), answer=_optional(turn.answer, redactor)) for turn in given.turns
+    )
+    return replace(given, turns=tuple(turns), simulate=given.simulate and _simulation(given.simulate, redactor))
 
 
 def _simulation(simulate: Simulation, redactor: Redactor) -> Simulation:

@@ -72,6 +72,11 @@ def detector_rule(name: str, action: Action = Action.MASK) -> RedactionRule:
     return RedactionRule(name, DETECTORS[name], action, SECRET_NAME if name == "token" else None)
 
 
+def is_redacted(text: str) -> bool:
+    """Whether a text has a placeholder in place of what was in it."""
+    return _PLACEHOLDER.search(text) is not None
+
+
 class Redactor:
     """Applies rules. Idempotent: it never changes its own placeholders.
 

@@ -22,9 +22,9 @@ from tool_call_evaluators.attempts import attempt_seed
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.outcomes.conversations import attempts_at, follow
 from tool_call_evaluators.simulation.record import SIMULATED_USER
-from tool_call_evaluators.suite import AgentDefaults, Case, Suite
+from tool_call_evaluators.suite import AgentDefaults, Case, GivenTurn, Suite
 from tool_call_evaluators.suite.model import combined
-from tool_call_evaluators.visibility import AGENT_UNREACHABLE
+from tool_call_evaluators.visibility import AGENT_UNREACHABLE, HISTORY_LOST
 
 from ..capture.captured_exchange import major_minor
 from ..capture.visibility import CallVisibility
@@ -42,7 +42,7 @@ from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .run_result import NO_TERMS, Plan, RunResult, RunWatch, Terms, begin, load_and_judge_run
-from .served_agents import SEED, ServedAgent, connected
+from .served_agents import SEED, ServedAgent, connected, speaks_a2a
 from .simulated_users import Conversations, SimulatedUsers, Speaker, planned_turns, users_of
 from .stored_turns import conversation_results, unknown_run, without_texts
 
@@ -159,8 +159,9 @@ async def run_suite(
     """
     parts = [(suite, agent), *others]
     whole = combined([part for part, _ in parts])
-    for part, _ in parts:
+    for part, its_agent in parts:
         part.check_judges()
+        _check_histories(part, its_agent)
     watch, expected = watch or RunWatch(), [privacy.suite(part) for part, _ in parts]
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
@@ -196,6 +197,22 @@ async def run_suite(
         await asyncio.to_thread(store.close)
 
 
+def _check_histories(suite: Suite, agent: AgentOptions) -> None:
+    """Raise ConfigError for a history that this agent cannot have."""
+    for case in suite.cases:
+        given = case.given
+        if any(turn.answer is not None for turn in case.given_turns) and not agent.url.startswith("openai:"):
+            raise ConfigError(
+                f"case {case.id!r}: given: only an openai: agent can be told what it has answered, A2A has no message "
+                "for that; leave out `answer`: the messages are sent, and the agent answers them"
+            )
+        if given and given.context_id and not speaks_a2a(agent.url):
+            raise ConfigError(
+                f"case {case.id!r}: given: an agent that is served by `run` keeps no conversation of a context_id; "
+                "write the messages"
+            )
+
+
 async def _check_name(run: str, store: Store, location: str, plan: Mapping[str, Any], *, resume: bool) -> None:
     exists = bool(await store.runs(run))
     if resume and not exists and not await store.conversations(run):  # a conversation without turns is a beginning
@@ -216,7 +233,7 @@ async def _todo(store: Store, suite: Suite, run: str, *, repeat_all: bool) -> di
         turn["turn_id"]
         for conversation in conversations
         if conversation.case is not None and conversation.cut_off
-        for turn in conversation.executed
+        for turn in conversation.sent
     ]
     if cut_off:
         store.discard(cut_off, lambda: None)
@@ -366,6 +383,27 @@ def _pieces(suite: Suite, todo: Conversations, *, repeat_all: bool) -> Iterator[
 
 
 @dataclass(slots=True)
+class _Held:
+    """A conversation that is held. Each of its agents has a context of its own."""
+
+    case: Case
+    attempt: dict[str, Any]
+    contexts: Mapping[str | None, CaptureConversation]
+    id: str
+    """Of our own until the first agent gives one: some agents give none, and one that is continued has several."""
+    continued: str | None = None
+    """The context of the first agent that it continues."""
+
+    def found(self, turn: Turn) -> None:
+        """The first agent has answered in this context."""
+        if self.continued is None:
+            self.id = turn.conversation_id or self.id
+        elif turn.conversation_id not in ("", self.continued):
+            problem = f"the agent continued another conversation than the given context_id {self.continued}"
+            turn.findings.append(Finding(HISTORY_LOST, problem, Severity.ERROR))
+
+
+@dataclass(slots=True)
 class _Driver:
     _run: _Run
     _agents: Mapping[str | None, _DrivenAgent]  # by the names that cases give them
@@ -410,33 +448,59 @@ class _Driver:
         return attempts_at(case, follow(turns, Suite(name=case.id, cases=(case,)), results)).decided
 
     async def _converse(self, case: Case, speaker: Speaker, attempt: dict[str, Any]) -> None:
-        """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended.
-
-        Each of its agents has a context of its own; the conversation has the id that the first agent gave.
-        """
+        """Hold one conversation, after its history if the case gives one."""
         contexts = {name: self._agents[name].client.conversation() for name in case.agents}
-        conversation_id = f"{self._run.name}/{uuid.uuid4().hex}"  # some agents give their conversations no id
-        last: Turn | None = None
-        while (text := await speaker.next()) is not None:
-            if last is not None:
-                self._run.pipeline.take(last)
-            name = case.agent_at(speaker.spoken - 1)
-            last, broken = await self._say(contexts[name], text, self._begun(name, case, attempt))
-            if last is not None:
-                if server := self._agents[name].server:
-                    await self._tell(server, last)
-                if name == case.agents[0]:
-                    conversation_id = last.conversation_id or conversation_id
-                last.conversation_id = conversation_id
-                last.simulated_user = speaker.mark
-                self._agents[name].visibility.judge(last)
-            speaker.heard(text, last, broken=broken)
-            self._run.watch.advance()
-        self._end(case, speaker, last, conversation_id)
+        held = _Held(case, attempt, contexts, f"{self._run.name}/{uuid.uuid4().hex}")
+        if case.given is not None:
+            contexts[case.agents[0]].context_id = held.continued = case.given.context_id
+        if speaker.history is None or await self._told(held, speaker.history):
+            await self._talk(held, speaker)
         for name, context in contexts.items():
             if server := self._agents[name].server:
                 await server.end(context.context_id or "")
         self._run.watch.advance(speaker.left)
+
+    async def _told(self, held: _Held, history: Speaker) -> bool:
+        """Whether the history of a conversation could be made, by messages, or by what an agent is told that it has
+        answered."""
+        answered = [turn for turn in history.script if isinstance(turn, GivenTurn) and turn.answer is not None]
+        name = held.case.agents[0]
+        if not answered:
+            await self._talk(held, history)
+            return history.is_complete
+        if server := self._agents[name].server:
+            held.contexts[name].context_id = held.id = uuid.uuid4().hex
+            await server.begin(held.id, [(turn.user, turn.answer or "") for turn in answered])
+        for said in answered:
+            turn = replace(self._begun(name, held.case, held.attempt), conversation_id=held.id, given=True)
+            turn.user_text, turn.response_text = said.user, said.answer or ""
+            turn.status, turn.ended_at = "pending", turn.started_at
+            history.heard(said.user, turn, broken=False)
+            self._run.pipeline.take(turn)
+        return True
+
+    async def _talk(self, held: _Held, speaker: Speaker) -> None:
+        """Say what a speaker has to say. A turn is stored when the user has replied to it: the last one says how it
+        ended. The conversation has the id that the first agent gave."""
+        case, last = held.case, None
+        while (text := await speaker.next()) is not None:
+            if last is not None:
+                self._run.pipeline.take(last)
+            name = speaker.agent
+            last, broken = await self._say(held.contexts[name], text, self._begun(name, case, held.attempt))
+            if last is not None:
+                last.given = speaker.given or None
+                if server := self._agents[name].server:
+                    await self._tell(server, last)
+                if name == case.agents[0]:
+                    held.found(last)
+                last.conversation_id = held.id
+                last.simulated_user = speaker.mark
+                self._agents[name].visibility.judge(last)
+            speaker.heard(text, last, broken=broken)
+            if not speaker.given:
+                self._run.watch.advance()
+        self._end(case, speaker, last, held.id)
 
     async def _tell(self, server: ServedAgent, turn: Turn) -> None:
         """Complete a turn; its conversation has the agent's own id, unless another conversation of the run has it."""

@@ -238,7 +238,7 @@ class RunWatch(TurnListener):
         return self.fail_fast and self.failed
 
     def scored(self, scored: Sequence[ScoredTurn]) -> None:
-        for _, results, _ in scored:
+        for _, results, _ in (one for one in scored if not one[0].given):
             failed = _any_failed(results)
             self.failed |= failed
             self.failed_turns += failed

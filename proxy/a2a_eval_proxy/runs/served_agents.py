@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -32,6 +32,9 @@ class ServedAgent(Protocol):
 
     def unreachable(self, conversation_id: str) -> str:
         """Why the last turn of the conversation says nothing about the agent; "" if it does."""
+
+    async def begin(self, conversation_id: str, said: Sequence[tuple[str, str]]) -> None:
+        """Begin a conversation in which the user has said that, and the agent answered."""
 
     async def end(self, conversation_id: str) -> None:
         """Forget the conversation."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2a_tool_capture.wire import FAILED_STATES
 from tool_call_evaluators.attempts import attempt_seed
@@ -19,9 +19,14 @@ from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.simulation.record import UserRecord, fingerprint, record_in
 from tool_call_evaluators.simulation.settings import ENVIRONMENT
 from tool_call_evaluators.simulation.user import SimulatedUser, Simulation, instructions_for, user_prompt
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import Case, CaseTurn, GivenTurn, History, Suite
+from tool_call_evaluators.suite.model import MAX_GIVEN
+from tool_call_evaluators.texts import counted
+from tool_call_evaluators.visibility import turn_failure_of
 
 from ..errors import ConfigError
+from ..privacy.content_removal import lacks_content
+from ..privacy.redactor import is_redacted
 from ..store import Store
 from ..turn import Turn
 from .stored_turns import turns_of
@@ -31,46 +36,70 @@ class NoReplyError(Exception):
     """The user's next message is not recorded; the message of the error names the turn."""
 
 
-Voice = Callable[[SimulatedUser, Case, int], Awaitable[Reply]]
-"""The next reply of a user in the conversation with this number. Raises JudgeError, NoReplyError."""
+class _Place(NamedTuple):
+    """Of a simulated user: the case, the number of the conversation, and whether it speaks in the history."""
+
+    case_id: str
+    number: int
+    given: bool
+
+
+Voice = Callable[[SimulatedUser, _Place], Awaitable[Reply]]
+"""The next reply of a user. Raises JudgeError, NoReplyError."""
 
 
 def _of_model(model: ChatJudge, seed: int | None) -> Voice:
-    def reply(user: SimulatedUser, case: Case, number: int) -> Awaitable[Reply]:
-        return model.reply(user.messages(), None if seed is None else attempt_seed(seed, case.id, number))
+    def reply(user: SimulatedUser, place: _Place) -> Awaitable[Reply]:
+        return model.reply(user.messages(), None if seed is None else attempt_seed(seed, place.case_id, place.number))
 
     return reply
 
 
-def _of_run(run: str, records: Mapping[tuple[str, int], UserRecord]) -> Voice:
-    """The replies of an earlier run, by case and number of the conversation."""
+def _of_run(run: str, records: Mapping[_Place, UserRecord]) -> Voice:
+    """The replies of an earlier run."""
 
-    async def reply(user: SimulatedUser, case: Case, number: int) -> Reply:
-        record = records[case.id, number]
+    async def reply(user: SimulatedUser, place: _Place) -> Reply:
+        record = records[place]
         position = len(user.replies)
         if position >= len(record.replies):
             raise NoReplyError(
-                f"run {run!r} has no reply of the user for turn {user.turns + 1} of case {case.id!r}, "
-                f"conversation {number}: there, the conversation ended before (end: {record.end})"
+                f"run {run!r} has no reply of the user for turn {user.turns + 1} of case {place.case_id!r}, "
+                f"conversation {place.number}: there, the conversation ended before (end: {record.end})"
             )
         return Reply(record.replies[position], record.model)
 
     return reply
 
 
+Scripted = CaseTurn | GivenTurn
+
+
 class Speaker:
-    """The user's side of one conversation: the scripted turns of the case, then (with `user`) the simulated ones."""
+    """The user's side of one conversation: scripted turns, then (with `user`) simulated ones; before them, another
+    speaker has told the `history`, if the case gives one. `given`: this is the other one."""
 
     def __init__(
-        self, case: Case, number: int, user: SimulatedUser | None, voice: Voice | None, replayed: str | None = None
+        self,
+        case: Case,
+        place: _Place,
+        script: Sequence[Scripted],
+        user: SimulatedUser | None,
+        voice: Voice | None,
+        replayed: str | None = None,
+        history: Speaker | None = None,
     ) -> None:
         """`replayed`: the run that the replies are of; None: a model's."""
+        self.given = place.given
+        self.history = history
+        if history is not None:
+            history._listener = user
+        self._listener: SimulatedUser | None = None  # who knows what is said here before speaking
         self._case = case
-        self._number = number
+        self._place = place
         self._user = user
         self._voice = voice
         self._replayed = replayed
-        self._script = [turn.user for turn in case.turns]
+        self.script = script
         self.spoken = 0  # messages of the conversation so far
         self._broken = False
         self._usage = Usage()
@@ -82,11 +111,22 @@ class Speaker:
         """Planned messages that were not sent."""
         return planned_turns(self._case) - self.spoken
 
+    @property
+    def agent(self) -> str | None:
+        """The name of the agent for which the last message is."""
+        own = self.script[self.spoken - 1].agent if self.spoken <= len(self.script) else None
+        return own or (self._case.agent_at(0) if self.given else self._case.agent)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the conversation can go on after all that this speaker had to say."""
+        return not self._broken and (self._user is None or self._user.end != "fault")
+
     async def next(self) -> str | None:
         """The next message; None at the end of the conversation."""
         if self._broken:
             return None
-        text = self._script[self.spoken] if self.spoken < len(self._script) else await self._simulated()
+        text = self.script[self.spoken].user if self.spoken < len(self.script) else await self._simulated()
         if text is not None:
             self.spoken += 1
         return text
@@ -98,7 +138,7 @@ class Speaker:
         if (opening := user.opening()) is not None:
             return opening
         try:
-            reply = await self._voice(user, self._case, self._number)
+            reply = await self._voice(user, self._place)
         except (JudgeError, NoReplyError) as error:
             if isinstance(error, JudgeError):
                 self._usage += error.usage
@@ -110,11 +150,14 @@ class Speaker:
         return user.reply(reply.text)
 
     def heard(self, text: str, turn: Turn | None, *, broken: bool) -> None:
-        """What the agent made of the message `text`; no turn: nothing."""
-        self._broken = broken
+        """What the agent made of the message `text`; no turn: nothing. A history ends with a turn that failed."""
+        failed = turn is not None and turn_failure_of(turn.state, turn.response_text, turn.findings) is not None
+        self._broken = broken = broken or (self.given and failed)
+        if self._listener is not None and turn is not None:
+            self._listener.scripted(text, turn.response_text)
         if self._user is None or turn is None:
             return
-        if self.spoken <= len(self._script):
+        if self.spoken <= len(self.script):
             self._user.scripted(text, turn.response_text, failed=broken)
         else:
             self._user.hear(turn.response_text, failed=broken or turn.state in FAILED_STATES)
@@ -122,7 +165,7 @@ class Speaker:
     @property
     def mark(self) -> dict[str, Any] | None:
         """What each turn has of the simulated user; None without one."""
-        return None if self._user is None else {"conversation": self._number}
+        return None if self._user is None else {"conversation": self._place.number}
 
     @property
     def record(self) -> dict[str, Any] | None:
@@ -131,7 +174,7 @@ class Speaker:
         if user is None or user.end is None:
             return None
         return UserRecord(
-            conversation=self._number,
+            conversation=self._place.number,
             end=user.end,
             replies=tuple(user.replies),
             instructions=fingerprint(user.instructions, user.scenario.opening),
@@ -164,25 +207,53 @@ async def users_of(
     Raises ConfigError if they have no model or, with `replay`, no record; StoreError for an unknown run.
     """
     prompt = user_prompt(suite.simulated_user.prompt)
-    simulated = {case.id: case.simulate for case in suite.cases if case.simulate and todo.get(case.id)}
-    instructions = {case_id: _instructions(case_id, scenario, prompt) for case_id, scenario in simulated.items()}
+    held = [case for case in suite.cases if todo.get(case.id)]
+    users = [(case, True, case.given_user) for case in held] + [(case, False, case.simulate) for case in held]
+    simulated = {
+        (case.id, given): (scenario, _instructions(case.id, scenario, prompt))
+        for case, given, scenario in users
+        if scenario is not None
+    }
+    histories = {case.id: await _given(case, case.given, store) for case in held if case.given is not None}
     voice = None  # no case has a simulated user
     if replay is not None:
         records = await _records(store, replay)
-        for case in suite.cases:
-            if case.id in simulated:
-                _check_records(replay, records, case, todo[case.id], instructions[case.id])
+        for case, given, scenario in users:
+            if scenario is not None:
+                _check_records(replay, records, case, given, todo[case.id], *simulated[case.id, given])
         voice = _of_run(replay, records)
     elif simulated:
-        voice = _model(suite, next(iter(simulated)), seed)
+        voice = _model(suite, next(iter(simulated))[0], seed)
+
+    def side(place: _Place, case: Case, script: Sequence[Scripted], history: Speaker | None = None) -> Speaker:
+        scenario, instructions = simulated.get((case.id, place.given), (None, ""))
+        user = None if scenario is None else SimulatedUser(scenario, instructions, str(prompt), tool_names(case))
+        return Speaker(case, place, script, user, voice, replay, history)
 
     def speaker(case: Case, number: int) -> Speaker:
-        if case.simulate is None:
-            return Speaker(case, number, None, None)
-        user = SimulatedUser(case.simulate, instructions[case.id], str(prompt), tool_names(case))
-        return Speaker(case, number, user, voice, replay)
+        given = histories.get(case.id)
+        history = None if given is None else side(_Place(case.id, number, given=True), case, given)
+        return side(_Place(case.id, number, given=False), case, case.turns, history)
 
     return speaker
+
+
+async def _given(case: Case, history: History, store: Store) -> Sequence[GivenTurn]:
+    """The messages that are known before the conversation. Raises ConfigError, UnknownRunError."""
+    if history.run is None:
+        return history.turns
+    wanted = history.case or case.id
+    turns = [turn async for turn in turns_of(store, history.run) if turn["case_id"] == wanted]
+    first = [turn for turn in turns if turn["conversation_id"] == turns[0]["conversation_id"]]
+    agents = [name if (name := turn.get("agent_name")) in case.agents else None for turn in first]
+    of = f"case {case.id!r}: given: case {wanted!r} of run {history.run!r}"
+    if not 1 <= len(first) <= MAX_GIVEN:
+        raise ConfigError(f"{of} has {counted(len(first), 'turn')}; expected 1 to {MAX_GIVEN}")
+    if any(
+        lacks_content(text) or is_redacted(text) or not text.strip() for text in (one["user_text"] for one in first)
+    ):
+        raise ConfigError(f"{of}: a message was stored redacted or without its text, and cannot be sent again")
+    return [GivenTurn(turn["user_text"], agent=name) for turn, name in zip(first, agents, strict=True)]
 
 
 def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
@@ -216,23 +287,29 @@ def _model(suite: Suite, case_id: str, seed: int | None) -> Voice:
     )
 
 
-async def _records(store: Store, run: str) -> dict[tuple[str, int], UserRecord]:
-    found: dict[tuple[str, int], UserRecord] = {}
+async def _records(store: Store, run: str) -> dict[_Place, UserRecord]:
+    found: dict[_Place, UserRecord] = {}
     async for turn in turns_of(store, run):
         if turn["case_id"] and (record := record_in([turn])):
-            found[turn["case_id"], record.conversation] = record
+            found[_Place(turn["case_id"], record.conversation, bool(turn.get("given")))] = record
     return found
 
 
 def _check_records(
-    run: str, records: Mapping[tuple[str, int], UserRecord], case: Case, numbers: Iterable[int], instructions: str
+    run: str,
+    records: Mapping[_Place, UserRecord],
+    case: Case,
+    given: bool,
+    numbers: Iterable[int],
+    scenario: Simulation,
+    instructions: str,
 ) -> None:
     """Raise ConfigError, naming the turn, for a conversation whose user cannot write as in `run`."""
-    opening = case.simulate.opening if case.simulate else None
+    first = "given turn 1" if given else f"turn {len(case.turns) + 1}"
     for number in numbers:
-        if problem := _problem(records.get((case.id, number)), fingerprint(instructions, opening)):
-            first = len(case.turns) + 1
-            raise ConfigError(f"--replay-user {run}: case {case.id!r}, conversation {number}, turn {first}: {problem}")
+        found = records.get(_Place(case.id, number, given))
+        if problem := _problem(found, fingerprint(instructions, scenario.opening)):
+            raise ConfigError(f"--replay-user {run}: case {case.id!r}, conversation {number}, {first}: {problem}")
 
 
 def _problem(record: UserRecord | None, instructions: str) -> str | None:

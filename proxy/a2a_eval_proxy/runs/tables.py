@@ -49,6 +49,7 @@ _STYLES = {
     "tolerated": "yellow",
     "excluded": "yellow",
     "unscored": "dim",
+    "given": "dim",
 }
 """Of the verdicts on turns."""
 
@@ -113,10 +114,16 @@ def conversation_list(turns: Iterable[TurnJson]) -> str:
         "conversations.txt",
         conversations=conversations,
         styles=_STYLES,
-        verdict=lambda turn: ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed",
+        verdict=_said,
         calls=_calls,
         remarks=_remarks,
     )
+
+
+def _said(turn: TurnJson) -> str:
+    if turn.get("given"):
+        return "given"
+    return ("passed" if _is_measured(turn) else "unscored") if passed(turn) else "failed"
 
 
 _ORDER = {"failed": 0, "unscored": 1}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from a2a_tool_capture.recent import Recent
+from tool_call_evaluators.outcomes.conversations import TurnJson, is_given
 from tool_call_evaluators.suite import Case, Suite
 
 from ..privacy.policy import NO_PRIVACY, Privacy, redacted_case
@@ -103,6 +104,18 @@ class CaseBook:
         case = self.case(turn.case_id) if turn.case_id else None
         return case.states_at(case.turn_index(turn.user_text, earlier, turn.agent_name)) if case else ()
 
+    def place_in_case(self, case_id: str | None, earlier: Iterable[TurnJson]) -> int:
+        """How many of the earlier turns of a conversation are of that case, and not of its history."""
+        case = self.case(case_id) if case_id else None
+        return sum(turn["case_id"] == case_id and not is_given(case, turn) for turn in earlier)
+
+    def is_given(self, turn: Turn) -> bool:
+        """See `Case.is_given`."""
+        case = self.case(turn.case_id) if turn.case_id else None
+        if case is None or case.given is None:
+            return bool(turn.given)
+        return case.is_given({"given": turn.given, "attempt": turn.attempt, "user_text": turn.user_text})
+
     def is_of_suite(self, case_id: str | None) -> bool:
         return case_id in self._suite_cases
 
@@ -161,7 +174,7 @@ class CaseBook:
         return redacted_case(case, self._redactor)
 
     def _texts(self, case: Case) -> set[str]:
-        texts = {turn.user.strip() for turn in case.turns}
+        texts = {turn.user.strip() for turn in case.turns} | {turn.user.strip() for turn in case.given_turns}
         return texts | {self._redactor.text(text) for text in texts}
 
     def _context(self, registered: RegisteredCase) -> list[str]:

@@ -177,6 +177,7 @@ class Pipeline:
         `again`: the store may have it as closed already, and now more is known of it. It replaces that one."""
         again = again or turn.turn_id in self._under_way or self._evidence.forget(turn.turn_id)
         turn.case_id = self._cases.case_of(turn, closed=True)
+        turn.given = self._cases.is_given(turn) or None
         if turn.state == AUTH_REQUIRED and not again and not self._cases.states_of(turn, 0):
             turn.findings.append(_NEEDS_CREDENTIALS)
         if not again:

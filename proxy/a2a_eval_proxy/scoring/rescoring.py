@@ -85,6 +85,7 @@ class Rescoring:
         turn.case_id = (
             self._cases.match(known, item["conversation_id"], item["user_text"], turn.agent_name) or item["case_id"]
         )
+        turn.given = self._cases.is_given(turn) or None
         if turn.case_id is not None and turn.case_id != item["case_id"]:
             self.moved[turn.turn_id] = turn.case_id
         return turn

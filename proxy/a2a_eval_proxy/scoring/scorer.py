@@ -24,6 +24,7 @@ from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 from tool_call_evaluators.suite.model import CALL_FIELDS
 from tool_call_evaluators.visibility import (
     AGENT_UNREACHABLE,
+    HISTORY_LOST,
     TURN_SUCCEEDED,
     calls_in,
     turn_result,
@@ -53,6 +54,11 @@ evaluators receive."""
 
 _INVALIDATED = "the simulated user invalidated the conversation"
 _UNREACHABLE = "the agent could not be reached: an answer that did not come is not an empty one"
+_SHOWS_NOTHING = {
+    AGENT_UNREACHABLE: _UNREACHABLE,
+    HISTORY_LOST: "the agent did not continue the conversation of the given history",
+}
+"""By the finding of a turn, why it is not scored."""
 _NO_EARLIER = "the turns before it could not be read"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
@@ -111,9 +117,12 @@ class Scorer:
         `earlier` are the last turns of its conversation before it, if its evaluators read them (None: they cannot be
         read), and `tree` is the turn with those that it caused, if they read that.
 
-        A turn that the agent failed, or whose case says in which state it ends, has a result of its own,
-        `turn_succeeded`. Never raises for what an agent sent or an evaluator did: that becomes an `errored` result.
+        A turn of the history that its case gives has none. One that the agent failed, or whose case says in which state
+        it ends, has a result of its own, `turn_succeeded`. Never raises for what an agent sent or an evaluator did: it
+        becomes an `errored` result.
         """
+        if self._cases.is_given(turn):
+            return []
         in_force = self.evaluators(turn.case_id)
         evaluators = in_force.turn
         case = self._case_or_errors(turn, earlier, evaluators, tree)
@@ -124,7 +133,8 @@ class Scorer:
         else:
             with self.as_sample(turn.case_id, turn.conversation_id):
                 results = await evaluate(case, evaluators)
-        expected = self._cases.states_of(turn, place_in_case(turn.case_id, earlier or ())) if turn.case_id else ()
+        place = self._cases.place_in_case(turn.case_id, earlier or ())
+        expected = self._cases.states_of(turn, place) if turn.case_id else ()
         if turn.state in expected and turn.state in FAILED_STATES and isinstance(case, EvalCase):
             results = [_excused(*each, case) for each in zip(results, evaluators, strict=True)]
         own = turn_result(turn.state, turn.response_text, turn.findings, expected)
@@ -168,7 +178,8 @@ class Scorer:
             return _json(EvalResult.skipped(item.metric, why) for item in evaluators.conversation)
         try:
             return case.conversation_case(
-                [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns]
+                [self._seen(case, placed, evaluators.turn, trees) for placed in conversation.turns],
+                history=[_past(turn.turn) for turn in conversation.given if turn.turn],
             )
         except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
@@ -215,7 +226,7 @@ class Scorer:
                 prices=self._suite.prices,
             )
         return case.eval_case(
-            case.turn_index(turn.user_text, place_in_case(turn.case_id, earlier), turn.agent_name),
+            case.turn_index(turn.user_text, self._cases.place_in_case(turn.case_id, earlier), turn.agent_name),
             tool_calls=turn.tool_calls,
             calls_unseen=unseen,
             response_text=turn.response_text,
@@ -258,8 +269,9 @@ class Scorer:
     ) -> EvalCase | list[EvalResult]:
         if lacks_content(turn.user_text):
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
-        if turn.findings and any(finding.code == AGENT_UNREACHABLE for finding in turn.findings):
-            return [EvalResult.skipped(evaluator.metric, _UNREACHABLE) for evaluator in evaluators]
+        for code, why in _SHOWS_NOTHING.items() if turn.findings else ():
+            if any(finding.code == code for finding in turn.findings):
+                return [EvalResult.skipped(evaluator.metric, why) for evaluator in evaluators]
         if earlier is None:
             return [EvalResult.errored(evaluator.metric, _NO_EARLIER) for evaluator in evaluators]
         try:
@@ -287,11 +299,6 @@ class Scorer:
             tree=trees.get(turn["turn_id"]),
         )
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
-
-
-def place_in_case(case_id: str | None, earlier: Iterable[TurnJson]) -> int:
-    """How many of the earlier turns of a conversation are of that case."""
-    return sum(turn["case_id"] == case_id for turn in earlier)
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tool_call_evaluators.matching.explain import CallChange
-from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation
+from tool_call_evaluators.outcomes.conversations import ConversationTurn, RunConversation, is_given
 from tool_call_evaluators.report.model import Report
 from tool_call_evaluators.suite import Case
 
@@ -38,11 +38,12 @@ class TurnInCase:
 async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInCase:
     """The turn with what its case expects, if it belongs to one. Raises StoreError."""
     case = cases.case(turn["case_id"]) if turn["case_id"] is not None else None
-    index = 0
-    if case is not None:
+    index, given = 0, is_given(case, turn)
+    if case is not None and not given:
         index = case.turn_index(turn["user_text"], await _earlier(store, turn, case), turn.get("agent_name"))
-    expect = case.turns[index].expect if case is not None and index < len(case.turns) else None
-    planned = ConversationTurn(index, {**turn, "status": "done"}, expect)
+    counts = case is not None and not given and index < len(case.turns)
+    expect = case.turns[index].expect if case is not None and counts else None
+    planned = ConversationTurn(index, {**turn, "status": "done", "given": given}, expect)
     conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))
     # with this case only, for the evaluators that compare calls
     suite = cases.suite and replace(cases.suite, cases=() if case is None else (case,))
@@ -54,4 +55,5 @@ async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:
     if len(case.turns) < 2 and not case.simulate:
         return 0
     read = Turn.from_dict({**turn, "status": "done"})
-    return len(await store.earlier(read, _MAX_EARLIER, read.agent_of_conversation, case.id))
+    earlier = await store.earlier(read, _MAX_EARLIER, read.agent_of_conversation, case.id)
+    return sum(not case.is_given(one) for one in earlier)

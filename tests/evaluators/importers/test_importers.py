@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tool_call_evaluators import EvalCase, Status, SuiteError, ToolDefinition, evaluate_sync, parse_suite
 from tool_call_evaluators.importers import FORMATS, Imported, import_suite, import_text
 from tool_call_evaluators.model import CountCriterion, ExpectedCall, ExpectedOutput
-from tool_call_evaluators.suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation
+from tool_call_evaluators.suite import Case, CaseTurn, EvaluatorSpec, Expectation, GivenTurn, History, Simulation
 from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -495,6 +495,12 @@ def test_the_configuration_of_the_simulated_user(tmp_path: Path) -> None:
     )
 
 
+EVENTS = [
+    {"author": "user", "content": {"role": "user", "parts": [{"text": "My order is ORD-7"}]}},
+    {"author": "shop", "content": {"role": "model", "parts": [{"text": "Noted."}]}},
+]
+
+
 def test_what_is_not_imported_is_noted() -> None:
     invocation = {
         "invocation_id": "i",
@@ -506,13 +512,15 @@ def test_what_is_not_imported_is_noted() -> None:
         },
         "later_key": 1,
     }
-    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}, "events": [{"author": "user"}]}
+    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}, "events": EVENTS}
     case = {"eval_id": "a", "conversation": [invocation], "sessionInput": session, "finalSessionState": {"x": 1}}
-    assert import_text(json.dumps({"eval_cases": [case], "later": [1]})).notes == (
+    imported = import_text(json.dumps({"eval_cases": [case], "later": [1]}))
+    assert imported.suite.cases[0].given == History(turns=(GivenTurn("My order is ORD-7"),))
+    assert imported.notes == (
         "later of the evalset was not imported",
         "finalSessionState of a case was not imported",
         "state of the session input was not imported: the session has none",
-        "events of the session input was not imported: the conversation begins without them",
+        "of the events of a session, only the messages of the user were imported: the agent answers them",
         "later_key of an invocation was not imported",
         "files in user messages were not imported",
         "function_response of a part was not imported",

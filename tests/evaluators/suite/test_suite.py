@@ -216,6 +216,19 @@ WRONG_CASES = [
             "suite: x\ncases: [{id: a, repeat: 2, simulate: {goal: x, conversations: 2}}]",
             "s.yaml:2:17: cases[0].repeat: repeat and simulate.conversations are the same number: give one",
         ),
+        (
+            "suite: x\ncases: [{id: a, given: {run: r, context_id: c}, turns: [{user: x}]}]",
+            "s.yaml:2:17: cases[0].given: give a list of messages, or one of run (with case), simulate and context_id",
+        ),
+        (
+            "suite: x\ncases: [{id: a, given: [hi, {user: x, answer: y}], turns: [{user: x}]}]",
+            "s.yaml:2:25: cases[0].given[0]: answer is missing, which another turn has: give one to all, or to none",
+        ),
+        ("suite: x\ncases: [{id: a, given: [], turns: [{user: x}]}]", "s.yaml:2:17: cases[0].given: needs 1 to 100"),
+        (
+            "suite: x\ncases: [{id: a, given: {simulate: {goal: x, conversations: 2}}, turns: [{user: x}]}]",
+            "s.yaml:2:45: cases[0].given.simulate.conversations: is for the case itself: each of its conversations has",
+        ),
         ("suite: x\ncases: [{id: a, turns: []}]", "s.yaml:2:17: cases[0].turns: needs at least one turn"),
         (
             "suite: x\ncases:\n- {id: a, turns: [{user: x}]}\n- {id: a, turns: [{user: x}]}",

@@ -69,8 +69,13 @@ cases:
   - id: two
     expect: {tool_calls: [{name: f}]}
     evaluators: [{tool_trajectory: {scope: conversation}}]
-    turns: [{user: hi}]
+    given: [hello, {user: and?, agent: orders}]
+    turns: [{user: hi, agent: orders}]
+  - {id: four, given: {run: nightly, case: two}, turns: [{user: hi}]}
+  - {id: five, given: {context_id: c-7}, turns: [{user: hi}]}
+  - {id: six, given: [{user: hi, answer: Hello.}], turns: [{user: hi}]}
   - id: three
+    given: {simulate: {goal: Small talk}}
     simulate:
       {goal: g, profile: p, knowledge: [a, b], context: c, opening: o, max_turns: 3, stop: s, conversations: 2}
 """

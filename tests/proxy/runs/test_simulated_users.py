@@ -139,6 +139,40 @@ async def test_scripted_turns_come_first(agent: AgentOptions, location: str) -> 
     ]
 
 
+HISTORY = """given: {simulate: {goal: Two questions}}
+    turns: [{user: now it}]"""
+
+
+async def test_a_history_of_a_simulated_user_is_told_to_the_one_who_follows_and_is_repeated_without_a_model(
+    agent: AgentOptions, location: str
+) -> None:
+    lines = ["ask me first please", "ask me second please", STOP, "and thanks for that", STOP]
+    model = UserModel(*lines)
+    first = await drive(model, agent, location, "{goal: Thanks}", turns=HISTORY)
+    assert first.verdict.passed, first.verdict.reasons
+    (conversation,) = first.report.conversations
+    assert [turn.turn and turn.turn["user_text"] for turn in conversation.given] == lines[:2]
+    assert [turn["user_text"] for turn in conversation.executed] == ["now it", "and thanks for that"]
+    assert conversation.executed[0]["tool_calls"][0]["arguments"] == {"order": 2}
+    assert [user.replies for user in first.report.users] == [tuple(lines[:3]), ("and thanks for that", STOP)]
+    said = [message["content"] for message in model.api.requests[-2]["messages"] if message["role"] == "assistant"]
+    assert said == [*lines[:2], "now it"]
+
+    again = await run_suite(suite("{goal: Thanks}", turns=HISTORY), agent, location, "again", replay_user="nightly")
+    assert again.verdict == first.verdict
+    other = suite("{goal: Thanks}", turns=HISTORY.replace("Two", "Three"))
+    with pytest.raises(ConfigError, match=r"conversation 1, given turn 1: .* under other instructions"):
+        await run_suite(other, AgentOptions(AGENT_URL), location, "third", replay_user="nightly")
+
+
+async def test_a_history_whose_user_is_at_fault_is_not_the_agents_failure(agent: AgentOptions, location: str) -> None:
+    result = await drive(UserModel("ask me first please", ""), agent, location, turns=HISTORY)
+    (conversation,) = result.report.conversations
+    assert (len(conversation.given), conversation.executed) == (1, [])
+    assert (result.report.status(conversation), result.report.exclusion(conversation)) == ("unscored", "history")
+    assert "its history could not be made: the simulated user: its message is empty" in str(conversation.no_history)
+
+
 # ── faults of the user ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -288,7 +288,7 @@ def build(metric_class: type, llm: JudgeLLM) -> Any:
 
 def score_input(case: EvalCase, scope: str) -> ScoreInput:
     """The input for a turn with the turns before it, or for a whole conversation. Raises SkipEvaluation if empty."""
-    turns = (*case.history, case) if case.turns is None else case.turns
+    turns = (*case.history, *((case,) if case.turns is None else case.turns))
     if not any(turn.user_text for turn in turns):
         raise SkipEvaluation("the conversation has no turns")
     given = ScoreInput(

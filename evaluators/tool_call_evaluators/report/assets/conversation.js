@@ -84,9 +84,9 @@ function turnSection(turn, id, conversation) {
   if (turn.time) facts.push(duration(turn.time[2] === null ? null : turn.time[2] - turn.time[0]));
   if (turn.usage) facts.push(turn.usage);
   if (turn.wire) facts.push(turn.wire);
-  const heading = make("h3", {}, `Turn ${turn.number}`, make("span", { class: "turn-facts" }, facts.join(" · ")));
+  const heading = make("h3", {}, `${turn.given ? "Given turn" : "Turn"} ${turn.number}`, turn.given ? make("span", { class: "chip noted" }, "not scored") : null, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing
-    ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn)]
+    ? [make("p", { class: "failure" }, `Not executed: ${turn.why}.`), callRows(turn), expectations(turn)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
         message("user", turn.user),
@@ -133,6 +133,7 @@ function conversationBody(conversation, index) {
     reasons,
     conversation.user ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Simulated user "), conversation.user) : null,
     conversation.goal ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Goal "), conversation.goal) : null,
+    (conversation.given || []).map((turn) => turnSection(turn, `c-${index}-given-${turn.number}`, conversation)),
     (conversation.turns || []).map((turn) => turnSection(turn, `c-${index}-${turn.number}`, conversation)),
     whole(conversation),
     results(conversation.results, "Scores of the conversation"),

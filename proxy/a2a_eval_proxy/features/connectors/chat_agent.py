@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -141,6 +141,12 @@ class ChatAgent:
         self._with_metadata = with_metadata
         self._client = api.client()
         self._messages = first
+
+    def remember(self, said: Iterable[tuple[str, str]]) -> None:
+        """What the user has said, and the model answered, before the next message."""
+        for user, answer in said:
+            spoken = {"role": "user", "content": user}, {"role": "assistant", "content": answer}
+            self._messages = [*self._messages, *spoken]
 
     async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None, seed: int | None = None) -> str:
         """The model's answer, drawn with `seed`. Raises ChatApiError."""

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -69,15 +69,21 @@ class AgentConversations:
     def of(self, context_id: str) -> AgentConversation | None:
         return self._open.get(context_id)
 
+    async def begin(self, context_id: str, said: Sequence[tuple[str, str]]) -> None:
+        """A conversation with what was said, and answered, before."""
+        self._begun(context_id).agent.remember(said)
+
+    def _begun(self, context_id: str) -> AgentConversation:
+        agent = self._spare.pop() if self._spare else self._new_agent()
+        self._open[context_id] = AgentConversation(agent)
+        return self._open[context_id]
+
     async def say(self, context_id: str, text: str, seed: int | None = None) -> AgentAnswer:
         """The agent's answer to a message, which gets the `seed` of the attempt if it takes one.
 
         Raises what the agent raises, AnswerError for what is no answer.
         """
-        conversation = self._open.get(context_id)
-        if conversation is None:
-            agent = self._spare.pop() if self._spare else self._new_agent()
-            conversation = self._open[context_id] = AgentConversation(agent)
+        conversation = self._open.get(context_id) or self._begun(context_id)
         self._open.move_to_end(context_id)
         async with conversation.turn:
             conversation.unreachable = ""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -138,6 +138,10 @@ class LocalAgent:
         """Why the last turn of the conversation says nothing about the agent; "" if it does."""
         conversation = self._conversations.of(conversation_id)
         return conversation.unreachable if conversation else ""
+
+    async def begin(self, conversation_id: str, said: Sequence[tuple[str, str]]) -> None:
+        """Begin a conversation in which the user has said that, and the agent, which is a model, answered."""
+        await self._loop.call(self._conversations.begin(conversation_id, said))
 
     async def end(self, conversation_id: str) -> None:
         try:

@@ -103,8 +103,8 @@ _WHY: Mapping[RunOutcome, str] = {"incomplete": "Why it does not pass yet", "unj
 
 def run_values(report: Report, link: Link) -> Values:
     """What the page shows of the run, without its turns. `cases` are those with a conversation, the failed first."""
-    executed = [item for item in report.conversations if item.executed or item.invalid]
-    missing = [item.label for item in report.conversations if not (item.executed or item.invalid)]
+    executed = [item for item in report.conversations if item.sent or item.invalid]
+    missing = [item.label for item in report.conversations if not (item.sent or item.invalid)]
     cases = list(grouped((item.case_name or item.label, item) for item in executed).items())
     cases.sort(key=lambda case: min((report.status(item) != "failed", bool(report.notes(item))) for item in case[1]))
     title = _WHY.get(report.outcome, "Why it failed")
@@ -144,12 +144,12 @@ def _row(report: Report, name: str, attempts: Sequence[RunConversation], link: L
 
 def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
     """The page of the conversation, or of its turn if it has no id."""
-    if not conversation.executed:
+    if not conversation.sent:
         return None
     if conversation.conversation_id:
-        agent = agent_of_conversation(conversation.executed[0])
+        agent = agent_of_conversation(conversation.sent[0])
         return named(link, "conversations", conversation.conversation_id, run=run, agent=agent)
-    return link("turns", conversation.executed[0]["turn_id"])
+    return link("turns", conversation.sent[0]["turn_id"])
 
 
 def _links(report: Report, link: Link) -> Place:

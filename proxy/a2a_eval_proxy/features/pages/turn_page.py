@@ -270,7 +270,7 @@ async def _parts(
 
     def parts() -> list[dict[str, Any]]:
         report = judge_turns(suite and replace(suite, gates={}, run_gates=RunGates()), turns, results, run).report
-        return [_part(report, item) for item in report.conversations if item.executed]
+        return [_part(report, item) for item in report.conversations if item.sent]
 
     return await asyncio.to_thread(parts)
 
@@ -285,8 +285,9 @@ async def _suite_of(view: View, run: str, turns: Sequence[TurnJson]) -> Suite | 
 
 def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
     data = fitting(partial(conversation_data, report, conversation), CONVERSATION_LIMITS)
-    rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
-    shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn)) for turn in data["turns"]]
+    rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.sent}
+    turns = [*data.get("given", ()), *data["turns"]]
+    shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn)) for turn in turns]
     calls = [call for turn in data["turns"] for call in turn.get("calls", ())]
     whole = call_rows({**data, "calls": calls}) if "changes" in data else None
     has_whole = "changes" in data or "expect" in data
