@@ -156,7 +156,7 @@ LAYERS = {
         "a2e | agent | dialects | merge | spans",
         "function_parts",
         "card_search | client_tls | dialect | environment_proxies | secret_references",
-        "artifact_calls | errors | reconciliation | recorder",
+        "approvals | artifact_calls | errors | reconciliation | recorder",
         "same_call",
         "extension_filter | models",
         "wire",

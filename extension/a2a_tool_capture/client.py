@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import uuid
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from a2a.client import Client, ClientCallContext
-from a2a.helpers import new_text_message
-from a2a.types import AgentCard, GetTaskRequest, Part, Role, SendMessageRequest, StreamResponse, SubscribeToTaskRequest
+from a2a.types import (
+    AgentCard,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+)
 from a2a.utils.errors import TaskNotFoundError
+from google.protobuf.json_format import ParseDict, ParseError
 
 from .agent_connection import CARD_TIMEOUT_S, AgentConnection, mapped_errors
+from .approvals import Answer, kept_parts, message_words
+from .approvals import Part as PartJson
 from .dialect import Dialect, known_dialects
 from .errors import AgentError, AgentUnreachableError, CaptureError, ConfigurationError, TurnTimeoutError
 from .merge import TaskMerger
-from .models import CapturedTurn, Finding
+from .models import CapturedTurn, Finding, WaitingCall
 from .recent import Recent
 from .secret_references import resolve_header
 from .spec import KNOWN_VERSIONS
@@ -31,14 +43,6 @@ FIRST_POLL_S, SLOWEST_POLL_S, POLL_FACTOR = 0.1, 5.0, 1.5
 MAX_LOST_IN_A_ROW = 5
 """Consecutive failed attempts to reach the agent again before a turn fails."""
 MAX_OPEN_TASKS = 1000
-
-
-class MessageFile(NamedTuple):
-    """A file in a message; `media_type` as in `text/plain`."""
-
-    name: str
-    media_type: str
-    content: bytes
 
 
 class CaptureClient:
@@ -147,51 +151,55 @@ class CaptureClient:
 
     async def send(
         self,
-        text: str,
+        message: str | Sequence[PartJson],
         *,
         context_id: str | None = None,
         task_id: str | None = None,
-        files: Sequence[MessageFile] = (),
         metadata: Mapping[str, Any] | None = None,
         traceparent: str = "",
         tracestate: str = "",
     ) -> CapturedTurn:
-        """Send one user message, with `files`, and wait until the agent has finished the turn or waits for input.
+        """Send one user message, and wait until the agent has finished the turn or waits for input.
 
-        `metadata` is that of the message; `traceparent` and `tracestate` are headers of all requests (W3C). If a stream
-        is aborted or the task is still working, the rest is fetched with GetTask and subscription; the message itself
-        is sent only once. Raises
-        AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was captured before.
+        `message` is a text, or parts as JSON of A2A 1.0, such as `{"data": {...}}`; `metadata` is that of the message;
+        `traceparent` and `tracestate` are headers of all requests (W3C). If a stream is aborted or the task is still
+        working, the rest is fetched with GetTask and subscription; the message itself is sent only once. Raises
+        AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was captured before, and
+        ConfigurationError for parts that A2A does not have.
         """
-        message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
-        for file in files:
-            message.parts.append(Part(raw=file.content, filename=file.name, media_type=file.media_type))
+        said = {"parts": [{"text": message}] if isinstance(message, str) else list(message)}
+        try:
+            parts = [Part(text=message)] if isinstance(message, str) else [ParseDict(part, Part()) for part in message]
+        except ParseError as error:
+            raise ConfigurationError(f"a part of the message is none of A2A: {error}") from None
+        sent = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=parts)
+        sent.context_id, sent.task_id = context_id or "", task_id or ""
         if metadata:
-            message.metadata.update(metadata)
+            sent.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
         context = self._connection.context(self._interface, traceparent, tracestate)
         progress = _Progress(merger, self._unread, context)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._run(SendMessageRequest(message=message), progress)
+                await self._run(SendMessageRequest(message=sent), progress)
         except TimeoutError as error:
             timeout = TurnTimeoutError(f"{self._interface.url} did not finish within {self._timeout_s:g} s")
-            timeout.turn = self._captured(text, progress)
+            timeout.turn = self._captured(said, progress)
             raise timeout from error
         except CaptureError as error:
-            error.turn = self._captured(text, progress)
+            error.turn = self._captured(said, progress)
             raise
         self._open_tasks.pop(merger.task_id, None)
         if progress.state in INTERRUPTED_STATES:
             self._open_tasks[merger.task_id] = merger
-        return self._captured(text, progress)
+        return self._captured(said, progress)
 
-    def _captured(self, text: str, progress: _Progress) -> CapturedTurn:
+    def _captured(self, said: Mapping[str, Any], progress: _Progress) -> CapturedTurn:
         merger = progress.merger
         calls = tuple(merger.turn_tool_calls)
         return CapturedTurn(
-            user_text=text,
+            user_text=message_words(said),
             text=merger.response_text,
             tool_calls=calls,
             findings=(*merger.findings, *(() if calls else progress.unread)),
@@ -205,7 +213,18 @@ class CaptureClient:
             first_event_at=progress.first_event_at,
             ended_at=_now(),
             usage=merger.usage,
+            user_parts=kept_parts(said),
+            waiting=tuple(merger.waiting_calls),
         )
+
+    async def waiting_calls(self, task_id: str) -> tuple[WaitingCall, ...]:
+        """The calls of a task that wait for the user's approval. Raises AgentUnreachableError or AgentError."""
+        context = self._connection.context(self._interface, "", "")
+        merger = TaskMerger()
+        with mapped_errors(self._interface.url, self._card):
+            task = await self._client.get_task(GetTaskRequest(id=task_id), context=context)
+        merger.feed(self._connection.event(task, self._interface))
+        return tuple(merger.waiting_calls)
 
     # ── one turn ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,16 +311,24 @@ class CaptureConversation:
     def __init__(self, client: CaptureClient) -> None:
         self._client = client
         self._task_id: str | None = None
+        self._waiting: tuple[WaitingCall, ...] = ()
         self.context_id: str | None = None
         """The conversation's id; None until the agent assigns one."""
 
     async def send(
-        self, text: str, *, metadata: Mapping[str, Any] | None = None, traceparent: str = "", tracestate: str = ""
+        self,
+        message: str | Sequence[PartJson] | Answer,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        traceparent: str = "",
+        tracestate: str = "",
     ) -> CapturedTurn:
-        """Send the next user message; see `CaptureClient.send`."""
+        """Send the next user message; see `CaptureClient.send`. An answer is to what the agent asked last."""
+        if isinstance(message, Answer):
+            message = message.parts(self._waiting)
         try:
             turn = await self._client.send(
-                text,
+                message,
                 context_id=self.context_id,
                 task_id=self._task_id,
                 metadata=metadata,
@@ -314,6 +341,7 @@ class CaptureConversation:
             raise
         self.context_id = turn.context_id or self.context_id
         self._task_id = turn.task_id if turn.interrupted else None
+        self._waiting = turn.waiting
         return turn
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from .approvals import waiting_calls
 from .artifact_calls import UNKNOWN_VERSION, SeenCalls, beside_calls, calls_anywhere, read_tool_calls
 from .dialect import DialectReader
 from .generations import Generations
-from .models import Finding, Severity, ToolCall
+from .models import Finding, Severity, ToolCall, WaitingCall
 from .reconciliation import reconcile
 from .same_call import KnownCalls, contradicts, filled, finished, is_cumulative, missing_calls, new_calls, unite
 from .spec import KNOWN_VERSIONS
@@ -24,6 +25,7 @@ from .token_usage import TokenUsage
 from .wire import (
     EVENT_KEYS,
     FAILED_STATES,
+    INTERRUPTED_STATES,
     SETTLED_STATES,
     TERMINAL_STATES,
     UNKNOWN_EVENT,
@@ -41,6 +43,7 @@ class MergedArtifact(KnownCalls):
     """Calls, each once, and text of one artifact."""
 
     text: list[str] = field(default_factory=list)
+    waiting: list[WaitingCall] = field(default_factory=list)
     begun: int = 0
     generation: int = 0
     """The generations with which it was placed, and of its latest change (A2A 1.1); 0 if the agent counts none."""
@@ -72,13 +75,16 @@ class TurnStart:
     """Of `calls`, those of turns that this merger was not fed with."""
     responses: Sequence[str] = ()
     """Response texts of such turns."""
+    waited: frozenset[str] = frozenset()
+    """Ids of calls that have waited for approval: one that then runs has the same id."""
 
-    def following(self, calls: list[ToolCall], texts: dict[str, str]) -> TurnStart:
-        """The start of the next turn, where the task now has these calls, and artifacts with these texts."""
+    def following(self, calls: list[ToolCall], texts: dict[str, str], waited: frozenset[str]) -> TurnStart:
+        """The start of the next turn, where the task now has these calls, artifacts with these texts, and calls that
+        `waited`."""
         gone = new_calls(self.calls, calls)  # from the task as it is now, and maybe not for good
         elsewhere = new_calls(self.elsewhere, calls)
         kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
-        return TurnStart([*calls, *kept][:MAX_CALLS], texts, elsewhere, self.responses)
+        return TurnStart([*calls, *kept][:MAX_CALLS], texts, elsewhere, self.responses, waited)
 
 
 FIRST_TURN = TurnStart()
@@ -154,6 +160,8 @@ class TaskMerger:
         self._end_text = ""
         """Of the message of the status that interrupts or ends the task."""
         self._message_text = ""
+        self._waiting: list[WaitingCall] = []
+        """Calls for which the message of the latest status asks, if that interrupts the task."""
         self._text_chars = 0
         self._call_count = 0
         self._turn = FIRST_TURN
@@ -232,7 +240,9 @@ class TaskMerger:
     def begin_turn(self) -> None:
         """The task continues with a new user message: what is known now belongs to earlier turns."""
         texts = {artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()}
-        self._turn = self._turn.following(self.tool_calls, texts)
+        waited = self._turn.waited.union(call.id for call in self.waiting_calls)
+        self._turn = self._turn.following(self.tool_calls, texts, waited)
+        self._waiting = []
         self._status_text = self._end_text = self._message_text = ""
         self.turn_state = None
         self._named = False
@@ -305,6 +315,12 @@ class TaskMerger:
         return f"{answer}\n{self._end_text}" if self._end_text and self._end_text not in (answer, *texts) else answer
 
     @property
+    def waiting_calls(self) -> list[WaitingCall]:
+        """The calls that wait for the user's approval, as the answer of this turn asks for it."""
+        new = (one for artifact_id, one in self._artifacts.items() if artifact_id not in self._turn.texts)
+        return [*self._waiting, *chain.from_iterable(one.waiting for one in new)]
+
+    @property
     def usage(self) -> dict[str, Any] | None:
         """The tokens that the agent states for the turn (`token_usage`); None if it states none."""
         return None if self.tokens is None else self.tokens.of_turn(called_tools=bool(self.turn_tool_calls))
@@ -343,7 +359,8 @@ class TaskMerger:
             findings[replace(self._finding(f"task_{code}", reason), severity=Severity.INFO)] = None
         seen = {(call.id, call.name) for call in self._turn.calls if call.id}
         for call in turn_tool_calls:
-            if call.id and (call.id, call.name) in seen and len(findings) < MAX_FINDINGS:
+            again = call.id and (call.id, call.name) in seen and call.id not in self._turn.waited
+            if again and len(findings) < MAX_FINDINGS:
                 message = (
                     f"id {call.id!r} is used for more than one call of {call.name!r} in this task; each is kept. "
                     "Give every call of a task its own id"
@@ -478,6 +495,7 @@ class TaskMerger:
             if state != self.turn_state:
                 self._end_text = ""
             self.state = self.turn_state = state
+            self._waiting = waiting_calls(status.get("message"), interrupts=True) if state in INTERRUPTED_STATES else []
         said = parts_text(message) if (message := status.get("message")) else ""
         if text := said or (answer_in_history(task) if task is not None and not _HISTORY.isdisjoint(task) else ""):
             self._status_text = text = text[:MAX_TEXT_CHARS]
@@ -549,6 +567,7 @@ class TaskMerger:
 
     def _add_text(self, known: MergedArtifact, artifact: Mapping[str, Any], generation: int) -> None:
         known.generation = max(known.generation, generation)
+        known.waiting += waiting_calls(artifact, interrupts=False)
         text = parts_text(artifact)
         if not text:
             return

@@ -164,6 +164,25 @@ def calls_unknown_by(findings: Iterable[Finding]) -> Finding | None:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A tool call that waits for the user; None for unknown arguments, "" for no id.
+
+    `form` is a row of the table in `approvals`, `question` the id by which an answer names the question.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | None = None
+    id: str = ""
+    form: str = ""
+    question: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form: name, arguments and id."""
+        arguments = None if self.arguments is None else dict(self.arguments)
+        return {"name": self.name, "arguments": arguments, "id": self.id}
+
+
+@dataclass(frozen=True, slots=True)
 class CapturedTurn:
     """One user message and everything the agent did for it.
 
@@ -187,6 +206,10 @@ class CapturedTurn:
     ended_at: datetime
     usage: dict[str, Any] | None = None
     """The tokens that the agent states (`TaskMerger.usage`)."""
+    user_parts: list[dict[str, Any]] | None = None
+    """The parts of the message, unless it is one text (`approvals.kept_parts`)."""
+    waiting: tuple[WaitingCall, ...] = ()
+    """The calls that wait for the user's approval."""
 
     @property
     def interrupted(self) -> bool:

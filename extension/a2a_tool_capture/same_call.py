@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .canonical import canonical, value_key
-from .models import ToolCall, ToolCallSource
+from .models import ToolCall
 
 
 class NamedArguments(Protocol):
@@ -76,14 +76,10 @@ def same_call(earlier: ToolCall, later: ToolCall) -> bool:
         return False
     if _same_arguments(earlier.arguments, later.arguments):
         ends_alike = later.result in (None, earlier.result) and later.error in (None, earlier.error)
-        return not finished(earlier) or ends_alike or later.source in _RUN_AGAIN
+        return not finished(earlier) or ends_alike
     if not later.arguments:
         return _agree(earlier.result, later.result) and _agree(earlier.error, later.error)
     return not finished(earlier) and (finished(later) or _continues(earlier.arguments or {}, later.arguments))
-
-
-_RUN_AGAIN = (ToolCallSource.ADK, ToolCallSource.KAGENT)
-"""Sources whose ids are unique, and whose call may end first with a refusal and, once confirmed, with a result."""
 
 
 def contradicts(earlier: ToolCall, later: ToolCall) -> bool:

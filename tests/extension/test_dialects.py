@@ -43,7 +43,7 @@ EXPECTED: dict[str, list[list[tuple[Any, ...]]]] = {
     "wait": [[("ask_manager", {"amount": 100}, None, None)]],
     "confirm": [
         [("refund", {"order": "A-1"}, None, "This tool call requires confirmation, please approve or reject.")],
-        [],  # it ran after all, but a call belongs to the turn in which it first appeared
+        [("refund", {"order": "A-1"}, "refunded A-1", None)],
     ],
 }
 """By scenario and turn: name, arguments, result (as JSON where it is), error."""
@@ -85,8 +85,13 @@ def test_recorded_traffic_of_google_adk(subtests: pytest.Subtests) -> None:
                 merger.begin_turn()
                 for event in events:
                     merger.feed(event)
-                assert [told(call) for call in merger.turn_tool_calls] == expected
+                calls = merger.turn_tool_calls
+                assert [told(call) for call in calls] == expected
                 assert merger.findings == []
+                asked = [call for call in calls if call.error and "requires confirmation" in call.error]
+                assert [(call.name, call.arguments, call.id) for call in merger.waiting_calls] == [
+                    (call.name, call.arguments, call.id) for call in asked
+                ]
             assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
             ids = [call.id for call in merger.tool_calls if call.id]
             assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, files_of, send_message, turn_json, turn_text
+from a2a_eval_proxy.features.send.feature import SendOptions
+from a2a_eval_proxy.features.send.transcript import MAX_FILE_BYTES, message_of, send_message, turn_json, turn_text
 from a2a_eval_proxy.runs.drive import AgentOptions
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.errors import AgentError
 from a2a_tool_capture.models import CapturedTurn
+from agents.approval_agent import approval_agent
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import scenario_agent
 from support.commands import ended
@@ -75,7 +77,7 @@ def _answer(content_type: str, body: bytes) -> Answer:
     return Answer([head.encode() + body], cut=True)
 
 
-async def test_files_go_with_the_message(tmp_path: Path) -> None:
+async def test_files_and_data_go_with_the_message(tmp_path: Path) -> None:
     bill = tmp_path / "bill.pdf"
     bill.write_bytes(b"%PDF \xff")
     with ReplayAgent() as agent:
@@ -84,10 +86,12 @@ async def test_files_go_with_the_message(tmp_path: Path) -> None:
         agent.card = _answer("application/json", json.dumps(card).encode())
         agent.prepare(_answer("text/event-stream", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'))
         with suppress(AgentError):
-            await send_message(AgentOptions(agent.url), "Read this.", files=files_of([str(bill)]))
+            sending = message_of("Read this.", ['{"n": 1}'], [str(bill)])
+            await send_message(AgentOptions(agent.url), sending)
         (sent,) = agent.received
     assert json.loads(sent.body)["params"]["message"]["parts"] == [
         {"text": "Read this."},
+        {"data": {"n": 1}},
         {"raw": "JVBERiD/", "filename": "bill.pdf", "mediaType": "application/pdf"},
     ]
 
@@ -98,4 +102,25 @@ def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
         opened.truncate(MAX_FILE_BYTES + 1)
     for path, why in (("missing.txt", "No such file"), (str(tmp_path), "Is a directory"), (str(large), "10,000,000")):
         with pytest.raises(ConfigError, match=why):
-            files_of([path])
+            message_of(None, [], [path])
+    with pytest.raises(ConfigError, match="--data: not JSON"):
+        message_of(None, ["{"], [])
+
+
+@pytest.mark.parametrize("options", [{}, {"text": "hi", "approve": True}, {"approve": True, "reject": "no"}])
+def test_there_is_one_message(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="give a message"):
+        SendOptions(agent="http://127.0.0.1:1", **options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"), [(["--approve"], "Refunded."), (["--reject", "too much"], "Not refunded.")]
+)
+def test_what_waits_is_shown_and_answered(answer: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with approval_agent() as url:
+        assert ended("send", "Refund A-1.", "--agent", url) == 0
+        asked = capsys.readouterr().out
+        assert 'waits for approval (--approve, --reject REASON): refund(order="A-1")' in asked
+        continued = asked.partition("continue with: ")[2].split()
+        assert ended("send", *answer, *continued, "--agent", url) == 0
+    assert f"{says}\n\ncompleted" in capsys.readouterr().out

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mimetypes
+import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from a2a_tool_capture.client import MessageFile
+from a2a_tool_capture.approvals import Answer, Part, file_part
 from a2a_tool_capture.dialect import DIALECT_NOT_READ
 from a2a_tool_capture.models import CapturedTurn
 from jinja2 import PackageLoader
@@ -22,12 +22,23 @@ from ...runs.drive import AgentOptions, agent_client
 _TEMPLATES = PackageLoader(__package__, "")
 MAX_FILE_BYTES = 10_000_000
 """Of all files of a message: it is sent as JSON, in memory."""
-_ANY_TYPE = "application/octet-stream"
 
 
-def files_of(paths: Iterable[str]) -> list[MessageFile]:
-    """The files at these paths, with the media types of their suffixes. Raises ConfigError."""
-    files, room = [], MAX_FILE_BYTES
+def message_of(text: str | None, data: Iterable[str], files: Iterable[str]) -> list[Part]:
+    """The parts of a message; `data` is JSON, `files` are paths. Raises ConfigError for what cannot be read."""
+    return [*([{"text": text}] if text else []), *map(_data, data), *_files(files)]
+
+
+def _data(text: str) -> Part:
+    try:
+        return {"data": json.loads(text)}
+    except ValueError as error:
+        raise ConfigError(f"--data: not JSON: {error}") from None
+
+
+def _files(paths: Iterable[str]) -> Iterator[Part]:
+    """File parts with the media types of the suffixes."""
+    room = MAX_FILE_BYTES
     for path in map(Path, paths):
         try:
             with path.open("rb") as opened:
@@ -37,24 +48,24 @@ def files_of(paths: Iterable[str]) -> list[MessageFile]:
         room -= len(content)
         if room < 0:
             raise ConfigError(f"--file: {path}: the files of a message may have {MAX_FILE_BYTES:,} bytes in all")
-        files.append(MessageFile(path.name, mimetypes.guess_type(path.name)[0] or _ANY_TYPE, content))
-    return files
+        yield file_part(path.name, content)
 
 
 async def send_message(
     agent: AgentOptions,
-    text: str,
+    message: Sequence[Part] | Answer,
     *,
     conversation_id: str | None = None,
     task_id: str | None = None,
-    files: Sequence[MessageFile] = (),
 ) -> CapturedTurn:
-    """The turn that a message led to.
+    """The turn that a message led to. An answer is to the question with which the task waits.
 
     Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
     """
     async with agent_client(agent) as (client, _):
-        return await client.send(text, context_id=conversation_id, task_id=task_id, files=files)
+        if isinstance(message, Answer):
+            message = message.parts(await client.waiting_calls(task_id) if task_id else ())
+        return await client.send(message, context_id=conversation_id, task_id=task_id)
 
 
 def turn_text(turn: CapturedTurn) -> str:
@@ -77,6 +88,8 @@ def turn_json(turn: CapturedTurn) -> dict[str, Any]:
         "duration_ms": round((turn.ended_at - turn.started_at).total_seconds() * 1000),
         "tool_calls": [call.to_dict() for call in turn.tool_calls],
         **_visibility(turn).to_dict(),
+        **({"user_parts": turn.user_parts} if turn.user_parts else {}),
+        **({"approvals": [call.to_dict() for call in turn.waiting]} if turn.waiting else {}),
         "findings": [finding.to_dict() for finding in turn.findings],
     }
 
