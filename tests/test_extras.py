@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OF_EXTRAS = ("agents", "grpc", "mcp", "numpy", "psycopg", "pytest", "ray", "scipy")
+OF_EXTRAS = ("agents", "grpc", "mcp", "numpy", "psycopg", "pytest", "ray", "scipy", "sqlglot")
 """Modules of the libraries that extras install, those of development too, besides the frameworks of agents."""
 
 NEEDS_AN_EXTRA = (

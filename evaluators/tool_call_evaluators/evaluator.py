@@ -274,7 +274,7 @@ def _informed(case: EvalCase, results: Mapping[int, EvalResult]) -> EvalCase:
 
 async def _result(case: EvalCase, evaluator: Evaluator) -> EvalResult:
     try:
-        begun = evaluator.evaluate(case)
+        begun = getattr(evaluator, "evaluate_by_meaning", evaluator.evaluate)(case)
         return begun if isinstance(begun, EvalResult) else await begun
     except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)

@@ -21,6 +21,7 @@ from .judge.panel import judge_of
 from .judge.question import Judge, JudgeNotConfiguredError
 from .judge.settings import JudgeSettings
 from .judged.base import JudgedEvaluator, with_judge
+from .judged.meaning import MeaningEvaluator
 from .metrics.conversation_scores import evaluate_conversation
 from .model import EvalCase
 from .options import or_known
@@ -184,7 +185,7 @@ def _built(
         raise ValueError("no evaluator is given")
     ready = [with_judge(evaluators, judge or suite.judge) for evaluators in built]
     for evaluator in (*ready[0], *ready[1]):
-        if isinstance(evaluator, JudgedEvaluator):
+        if isinstance(evaluator, JudgedEvaluator | MeaningEvaluator) and suite.needs_judge(evaluator):
             try:
                 judge_of(evaluator.judge)
             except JudgeNotConfiguredError as error:

@@ -40,8 +40,8 @@ def families() -> tuple[Family, Family, Family]:
             "Tool calls",
             "These compute a score from the tool calls of a turn or, with `scope: conversation`, of a conversation. "
             "[How calls compare](../evaluators/docs/matching.md) explains `matcher`. Each also has the "
-            "options `id` and `scope`.",
-            ("id",),
+            "options `id` and `scope`, and those that compare values `judge` and `votes`, for `$same`.",
+            ("id", "judge", "votes"),
             calls,
         ),
         Family(

@@ -311,12 +311,12 @@ def _given_judge(
 def check_judges(
     evaluators: Iterable[EvaluatorBase], judge: JudgeSettings, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Raise JudgeNotConfiguredError, which names the evaluators, if some cannot score without a judge and theirs, with
-    the settings of `with_judge`, has no model or key."""
+    """Raise JudgeNotConfiguredError, which names those of the evaluators, which cannot score without a judge, for which
+    it has, with the settings of `with_judge`, no model or key."""
     missing_for: dict[str, list[str]] = {}
     for evaluator in evaluators:
         own = getattr(evaluator, "judge", None)
-        if evaluator.needs_judge and not isinstance(own, Judge):
+        if not isinstance(own, Judge):
             problem = settings_for(own, judge, environ).missing(environ)
             missing_for.setdefault(problem, []).append(evaluator.metric)
     missing_for.pop("", None)

@@ -27,6 +27,7 @@ from .placeholders import (
     is_number,
     is_optional,
     is_placeholder,
+    json_values,
     readable,
     with_inner,
 )
@@ -168,7 +169,8 @@ class ArgumentMatcher:
                 if "$literal" in expected:
                     matches = self._equal(expected["$literal"], actual)
                 elif (values := alternatives(expected)) is not None:
-                    compared = (self._compare(value, actual, path, mode) for value in values)
+                    given = json_values(actual) if "$json" in expected else [actual]
+                    compared = (self._compare(value, one, path, mode) for one in given for value in values)
                     matches = any(next(differences, None) is None for differences in compared)
                 else:
                     text = actual.strip() if self.trim and isinstance(actual, str) else actual
@@ -297,17 +299,20 @@ def outcome_differences(expected: ExpectedCall, actual: ToolCall, rule: Matcher)
         if text is None:
             found.append(Difference("", "unknown", wanted, part=part))
         else:
-            given = text if _is_text(wanted) else from_json(text)
+            given = text if is_text(wanted) else from_json(text)
             found += [replace(difference, part=part) for difference in rule._compare(wanted, given, "", mode)]
     return found
 
 
-def _is_text(expected: Any) -> bool:
+_OF_TEXTS = ("$regex", "$json", "$sql", "$same")
+
+
+def is_text(expected: Any) -> bool:
     """Whether a result is compared with `expected` as text, not as the JSON value of the text."""
     if is_placeholder(expected):
-        if (values := alternatives(expected)) is not None:
-            return all(map(_is_text, values))
-        return "$regex" in expected or isinstance(expected.get("$literal"), str)
+        if "$json" not in expected and (values := alternatives(expected)) is not None:
+            return all(map(is_text, values))
+        return not expected.keys().isdisjoint(_OF_TEXTS) or isinstance(expected.get("$literal"), str)
     return isinstance(expected, str)
 
 

@@ -10,25 +10,37 @@ objects at any depth of the expected arguments:
                                           array null; 1.0 is an integer too
     {"$regex": "ORD-[0-9]+"}              a string that the whole pattern matches
     {"$approx": 3.0, "tolerance": 0.1}    a number within the tolerance (default 1e-6)
+    {"$date": "2026-05-01"}               any notation of this day or instant (see `dates`); "dayfirst" says how
+                                          05/01/2026 is read, "zone" where times without a zone are
+    {"$json": {"qty": 2}}                 a string with this JSON value, which may be or contain placeholders
+    {"$sql": "SELECT 1"}                  the same SQL statement, in the "dialect" (see `statements`)
+    {"$same": "It is lost"}               a string that means the same: a judge decides (see `judged.meaning`)
     {"$one_of": ["EUR", "USD"]}           one of these values, which may be or contain placeholders
     {"$optional": "EUR"}                  this value, which may be or contain placeholders, or nothing at all: the entry
                                           of an object may be missing
     {"$literal": {"$any": true}}          exactly the value inside, which only looks like a placeholder
 
 An object with any other key is an ordinary object. A placeholder with an invalid value (an unknown type, a pattern that
-does not compile or takes too long) raises PlaceholderError and is never a silent mismatch.
+does not compile or takes too long) raises PlaceholderError and is never a silent mismatch. So does an actual value
+of which cannot be told whether it is the expected one: an ambiguous date, a text that is too long.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import combinations
+from typing import Any, TypeAlias
 
 from a2a_tool_capture.canonical import value_key
 
+from ..texts import json_excerpt
+from .dates import same_moment
 from .patterns import MAX_MATCH_S, compiled_pattern, too_slow
+from .statements import normal_form
 
 
 def equal_values(expected: Any, actual: Any) -> bool:
@@ -59,13 +71,49 @@ def with_inner(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000
-"""Longer strings match no pattern."""
+"""Longer strings match no pattern, and cannot be judged by their meaning."""
+MAX_JSON_LENGTH = 1_000_000
+"""The JSON of longer strings is not compared."""
 
 DEFAULT_TOLERANCE = 1e-6
 
 
 class PlaceholderError(ValueError):
-    """An invalid placeholder in an expectation."""
+    """An invalid placeholder in an expectation, or a value of which cannot be told whether it is the expected one."""
+
+
+Texts: TypeAlias = tuple[str, str]
+"""An expected text and an actual one that differs."""
+
+SAME = "same"
+"""The key in the `details` of a result with what a judge decided, a list of `{expected, actual, same, reason}`."""
+
+_Decisions: TypeAlias = tuple[Mapping[Texts, bool], dict[Texts, None] | None]
+_decisions: ContextVar[_Decisions | None] = ContextVar("decisions", default=None)
+
+
+@contextmanager
+def by_meaning(decided: Mapping[Texts, bool]) -> Iterator[Collection[Texts]]:
+    """Context in which `$same` accepts what `decided` says. Other pairs are accepted for now, and are in the yielded
+    collection afterwards; outside of a context they raise PlaceholderError."""
+    undecided: dict[Texts, None] = {}
+    token = _decisions.set((decided, undecided))
+    try:
+        yield undecided.keys()
+    finally:
+        _decisions.reset(token)
+
+
+@contextmanager
+def as_decided(details: Iterable[Mapping[str, Any]]) -> Iterator[None]:
+    """Context that shows how values compare: `$same` accepts what a judge decided by the `details` of results, and
+    what cannot be told differs."""
+    told = [item for one in details for item in one.get(SAME, ()) if isinstance(item, Mapping)]
+    token = _decisions.set(({(item["expected"], item["actual"]): item["same"] for item in told}, None))
+    try:
+        yield
+    finally:
+        _decisions.reset(token)
 
 
 def is_placeholder(value: Any) -> bool:
@@ -74,7 +122,7 @@ def is_placeholder(value: Any) -> bool:
         value, Mapping
     ):  # the first test is fast and sufficient for most values
         return False
-    return len(value) <= 2 and frozenset(value) in _SHAPES
+    return len(value) <= _MOST_KEYS and frozenset(value) in _SHAPES
 
 
 def contains_placeholder(value: Any) -> bool:
@@ -96,15 +144,37 @@ def is_optional(value: Any) -> bool:
 
 
 def alternatives(placeholder: Mapping[str, Any]) -> Sequence[Any] | None:
-    """The values of which `placeholder` accepts any; None for another kind of placeholder. Raises PlaceholderError."""
-    if "$optional" in placeholder:
-        return [placeholder["$optional"]]
+    """The values of which `placeholder` accepts any, for `$json` of the `json_values`; None for another kind of
+    placeholder. Raises PlaceholderError."""
+    for name in ("$optional", "$json"):
+        if name in placeholder:
+            return [placeholder[name]]
     if "$one_of" not in placeholder:
         return None
     values = placeholder["$one_of"]
     if not isinstance(values, list | tuple) or not values:
         raise PlaceholderError(f"$one_of takes a list of values, got {values!r}")
     return values
+
+
+def json_values(text: Any) -> list[Any]:
+    """The JSON value of a text; empty for anything else. Raises PlaceholderError for a text that is too long."""
+    if not isinstance(text, str):
+        return []
+    if len(text) > MAX_JSON_LENGTH:
+        _cannot_tell(f"$json cannot compare more than {MAX_JSON_LENGTH:,} characters")
+        return []
+    try:
+        return [json.loads(text)]
+    except (ValueError, RecursionError):
+        return []
+
+
+def asks_judge(value: Any) -> bool:
+    """Whether a judge may have to decide what `value`, which is or contains expected values, accepts."""
+    if is_placeholder(value):
+        return "$same" in value or any(map(asks_judge, () if "$literal" in value else alternatives(value) or ()))
+    return any(map(asks_judge, inner_values(value.to_dict() if hasattr(value, "to_dict") else value)))
 
 
 def check_placeholders(value: Any) -> None:
@@ -137,12 +207,16 @@ def unknown_placeholders(value: Any) -> set[str]:
 
 def readable(value: Any) -> str:
     """`value` as JSON in which placeholders are written for people: any, any string, /ORD-[0-9]+/, ≈ 14.5 ± 0.1,
-    "EUR" or "USD", "EUR" or nothing."""
+    "EUR" or "USD", "EUR" or nothing, the date "2026-05-01", the JSON {"qty": 2}, the SQL "SELECT 1", what means "no".
+    """
     if is_placeholder(value):
         if "$literal" in value:
             return json.dumps(value["$literal"], ensure_ascii=False, default=str)
         if "$regex" in value:
             return f"/{value['$regex']}/"
+        for name, words in _IN_WORDS.items():
+            if name in value:
+                return f"{words} {readable(value[name])}"
         if (values := alternatives(value)) is not None:
             return " or ".join([*map(readable, values), *(["nothing"] if "$optional" in value else [])])
         if "$approx" in value:
@@ -178,7 +252,20 @@ def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = 
         return _has_type(placeholder["$type"], actual)
     if "$regex" in placeholder:
         return _matches(placeholder["$regex"], actual, ignore_case=ignore_case)
+    if "$date" in placeholder:
+        return _is_date(placeholder, actual)
+    if "$sql" in placeholder:
+        return _is_statement(placeholder["$sql"], placeholder.get("dialect"), actual)
+    if "$same" in placeholder:
+        return _means(placeholder["$same"], actual)
     return _is_near(placeholder["$approx"], placeholder.get("tolerance", DEFAULT_TOLERANCE), actual)
+
+
+def _cannot_tell(problem: str) -> bool:
+    """False where values are only shown. Raises PlaceholderError elsewhere."""
+    if (context := _decisions.get()) is None or context[1] is not None:
+        raise PlaceholderError(problem)
+    return False
 
 
 def _has_type(names: Any, actual: Any) -> bool:
@@ -201,7 +288,41 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
     try:
         return compiled.fullmatch(actual, timeout=MAX_MATCH_S) is not None
     except TimeoutError:
-        raise PlaceholderError(f"$regex {too_slow(pattern, actual)}") from None
+        return _cannot_tell(f"$regex {too_slow(pattern, actual)}")
+
+
+def _is_date(placeholder: Mapping[str, Any], actual: Any) -> bool:
+    try:
+        return same_moment(placeholder["$date"], actual, placeholder.get("dayfirst"), placeholder.get("zone"))
+    except ValueError as error:
+        return _cannot_tell(f"$date {error}")
+
+
+def _is_statement(wanted: Any, dialect: Any, actual: Any) -> bool:
+    if not isinstance(wanted, str) or not isinstance(dialect, str | None):
+        raise PlaceholderError(f"$sql takes a statement, and the name of a dialect; got {wanted!r} and {dialect!r}")
+    try:
+        if (form := normal_form(wanted, dialect)) is None:
+            raise ValueError(f"takes one statement that can be parsed, got {wanted!r}")
+        return actual == wanted or (isinstance(actual, str) and normal_form(actual, dialect) == form)
+    except ValueError as error:
+        return _cannot_tell(f"$sql {error}")
+
+
+def _means(wanted: Any, actual: Any) -> bool:
+    if not isinstance(wanted, str) or not wanted.strip() or len(wanted) > MAX_TEXT_LENGTH:
+        raise PlaceholderError(f"$same takes a text of at most {MAX_TEXT_LENGTH:,} characters")
+    if wanted == actual or not isinstance(actual, str) or not actual.strip():
+        return bool(wanted == actual)
+    if len(actual) > MAX_TEXT_LENGTH:
+        return _cannot_tell(f"$same cannot compare a text of {len(actual):,} characters")
+    decided, undecided = _decisions.get() or ({}, None)
+    if (wanted, actual) in decided:
+        return decided[wanted, actual]
+    if undecided is None:
+        return _cannot_tell(f"$same needs a judge, which decides whether a text means {json_excerpt(wanted)}")
+    undecided[wanted, actual] = None
+    return True
 
 
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:
@@ -241,6 +362,17 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 ATOMS = {str, int, float, bool, type(None)}
 """Types without inner values."""
 
-PLACEHOLDERS = ("$any", "$type", "$regex", "$approx", "$one_of", "$optional", "$literal")
+_IN_WORDS = {"$date": "the date", "$json": "the JSON", "$sql": "the SQL", "$same": "what means"}
 
-_SHAPES = {frozenset({name}) for name in PLACEHOLDERS} | {frozenset({"$approx", "tolerance"})}
+PLACEHOLDERS = ("$any", "$type", "$regex", "$approx", *_IN_WORDS, "$one_of", "$optional", "$literal")
+
+_FURTHER = {"$approx": ("tolerance",), "$date": ("dayfirst", "zone"), "$sql": ("dialect",)}
+"""Keys that may stand beside that of a placeholder."""
+
+_SHAPES = {
+    frozenset({name, *further})
+    for name in PLACEHOLDERS
+    for count in range(len(_FURTHER.get(name, ())) + 1)
+    for further in combinations(_FURTHER.get(name, ()), count)
+}
+_MOST_KEYS = max(map(len, _SHAPES))

@@ -67,6 +67,8 @@ class TurnSuccessRatio(SyncEvaluator):
         result = ToolTrajectory(**self.trajectory).evaluate(case)
         if result.label == CALLS_UNSEEN:
             raise CallsUnseenError(result.reason)
+        if result.status is Status.ERRORED:
+            raise ValueError(result.reason)
         if result.status is not Status.FAILED:
             return []
         with_calls = [number for number, turn in enumerate(turns, start=1) if turn.tool_calls]

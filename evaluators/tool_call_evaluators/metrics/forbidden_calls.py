@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation
+from ..judged.meaning import MeaningEvaluator
 from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, arguments_match, as_matcher, rule_for
 from ..matching.explain import call_name, expected_call_text
 from ..model import UNPROVEN, CallsUnseenError, EvalCase, EvalResult, ExpectedCall
@@ -25,7 +26,7 @@ def unproven_reason(unproven: Sequence[Mapping[str, Any]]) -> str:
 
 
 @register
-class ForbiddenCalls(CriteriaEvaluator):
+class ForbiddenCalls(CriteriaEvaluator, MeaningEvaluator):
     """The share of the prohibitions that the agent kept.
 
     A prohibition names a tool, a pattern such as `delete_*` or a class of tools (`reads`, `writes`). Without

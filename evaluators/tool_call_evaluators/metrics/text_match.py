@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation, field_text
-from ..matching.arguments import ArgumentMatcher
+from ..judged.meaning import MeaningEvaluator
+from ..matching.arguments import ArgumentMatcher, is_text
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase
 from ..registry import register
@@ -35,13 +36,13 @@ class _ExpectedAnswer(AnswerEvaluator):
 
 
 @register
-class ExactMatch(_ExpectedAnswer):
+class ExactMatch(_ExpectedAnswer, MeaningEvaluator):
     """Whether the answer equals the expected one: 1 or 0.
 
     The expected value is that of the case (`expect: {response: ...}`), else the option `expected`; without both the
-    result is skipped. Two strings compare without case unless `case_sensitive`. If the expected value is no string, the
-    answer is parsed as JSON and compares by value. Expected values may contain placeholders. If `field` does not exist,
-    the score is 0, `negated` or not.
+    result is skipped. Two strings compare without case unless `case_sensitive`. If the expected value is no string and
+    no placeholder for one, the answer is parsed as JSON and compares by value. Expected values may contain
+    placeholders. If `field` does not exist, the score is 0, `negated` or not.
 
     Details: `expected`, `actual`. Source: UiPath.
 
@@ -50,6 +51,8 @@ class ExactMatch(_ExpectedAnswer):
         evaluators:
           - exact_match: {field: response_text.status, expected: sent}
     """
+
+    version = "2"
 
     case_sensitive: bool = False
     """True: upper and lower case differ."""
@@ -63,7 +66,7 @@ class ExactMatch(_ExpectedAnswer):
             actual = self.actual_part(case)
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"expected": expected, "actual": None})
-        if not isinstance(expected, str):
+        if not is_text(expected):
             actual = from_json(actual)
         matcher = ArgumentMatcher(case_insensitive=not self.case_sensitive)
         equal = matcher({"value": expected}, {"value": actual})

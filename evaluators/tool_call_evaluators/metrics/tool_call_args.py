@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement
+from ..judged.meaning import MeaningEvaluator
 from ..matching.arguments import ArgumentMatcher, outcome_differences
 from ..matching.explain import Pairing, unless_all
 from ..matching.match_table import match_table
@@ -29,7 +30,7 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 
 @register
-class ToolCallArgs(CriteriaEvaluator, ComparesCalls):
+class ToolCallArgs(CriteriaEvaluator, ComparesCalls, MeaningEvaluator):
     """The share of the expected calls that were made with the expected arguments.
 
     Each expected call, in order, takes the first unused call of its name whose arguments are equal. Extra calls do not

@@ -18,6 +18,7 @@ from ..judge.question import Usage, usage_text
 from ..judged.base import band, judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.explain import CallChange, ChangeKind, diff_calls
+from ..matching.placeholders import as_decided
 from ..model import CALLS_UNSEEN, EvalResult, ExpectedCall, Status
 from ..outcomes.calibration import corrected, corrected_text
 from ..outcomes.comparison import Comparison
@@ -381,7 +382,7 @@ class Report:
             return None
         if turn.unseen and not turn.turn["tool_calls"]:
             return None
-        found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation))
+        found = _changes_in(turn.expect.tool_calls, [turn.turn], self._rules(conversation), conversation)
         missing: ChangeKind = "unknown" if turn.unseen else "removed"
         return [replace(one, kind=missing) if one.kind == "removed" else one for one in found]
 
@@ -393,7 +394,7 @@ class Report:
             return None
         if any(turn.unseen for turn in conversation.turns):
             return None
-        return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(conversation))
+        return _changes_in(case.expect.tool_calls, conversation.executed, self._rules(conversation), conversation)
 
     def differences(
         self, conversation: RunConversation, turn: ConversationTurn | None = None
@@ -507,13 +508,16 @@ def build_report(
     return Report(run, verdict, follow(turns, suite, conversation_results), suite)
 
 
-def _changes_in(expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules) -> list[CallChange]:
-    """The expected calls compared with those of `turns`. Shortened results are not compared."""
+def _changes_in(
+    expected: Sequence[ExpectedCall], turns: Iterable[TurnJson], rules: _Rules, conversation: RunConversation
+) -> list[CallChange]:
+    """The expected calls compared with those of `turns` of the conversation. Shortened results are not compared."""
     turns = list(turns)
     made = [call for turn in turns for call in calls_in(turn)]
     if any("shortened" in call for turn in turns for call in turn["tool_calls"]):
         expected = [ExpectedCall(call.name, call.arguments) for call in expected]
-    changes = diff_calls(expected, made, rules.matcher)
+    with as_decided(result.details for result in conversation.all_results):
+        changes = diff_calls(expected, made, rules.matcher)
     if (ignored := rules.ignored) is None:
         return changes
     tools = [expected[one.left or 0].name if one.right is None else made[one.right].name for one in changes]

@@ -26,7 +26,8 @@ from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
 from ..judged.base import check_judges, with_judge
-from ..matching.placeholders import check_placeholders
+from ..judged.meaning import MeaningEvaluator
+from ..matching.placeholders import asks_judge, check_placeholders
 from ..model import (
     COMPARATORS,
     EXPECT_KEYS,
@@ -1013,7 +1014,14 @@ class Suite(SuiteFields):
 
     def check_judges(self, environ: Mapping[str, str] = os.environ) -> None:
         """Raise JudgeNotConfiguredError if an evaluator needs a judge without a model or key. Nothing is sent."""
-        check_judges([spec.build() for spec in self.specs], self.judge, environ)
+        check_judges(filter(self.needs_judge, [spec.build() for spec in self.specs]), self.judge, environ)
+
+    def needs_judge(self, evaluator: EvaluatorBase) -> bool:
+        """Whether the evaluator cannot score the cases of the suite without a judge."""
+        if not isinstance(evaluator, MeaningEvaluator):
+            return evaluator.needs_judge
+        expected = [expect.case_fields() for case in self.cases for expect in case.expectations]
+        return asks_judge([vars(evaluator), *expected])
 
     def with_fresh_judge(self) -> Suite:
         """This suite without a judge cache."""

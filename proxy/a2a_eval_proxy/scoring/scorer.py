@@ -78,7 +78,7 @@ class Evaluators:
     turn waits for these, so that a conversation need not."""
     is_quick: bool
     """Whether scoring a small turn takes microseconds: nothing has to be read for it, and no regular expression is
-    matched, which may take a second for the text of a hostile agent."""
+    matched and no statement parsed, which may take a second for the text of a hostile agent."""
 
 
 class Scorer:
@@ -244,11 +244,12 @@ class Scorer:
             of_turns, of_conversations = built("turn"), built("conversation")
         else:
             of_turns, of_conversations = self._shared.turn, self._shared.conversation
-        cheap = all(is_built_in(type(evaluator)) and not evaluator.is_async for evaluator in of_turns)
+        expected = repr((case, of_turns))
+        cheap = "$same" not in expected and all(is_built_in(type(one)) and not one.is_async for one in of_turns)
         has_several = case is not None and (len(case.turns) > 1 or case.simulate is not None)
         depth = self._suite.depth if case is None else case.depth
         trees = depth == "all" or any({"tree", "trees"} & {*item.needs} for item in (*of_turns, *of_conversations))
-        patterns = "$regex" in repr((case, of_turns)) or any(
+        patterns = any(name in expected for name in ("$regex", "$sql")) or any(
             item.name == "tool_call_validity" or getattr(item, "error_detector", None) for item in of_turns
         )
         return Evaluators(

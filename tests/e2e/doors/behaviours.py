@@ -169,9 +169,10 @@ def expectation(chance: Random, done: Behaviour) -> dict[str, Any]:
         near["arguments"] = {key: neighbour(item) for key, item in near["arguments"].items()}
     elif calls and kind == 3:
         any_of = chance.choice(calls)
-        any_of["arguments"] = {key: {"$one_of": ["x", item]} for key, item in any_of["arguments"].items()} | {
-            "also": {"$optional": {"$any": True}}
-        }
+        any_of["arguments"] = {
+            key: {"$one_of": [{"$date": "2026-05-01"}, {"$json": "x"}, item]}
+            for key, item in any_of["arguments"].items()
+        } | {"also": {"$optional": {"$any": True}}}
     elif calls and kind == 4:
         chance.choice(calls)["succeeded"] = True
     elif calls and kind == 5:

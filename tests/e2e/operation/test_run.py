@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from a2a_tool_capture import ToolCall
 from agents.expected_agent import expected_agent
 from agents.serving import ServerThread
 from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
 from e2e.streams import open_gate
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, says
 from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from tool_call_evaluators.importers import import_suite
@@ -93,6 +96,52 @@ def test_evalsets_of_google_adk_run_as_they_are(evalset: str, turns: int, tmp_pa
             result = run("run", path, "--agent", server.url, "--store", f"{len(calls)}.db", "--run", "x", cwd=tmp_path)
         assert result.returncode == exit_code, result.stdout + result.stderr
         assert f"run x: {turns} turn" in result.stdout
+
+
+BY_MEANING = """\
+suite: meaning
+judge: {{base_url: {judge}/v1, model: {model}}}
+evaluators: [tool_trajectory]
+cases:
+  - id: right
+    turns:
+      - user: right
+        expect: &wanted
+          tool_calls:
+            - name: refund
+              arguments:
+                day: {{$date: 2026-05-01}}
+                body: {{$json: {{id: 7, note: {{$same: It never arrived}}}}}}
+                reason: {{$same: The parcel is lost}}
+  - {{id: wrong, turns: [{{user: wrong, expect: *wanted}}]}}
+"""
+
+
+def test_arguments_are_compared_by_what_they_mean(tmp_path: Path) -> None:
+    """The agent that is wrong says another thing in the same words. Nothing is asked twice."""
+
+    def verdicts(request: dict[str, Any]) -> Reply:
+        content = request["messages"][-1]["content"]
+        pairs = re.findall(r'^\{"(pair_\d)": \{.*"actual": "(.*)"\}\}$', content, re.MULTILINE)
+        return says({name: {"reason": f"{actual}?", "verdict": "not" in actual} for name, actual in pairs})
+
+    same = {"day": "May 1, 2026", "body": '{"id": 7.0, "note": "It did not come"}'}
+    calls = {
+        case: [ToolCall("refund", {**same, "reason": reason})]
+        for case, reason in (("right", "I cannot find it"), ("wrong", "The parcel is late"))
+    }
+    api, store = FakeApi(verdicts), ("--store", tmp_path / "turns.db", "--run", "x")
+    with ServerThread(api.app) as judge, ServerThread(lambda url: expected_agent(url, calls)) as agent:
+        suite = written(tmp_path, BY_MEANING.format(judge=judge.url, model=MODEL))
+        key, report = {"A2A_EVAL_PROXY_JUDGE_API_KEY": KEY}, ("--report", tmp_path / "report")
+        made = run("run", suite, "--agent", agent.url, *store, *report, cwd=tmp_path, **key)
+        again = run("evaluate", "--suite", suite, *store, cwd=tmp_path, **key)
+    assert (made.returncode, again.returncode, len(api.requests)) == (1, 1, 2), made.stdout + made.stderr
+    right, wrong = sorted(exported(tmp_path / "turns.db", "--run", "x"), key=lambda turn: turn["case_id"])
+    assert [turn["evaluations"][0]["passed"] for turn in (right, wrong)] == [True, False]
+    assert 'reason: expected what means "The parcel is lost", got "The parcel is late"' in made.stdout
+    assert wrong["evaluations"][0]["details"]["same"][-1]["reason"] == "The parcel is late?"
+    assert "what means" in (tmp_path / "report/report.html").read_text("utf-8")
 
 
 # ── some of the cases ───────────────────────────────────────────────────────────────────────────────────────

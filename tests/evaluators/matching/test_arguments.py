@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 from a2a_tool_capture import ToolCall
@@ -15,6 +16,7 @@ from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
 from tool_call_evaluators.matching.placeholders import (
     PlaceholderError,
+    as_decided,
     check_placeholders,
     contains_placeholder,
     equal_values,
@@ -477,6 +479,13 @@ def matches(expected, actual, **options):
         ({"$one_of": ["EUR", "USD"]}, ["EUR", "USD"], ["eur", "", None, ["EUR", "USD"]]),
         ({"$one_of": [1, {"$type": "null"}, {"a": {"$any": True}}]}, [1.0, None, {"a": []}], [True, 2, {}, {"b": 1}]),
         ({"$one_of": [{"$literal": {"$any": True}}]}, [{"$any": True}], [1]),
+        ({"$date": "2026-05-01"}, ["2026-05-01", "May 1, 2026", 1777593600], ["2026-05-02", "soon", None, True]),
+        ({"$date": "05/01/2026", "dayfirst": False}, ["2026-05-01", "05/01/2026"], ["2026-01-05"]),
+        ({"$date": "2026-05-01T14:00Z", "zone": "Europe/Berlin"}, ["2026-05-01T16:00"], ["2026-05-01T14:00"]),
+        ({"$json": {"qty": {"$any": True}}}, ['{"qty": 2}', ' {"qty":null} '], ['{"qty": 2, "a": 1}', "{", {"qty": 2}]),
+        ({"$json": {"$json": [1]}}, ['"[1.0]"'], ["[1]", '"1"', None, "[" * 100_000]),
+        ({"$same": "It is lost"}, ["It is lost"], [None, 3, "", " "]),
+        ({"$one_of": [{"$date": "2026-05-01"}, {"$json": 1}]}, ["1 May 2026", "1"], ["2", 1]),
         ({"$optional": "EUR"}, ["EUR"], ["USD", None]),
         ({"$optional": {"$type": "string"}}, ["EUR"], [1]),
     ],
@@ -503,7 +512,7 @@ def test_an_optional_entry_may_be_missing_and_else_is_as_expected(mode):
     assert matcher({"unit": {"$optional": "kg"}}, {"other": 1}) is (mode == "subset")
 
 
-@pytest.mark.parametrize("expected", [{"$optional": 1}, [{"$optional": 1}], {"a": {"$one_of": [{"$optional": 1}]}}])
+@pytest.mark.parametrize("expected", [{"$optional": 1}, [{"$optional": 1}], {"a": {"$json": {"$optional": 1}}}])
 def test_what_is_no_entry_of_an_object_is_not_optional(expected):
     with pytest.raises(PlaceholderError, match="stands for an entry of an object"):
         check_placeholders(expected)
@@ -537,6 +546,9 @@ def test_what_only_looks_like_a_placeholder_is_an_ordinary_value(ordinary):
         ({"$one_of": []}, r"\$one_of takes a list of values, got \[\]"),
         ({"$one_of": "EUR"}, r"\$one_of takes a list of values, got 'EUR'"),
         ({"$one_of": [{"$regex": "("}]}, "does not compile"),
+        ({"$date": "05/01/2026"}, "needs dayfirst: true or false"),
+        ({"$same": " "}, "takes a text of at most 10,000 characters"),
+        ({"$same": 3}, "takes a text"),
     ],
 )
 def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):
@@ -544,6 +556,90 @@ def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):
         check_placeholders({"deep": [{"down": wrong}]})
     with pytest.raises(PlaceholderError, match=complaint):
         matches(wrong, "x")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "complaint"),
+    [
+        ({"$date": "2026-05-01"}, "05/01/2026", "cannot tell whether '05/01/2026' is 2026-05-01: it is ambiguous"),
+        ({"$json": {}}, "1" * 1_000_001, "cannot compare more than 1,000,000 characters"),
+        ({"$same": "no"}, "n" * 10_001, "cannot compare a text of 10,001 characters"),
+        ({"$same": "no"}, "never", 'needs a judge, which decides whether a text means "no"'),
+    ],
+)
+def test_what_cannot_be_told_is_an_error_but_where_it_is_only_shown(expected, actual, complaint):
+    with pytest.raises(PlaceholderError, match=complaint):
+        matches(expected, actual)
+    with as_decided([]):
+        assert not matches(expected, actual)
+    with as_decided([{}, {"same": [{"expected": "no", "actual": "never", "same": True}]}]):
+        assert matches(expected, actual) is (actual == "never")
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "wrong", "kept"),
+    [
+        ("EUR", "EUR", "USD"),
+        ({"$one_of": ["EUR", "GBP"]}, "GBP", "USD"),
+        ({"$regex": "E.*"}, "EUR", "USD"),
+        ({"$approx": 3}, 3.0, 4),
+        ({"$type": "null"}, None, "USD"),
+        ({"$date": "2026-05-01"}, "1 May 2026", "2 May 2026"),
+        ({"$json": {"a": 1}}, '{"a": 1}', '{"a": 2}'),
+        ({"$literal": {"$any": True}}, {"$any": True}, 1),
+        ({"$same": "no"}, "no", 3),
+    ],
+)
+def test_one_value_of_one_argument_may_be_forbidden(placeholder, wrong, kept):
+    rule = [{"name": "refund", "arguments": {"of": placeholder}}]
+    evaluator = get_evaluator("forbidden_calls", forbidden_calls=rule)
+    for value, score in ((wrong, 0.0), (kept, 1.0)):
+        made = {"name": "refund", "arguments": {"order": 7, "of": value, "note": "of wrong"}}
+        assert evaluator.evaluate(EvalCase(tool_calls=[made])).score == score
+
+
+def test_an_sql_statement_is_compared_by_what_it_says():
+    pytest.importorskip("sqlglot")
+    wanted = {"$sql": "select id, sum(x) as total from Orders where y = 1 and z > 2 group by id"}
+    assert matches(wanted, "SELECT id, SUM(x) total\nFROM orders -- all\nWHERE 2 < z AND y = 1\nGROUP BY id;")
+    for other in (
+        "select id, sum(x) as sum from orders where y = 1 and z > 2 group by id",
+        "select id, sum(x) as total from orders where y = 1 or z > 2 group by id",
+        f"{wanted['$sql']}; delete from orders",
+        "select (",
+        "",
+        None,
+    ):
+        assert not matches(wanted, other), other
+    assert matches({"$sql": 'select "a" from t', "dialect": "postgres"}, "SELECT A FROM t")
+    assert not matches({"$sql": 'select "A" from t', "dialect": "postgres"}, "SELECT A FROM t")
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "actual", "complaint"),
+    [
+        ({"$sql": "select ("}, None, r"takes one statement that can be parsed, got 'select \('"),
+        ({"$sql": "select 1; select 2"}, None, "takes one statement"),
+        ({"$sql": 3}, None, "takes a statement, and the name of a dialect; got 3 and None"),
+        ({"$sql": "select 1", "dialect": "klingon"}, None, "Unknown dialect 'klingon'"),
+        (
+            {"$sql": "select 1"},
+            "select " + "1," * 2_000 + "1",
+            "cannot compare a statement of more than 4,000 characters",
+        ),
+        ({"$sql": "select 1"}, "select " + "(" * 1_900 + "1" + ")" * 1_900, "nested so deeply"),
+    ],
+)
+def test_a_statement_that_cannot_be_compared_is_an_error(placeholder, actual, complaint):
+    pytest.importorskip("sqlglot")
+    with pytest.raises(PlaceholderError, match=complaint):
+        matches(placeholder, actual)
+
+
+def test_without_the_parser_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(PlaceholderError, match=r"\$sql needs a parser: pip install 'a2a-eval-proxy\[sql\]'"):
+        check_placeholders({"$sql": "select 41"})
 
 
 def test_a_pattern_that_would_take_for_ever_is_an_error(monkeypatch):

@@ -83,7 +83,7 @@ def test_an_evaluator_without_its_expectation_is_named(key):
 
 HI = "cases: [{id: a, turns: [{user: hi}]}]"
 NO_CALLS = "{user: hi, expect: {tool_calls: []}}"
-KNOWN = "known are $any, $type, $regex, $approx, $one_of, $optional, $literal; it is compared as data"
+KNOWN = "it is compared as data"
 NO_ANSWER = "no turn has expect.response, and the option expected is not set"
 
 

@@ -112,7 +112,7 @@ def _judged(suite: Suite, metric: str | None) -> tuple[dict[str, EvaluatorBase],
     scopes: dict[str, Scope] = {}
     for spec in suite.specs:
         evaluator = spec.build()
-        if evaluator.needs_judge:
+        if suite.needs_judge(evaluator):
             found.setdefault(evaluator.metric, evaluator)
             scopes.setdefault(evaluator.metric, spec.scope or evaluator.scope)
     names = ", ".join(found) or "none"

@@ -42,8 +42,9 @@ _MOST_KEYS = 9  # choices that have a key of their own
 
 async def judged_metrics(control: Control) -> list[str]:
     """The metrics of judges: of the suite, of the newest turns, and of the newest conversations."""
-    built = [spec.build() for scoring in control.every_scoring if scoring.suite for spec in scoring.suite.specs]
-    of_suite = [item.metric for item in built if item.needs_judge]
+    suites = [scoring.suite for scoring in control.every_scoring if scoring.suite]
+    built = [(suite, spec.build()) for suite in suites for spec in suite.specs]
+    of_suite = [item.metric for suite, item in built if suite.needs_judge(item)]
     newest = await control.store.turns(TurnQuery(status="done", limit=_NEWEST, newest_first=True))
     results = [result for turn in newest.items for result in turn["evaluations"]]
     results += [one for _, of_whole in await control.store.newest_conversations(None, _NEWEST) for one in of_whole]

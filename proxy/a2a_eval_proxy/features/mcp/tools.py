@@ -116,7 +116,9 @@ class Tools:
             expect = planned.turn.expect
             if expect is not None and expect.tool_calls is not None:
                 made = calls_in(turn)
-                lines = ["expected and made:", *diff_lines(expect.tool_calls, made, "in_order", ArgumentMatcher()), ""]
+                details = [result["details"] for result in turn["evaluations"]]
+                compared = diff_lines(expect.tool_calls, made, "in_order", ArgumentMatcher(), details)
+                lines = ["expected and made:", *compared, ""]
         return _bounded([*lines, turn_text(turn), await agents_asked(self._options.store, turn)])
 
     async def run_cases(self, cases: Sequence[str] = (), tags: Sequence[str] = ()) -> str:

@@ -1,0 +1,70 @@
+"""The base of evaluators that compare with expected values: a judge decides what `{$same: text}` accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..evaluator import FAILURES, SyncEvaluator
+from ..judge.panel import Poll, judge_details, spread
+from ..judge.question import JudgeError, total
+from ..matching.placeholders import SAME, Texts, by_meaning
+from ..model import EvalCase, EvalResult
+from .base import JudgeableEvaluator, Ruling, rulings, rulings_schema, shares
+
+MAX_PAIRS = 100
+"""Maximum number of pairs of texts that a judge compares for one result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeaningEvaluator(JudgeableEvaluator, SyncEvaluator):
+    """Base of deterministic evaluators whose expected values may say `{$same: text}`.
+
+    Equal texts need no judge. Without one that is asked, as in `evaluate` of a single evaluator, texts that differ make
+    the result errored. Details where a judge decided: `same`, a list of `{expected, actual, same, reason}`, and `judge`
+    as of every judged evaluator.
+    """
+
+    prompt = "same_meaning"
+
+    async def evaluate_by_meaning(self, case: EvalCase) -> EvalResult:
+        """As `evaluate`, with a judge that decides which texts mean the same: all of them in one question."""
+        decided: dict[Texts, Ruling] = {}
+        polls: list[Poll] = []
+        while True:
+            with by_meaning({texts: ruling.passed for texts, ruling in decided.items()}) as undecided:
+                result = self.evaluate(case)
+            if not undecided:
+                return self._told(result, decided, polls)
+            try:
+                decided |= await self._asked([*undecided], polls)
+            except FAILURES as error:  # a custom judge may raise anything
+                if isinstance(error, JudgeError):
+                    error.costing(total([error.usage, *(one.usage for poll in polls for one in poll.answers)]))
+                return self._failed(error)
+
+    async def _asked(self, pairs: Sequence[Texts], polls: list[Poll]) -> dict[Texts, Ruling]:
+        """Raises JudgeError."""
+        if len(pairs) > MAX_PAIRS:
+            raise ValueError(f"$same: there are {len(pairs):,} pairs of texts to compare, of which {MAX_PAIRS} may be")
+        names = [f"pair_{number}" for number in range(1, len(pairs) + 1)]
+        lines = [
+            json.dumps({name: {"expected": expected, "actual": actual}}, ensure_ascii=False)
+            for name, (expected, actual) in zip(names, pairs, strict=True)
+        ]
+        polls += await self._ask_each([{"pairs of texts": "\n".join(lines)}], rulings_schema(names))
+        found = rulings(polls[-1])
+        return {pair: found[name] for name, pair in zip(names, pairs, strict=True)}
+
+    def _told(self, result: EvalResult, decided: dict[Texts, Ruling], polls: Collection[Poll]) -> EvalResult:
+        """The result with what the judge decided in its details."""
+        if not polls:
+            return result
+        same: list[dict[str, Any]] = [
+            {"expected": expected, "actual": actual, "same": ruling.passed, "reason": ruling.reason}
+            for (expected, actual), ruling in decided.items()
+        ]
+        judge = judge_details([*polls], max(spread(shares(poll)) for poll in polls)) | {"key": self.judge_key}
+        return replace(result, details={**result.details, SAME: same, "judge": judge})

@@ -1,0 +1,38 @@
+"""The normal form of an SQL statement, by a parser that an extra installs."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+
+MAX_LENGTH = 4_000
+"""Longer statements cannot be compared: normalising takes time in the square of their conditions."""
+
+
+@lru_cache(maxsize=512)
+def normal_form(statement: str, dialect: str | None) -> str | None:
+    """The same text for statements that differ only in how they are written: case of keywords and of names without
+    quotes, white space, comments, the order of conditions. None for a text that is not one statement.
+
+    Raises ValueError for an unknown dialect, a statement that is too long or too deep, and without the parser.
+    """
+    try:
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+        from sqlglot.optimizer.simplify import simplify
+    except ImportError:
+        raise ValueError("needs a parser: pip install 'a2a-eval-proxy[sql]'") from None
+    if len(statement) > MAX_LENGTH:
+        raise ValueError(f"cannot compare a statement of more than {MAX_LENGTH:,} characters")
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings quote statements, which are content
+    try:
+        found = [tree for tree in sqlglot.parse(statement, dialect=dialect) if tree is not None]
+        if len(found) != 1:
+            return None
+        tree = simplify(normalize_identifiers(found[0], dialect=dialect), dialect=dialect)
+        return str(tree.sql(dialect=dialect, identify=True, comments=False))
+    except SqlglotError:
+        return None
+    except RecursionError:
+        raise ValueError("cannot compare a statement that is nested so deeply") from None

@@ -1,0 +1,170 @@
+"""`$same`: a judge decides whether what an agent wrote means what is expected."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, parse_suite, with_judge
+from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge
+from tool_call_evaluators.judge.budget import JudgeBudget, spending
+from tool_call_evaluators.judge.question import Usage
+from tool_call_evaluators.judged.base import judge_usage
+from tool_call_evaluators.outcomes.accepting import acceptance
+
+LOST = {"$same": "The parcel is lost"}
+WANTED = [{"name": "refund", "arguments": {"order": 7, "reason": LOST}}]
+
+
+def refunds(*reasons, order=7):
+    return [{"name": "refund", "arguments": {"order": order, "reason": reason}} for reason in reasons]
+
+
+def says(*verdicts):
+    return {f"pair_{number}": {"reason": "so", "verdict": given} for number, given in enumerate(verdicts, 1)}
+
+
+async def result_of(name, case, *answers, **options):
+    judge = PreparedJudge(answers)
+    (result,) = await evaluate(case, with_judge([get_evaluator(name, **options)], judge))
+    return result, judge.questions
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(
+    ("name", "options", "expected", "passes_if"),
+    [
+        ("tool_trajectory", {}, {"expected_tool_calls": WANTED}, True),
+        ("tool_correctness", {"mode": "names_and_args"}, {"expected_tool_calls": WANTED}, True),
+        ("tool_call_args", {}, {"expected_tool_calls": WANTED}, True),
+        ("tool_call_args", {"argument_score": "similarity"}, {"expected_tool_calls": WANTED}, True),
+        ("forbidden_calls", {}, {"forbidden_calls": WANTED}, False),
+        ("forbidden_calls", {"forbidden_calls": WANTED}, {}, False),
+        ("exact_match", {}, {"expected_response": LOST}, True),
+        ("exact_match", {"expected": {"$one_of": ["7", LOST]}}, {}, True),
+    ],
+)
+async def test_the_judge_decides_wherever_values_are_compared(name, options, expected, passes_if, same):
+    case = EvalCase(tool_calls=refunds("It never arrived"), response_text="It never arrived", **expected)
+    result, (question,) = await result_of(name, case, says(same), **options)
+    assert result.passed is (same is passes_if), result.reason
+    assert json.loads(question.data["pairs of texts"]) == {
+        "pair_1": {"expected": "The parcel is lost", "actual": "It never arrived"}
+    }
+    assert result.details["same"] == [
+        {"expected": "The parcel is lost", "actual": "It never arrived", "same": same, "reason": "so"}
+    ]
+    told = result.details["judge"]
+    assert (told["prompt"], told["requests"], len(told["key"])) == ("same_meaning@1", 1, 16)
+    json.dumps(result.to_dict())
+
+
+async def test_equal_texts_and_calls_that_do_not_say_so_cost_nothing():
+    case = EvalCase(tool_calls=refunds("The parcel is lost"), expected_tool_calls=WANTED)
+    result, questions = await result_of("tool_trajectory", case)
+    assert (result.score, questions, "judge" in result.details) == (1.0, [], False)
+    (evaluator,) = with_judge([get_evaluator("tool_trajectory")], PreparedJudge([]))
+    assert evaluator.evaluate(case).score == 1.0
+
+
+async def test_all_pairs_of_a_result_are_one_question_and_one_that_matters_only_then_is_another():
+    several = EvalCase(tool_calls=refunds("Gone", "Too big", "Gone"), expected_tool_calls=WANTED * 2)
+    result, (question,) = await result_of("tool_trajectory", several, says(True, False), mode="recall")
+    assert result.score == 1.0
+    assert len(question.data["pairs of texts"].splitlines()) == 2
+    either = {"$one_of": [LOST, {"$same": "It is broken"}]}
+    case = EvalCase(response_text="It does not work", expected_response=either)
+    result, questions = await result_of("exact_match", case, says(False), says(True))
+    assert (result.score, len(questions), [item["same"] for item in result.details["same"]]) == (1.0, 2, [False, True])
+    assert judge_usage([result]).requests == 2
+
+
+async def test_without_an_answer_there_is_no_score():
+    case = EvalCase(tool_calls=refunds("Gone"), expected_tool_calls=WANTED)
+    result, _ = await result_of("tool_trajectory", case, JudgeUnreachableError("no server there"))
+    assert (result.status, result.reason) == (Status.ERRORED, "JudgeUnreachableError: no server there")
+    either = EvalCase(response_text="Gone", expected_response={"$one_of": [LOST, {"$same": "It is broken"}]})
+    late = JudgeUnreachableError("it went away").costing(Usage(1))
+    result, _ = await result_of("exact_match", either, says(False), late)
+    assert (result.status, result.details["judge"]["requests"]) == (Status.ERRORED, 2)
+    many = EvalCase(tool_calls=refunds(*(f"Gone {number}" for number in range(101))), expected_tool_calls=WANTED)
+    result, questions = await result_of("tool_trajectory", many)
+    assert (result.status, questions) == (Status.ERRORED, [])
+    assert result.reason == "ValueError: $same: there are 101 pairs of texts to compare, of which 100 may be"
+    result = get_evaluator("tool_trajectory").evaluate(case)
+    assert result.status is Status.ERRORED
+    assert "$same needs a judge" in result.reason
+    trajectory = get_evaluator("turn_success_ratio", metrics=["tool_error"], trajectory={})
+    right = {"evaluator": "tool_error", "score": 1.0, "passed": True}
+    (result,) = await evaluate(
+        EvalCase(turns=[{"results": [right]}], tool_calls=refunds("Gone"), expected_tool_calls=WANTED), [trajectory]
+    )
+    assert result.status is Status.ERRORED
+
+
+async def test_a_spent_budget_skips_and_unknown_calls_are_not_judged():
+    case = EvalCase(tool_calls=refunds("Gone"), expected_tool_calls=WANTED)
+    with spending(JudgeBudget(0, 60, "0/min", "x")):
+        (result,) = await evaluate(case, with_judge([get_evaluator("tool_trajectory")], lambda prompt: "{}"))
+    assert (result.status, result.label) == (Status.SKIPPED, "over_budget")
+    unseen = EvalCase(tool_calls=refunds("Gone"), calls_unseen="no source", expected_tool_calls=WANTED)
+    result, questions = await result_of("tool_trajectory", unseen)
+    assert (result.label, questions) == ("calls_unseen", [])
+
+
+SUITE = """
+suite: x
+evaluators: [tool_trajectory, tool_error]
+cases:
+  - id: a
+    turns:
+      - user: hi
+        expect: {tool_calls: [{name: refund, arguments: {reason: %s}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "value", ["{$same: lost}", "{a: [{$json: {$same: lost}}]}", "{$literal: {$same: lost}}", "lost"]
+)
+def test_a_suite_that_needs_a_judge_for_it_says_so_before_a_run(value):
+    suite = parse_suite(SUITE % value)
+    if "literal" in value or value == "lost":
+        suite.check_judges({})
+    else:
+        with pytest.raises(JudgeNotConfiguredError, match="a judge is needed for tool_trajectory: "):
+            suite.check_judges({})
+
+
+def test_what_the_judge_accepted_stays_expected_when_a_run_is_accepted():
+    suite = parse_suite(SUITE % "{$same: lost}, order: 7")
+    document = {
+        "cases": [{"turns": [{"expect": {"tool_calls": [suite.cases[0].turns[0].expect.tool_calls[0].to_dict()]}}]}]
+    }
+    same = [{"expected": "lost", "actual": "gone", "same": True, "reason": "so"}]
+    failed = {
+        "evaluator": "tool_trajectory",
+        "score": 0.0,
+        "passed": False,
+        "threshold": 1.0,
+        "details": {"same": same},
+    }
+    turn = {
+        "turn_id": "t",
+        "case_id": "a",
+        "conversation_id": "c",
+        "state": "TASK_STATE_COMPLETED",
+        "status": "done",
+        "user_text": "hi",
+        "response_text": "done",
+        "started_at": "2026-05-01T00:00:00Z",
+        "ended_at": None,
+        "tool_calls": [{"name": "refund", "arguments": {"reason": "gone", "order": 8}}],
+        "capture": {},
+        "findings": [],
+        "evaluations": [failed],
+        "run": "r",
+        "visibility": "seen",
+        "trace_id": "",
+    }
+    (proposal,) = acceptance(suite, document, [turn]).proposals
+    assert proposal.value[0]["arguments"] == {"reason": {"$same": "lost"}, "order": 8}
