@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .admin.guard import AdminTokens, Pages
     from .features.pages.screen import Screen
     from .net.file_watcher import FileWatch
+    from .otlp.trace_service import Tracing
     from .privacy.policy import Privacy
     from .relay.webhooks import WebhookPort
     from .runs.served_agents import ServedAgent
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         AbstractAsyncContextManager[ServedAgent],
     ]
     """Serves an agent for the time of a block; its arguments are those of `runs.served_agents.connected`."""
+    TraceFetcher = Callable[[str, Mapping[str, str], float], AbstractAsyncContextManager[Tracing]]
+    """Traces of turns for the time of a block: from a location, with headers, for so many seconds after a turn."""
 
 T = TypeVar("T")
 
@@ -59,6 +62,8 @@ class Feature:
     """Pages of it: of the feature `pages`, which asks for them."""
     agents: Mapping[str, AgentServer] = field(default_factory=dict)
     """By the scheme of their URL, servers of agents that do not speak A2A."""
+    traces: Mapping[str, TraceFetcher] = field(default_factory=dict)
+    """By the scheme of a location, where traces of turns are fetched from."""
     engines: Mapping[str, Callable[[Suite, str, Privacy], ScoringExecutor]] = field(default_factory=dict)
     """By name, where `evaluate` has evaluators run: for a suite, the location of a store and the privacy."""
 

@@ -192,18 +192,42 @@ _TRACE_WAIT_S = 16.0
 """Exporters send every 5 s, and one that met no receiver, since the command had not begun, tries a batch for 10 s."""
 
 
-class ReceivedTracesOptions(Options):
+class TraceWaitOption(Options):
+    trace_wait: float = agent_option(
+        types.SECONDS,
+        "With --otlp or --traces: time to wait for the spans of a turn after its end.",
+        _TRACE_WAIT_S,
+    )
+
+
+class FetchedTracesOptions(TraceWaitOption):
+    """Where a command fetches the traces of turns from."""
+
+    traces: str | None = agent_option(
+        types.TEXT,
+        "Fetch the trace of each turn from tempo://HOST[:PORT], jaeger://HOST[:PORT] (with TLS: tempos:, jaegers:) or "
+        "otlp-file:PATH, and merge it into the turn.",
+    )
+    traces_header: tuple[tuple[str, str], ...] = agent_option(
+        types.HEADERS,
+        "Header for --traces, such as 'Authorization: Bearer ${TOKEN}'. ${VARIABLE} and ${file:PATH} are expanded. "
+        "Repeatable.",
+        secret=True,
+        references=True,
+        repeatable=True,
+    )
+
+
+class ReceivedTracesOptions(TraceWaitOption):
     """Whether a command that drives an agent receives its traces."""
 
     otlp: str | None = agent_option(
         types.ADDRESS, "Receive the agent's traces here (OTLP/HTTP), such as 127.0.0.1:4318, and merge them into turns."
     )
-    trace_wait: float = agent_option(
-        types.SECONDS, "With --otlp: time to wait for the spans of a turn after its end.", _TRACE_WAIT_S
-    )
 
 
 class RunOptions(
+    FetchedTracesOptions,
     ReceivedTracesOptions,
     DrivenAgentOptions,
     PluginOption,
@@ -240,13 +264,17 @@ class RunOptions(
         super().__post_init__()
         if self.resume and self.run is None:
             raise ConfigError("--resume: requires the name of the run to resume, --run NAME")
+        if self.traces and self.otlp:
+            raise ConfigError("--traces: fetches the traces that --otlp receives; leave out one of the two")
 
     def agent_defaults(self) -> AgentDefaults:
         """What takes precedence over the suite's `agent` block."""
         return replace(super().agent_defaults(), concurrency=self.concurrency)
 
 
-class EvaluateOptions(TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
+class EvaluateOptions(
+    FetchedTracesOptions, TraceUrlOption, PluginOption, ReportOptions, RedactionOptions, StoredRunOptions
+):
     suite: tuple[str, ...] = run_option(
         replace(types.TEXTS, metavar="FILE"),
         "Suite file with cases and evaluators, or a folder of them. Repeatable.",

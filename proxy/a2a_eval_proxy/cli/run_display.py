@@ -51,7 +51,7 @@ from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .output import JsonOutput
-from .traces import receiving, variables
+from .traces import fetching, receiving, why_none
 
 if TYPE_CHECKING:
     from ..runs.drive import AgentOptions
@@ -112,7 +112,8 @@ async def run_and_show(options: RunOptions) -> bool:
     name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
     try:
         with shown_progress(silent=options.quiet) as progress:
-            async with receiving(options, silent=options.quiet) as tracing:
+            traced = fetching(options) if options.traces else receiving(options, silent=options.quiet)
+            async with traced as tracing:
                 progress.fail_fast = options.fail_fast
                 conclusion = await run_suite(
                     *parts[0],
@@ -140,8 +141,7 @@ async def run_and_show(options: RunOptions) -> bool:
             raise
         raise RunIncompleteError(f"{error} ({_resuming(name)})") from error
     if tracing is not None and not tracing.received:
-        needed = variables(f"http://{options.otlp}")
-        plan = replace(plan, warnings=[*plan.warnings, f"no spans came to {options.otlp}; the agent needs {needed}"])
+        plan = replace(plan, warnings=[*plan.warnings, why_none(options)])
     if plan.files and (output := plan.output):
         if privacy.keeps_content:
             await write_held(output, conclusion.report, plan.files, options.store)
@@ -209,18 +209,20 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         await check_baseline(options.store, options.baseline, run)
     suite, *others = plan.suites.values()
     with shown_progress(silent=options.quiet) as progress:
-        conclusion = await evaluate_store(
-            suite,
-            options.store,
-            run,
-            others=others,
-            texts=_keeps_texts(plan, options),
-            privacy=privacy,
-            selection=options.selection,
-            engine=options.engine,
-            terms=_terms(options),
-            watch=progress,
-        )
+        async with fetching(options) as tracing:
+            conclusion = await evaluate_store(
+                suite,
+                options.store,
+                run,
+                others=others,
+                texts=_keeps_texts(plan, options),
+                privacy=privacy,
+                selection=options.selection,
+                engine=options.engine,
+                terms=_terms(options),
+                watch=progress,
+                tracing=tracing,
+            )
     conclusion = replace(conclusion, report=replace(conclusion.report, trace_url=options.trace_url or ""))
     run, plan = conclusion.report.run, plan.selecting(options.selection)
     trees = not privacy.changes_turns  # else what is stored may be redacted by other rules

@@ -1,4 +1,4 @@
-"""Traces that a command receives of the agent it drives."""
+"""Traces of turns, which a command receives or fetches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
+from a2a_tool_capture.secret_references import resolve_header
 
-from .options import ReceivedTracesOptions
+from ..errors import ConfigError
+from ..feature import features
+from .options import FetchedTracesOptions, ReceivedTracesOptions, RunOptions
 
 if TYPE_CHECKING:
     from ..otlp.trace_service import Tracing
@@ -26,6 +29,33 @@ async def receiving(options: ReceivedTracesOptions, *, silent: bool = False) -> 
         if url and not silent:
             click.echo(f"receiving traces; the agent needs {variables(url)}", err=True)
         yield tracing
+
+
+@asynccontextmanager
+async def fetching(options: FetchedTracesOptions) -> AsyncIterator[Tracing | None]:
+    """Fetch traces for the time of the block if --traces says from where.
+
+    Raises ConfigError, ConfigurationError for a header's variable that is not set, and an error with the exit code of
+    what is unreachable where nobody answers there.
+    """
+    if options.traces is None:
+        yield None
+        return
+    fetchers = {scheme: fetch for feature in features() for scheme, fetch in feature.traces.items()}
+    scheme = options.traces.partition(":")[0]
+    if scheme not in fetchers:
+        known = ", ".join(f"{one}:" for one in fetchers)
+        raise ConfigError(f"--traces: expected a location that begins with one of {known or 'none'}, got {scheme!r}")
+    headers = {name: resolve_header(name, value) for name, value in options.traces_header}
+    async with fetchers[scheme](options.traces, headers, options.trace_wait) as tracing:
+        yield tracing
+
+
+def why_none(options: RunOptions) -> str:
+    """What an agent needs of which no spans came."""
+    if options.traces:
+        return f"{options.traces} has no spans of the turns; the agent has to continue the trace of its requests"
+    return f"no spans came to {options.otlp}; the agent needs {variables(f'http://{options.otlp}')}"
 
 
 def variables(url: str) -> str:

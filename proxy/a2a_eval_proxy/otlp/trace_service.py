@@ -143,9 +143,10 @@ class Tracing(TurnListener):
         self._metrics.spans_dropped += rejected
         return rejected
 
-    def lost(self, reason: str) -> None:
-        """An export was refused for good: the spans in it may have been of any turn that waits for some."""
-        self._book.lost(reason, CLOCK.now())
+    def lost(self, reason: str, turn: Turn | None = None) -> None:
+        """Spans of the turn cannot be had; None: an export was refused for good, whose spans may have been of any turn
+        that waits for some."""
+        self._book.lost(reason, CLOCK.now(), None if turn is None else turn.turn_id)
 
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)

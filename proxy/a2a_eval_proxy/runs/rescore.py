@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tool_call_evaluators.options import or_known
 from tool_call_evaluators.suite import Suite
@@ -14,12 +15,15 @@ from ..feature import features
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
-from ..scoring.rescoring import Rescoring
+from ..scoring.rescoring import Rescoring, StoredTraces
 from ..scoring.scorer import Scorer, ThreadExecutor, TurnJson
 from ..store import Store, StoreError
 from .run_plan import ALL, Selection
 from .run_result import NO_TERMS, RunResult, RunWatch, Terms, load_and_judge_run
 from .stored_turns import open_existing_store, turns_of
+
+if TYPE_CHECKING:
+    from ..otlp.trace_service import Tracing
 
 IN_PROCESS = "in-process"
 """The engine that is no feature's: evaluators run in a thread of this process."""
@@ -37,13 +41,14 @@ async def evaluate_store(
     others: Sequence[Suite] = (),
     terms: Terms = NO_TERMS,
     watch: RunWatch | None = None,
+    tracing: Tracing | None = None,
 ) -> RunResult:
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
     Which case a turn belongs to: see `Rescoring`. `watch` counts the turns; for `texts` and `terms`, see
     `load_and_judge_run`. `others` are further suites, each for its own cases. Turns of cases that are not selected keep
     their results and do not count; with `others`, nor do those without a case. Evaluators see the turns as `privacy`
-    redacts them; the store keeps them as they are.
+    redacts them; the store keeps them as they are, and adds what `tracing` shows of turns of which it has no calls.
     `engine` is IN_PROCESS or that of a feature (`Feature.engines`).
     Raises StoreError where there is no store, no such run in it, or no content in its turns; ConfigError for an engine
     that is not there, and ExecutorLostError where it fails: then turns that are scored by then keep their new results;
@@ -72,7 +77,8 @@ async def evaluate_store(
         executor = ThreadExecutor(scorer) if make is None else make(privacy.suite(whole), location, privacy)
         rescoring = Rescoring(store, cases, scorer, executor, watch, privacy, only)
         try:
-            await _score_again(store, run, rescoring, executor.batch, watch)
+            traces = StoredTraces(store, tracing, privacy) if tracing is not None else None
+            await _score_again(store, run, rescoring, executor.batch, watch, traces)
         finally:
             await asyncio.to_thread(executor.close)
         return await load_and_judge_run(
@@ -88,7 +94,13 @@ async def evaluate_store(
         )
 
 
-async def _score_again(store: Store, run: str | None, rescoring: Rescoring, page_size: int, watch: RunWatch) -> None:
+async def _score_again(
+    store: Store, run: str | None, rescoring: Rescoring, page_size: int, watch: RunWatch, traces: StoredTraces | None
+) -> None:
+    async def score(page: Sequence[TurnJson]) -> None:
+        await rescoring.score(page if traces is None else await traces.completed(page))
+        watch.advance(len(page))
+
     page: list[TurnJson] = []
     async for turn in turns_of(store, run):
         if turn["status"] == "open":  # its outcome is not known: it counts as never scored
@@ -101,9 +113,7 @@ async def _score_again(store: Store, run: str | None, rescoring: Rescoring, page
             )
         page.append(turn)
         if len(page) == page_size:
-            await rescoring.score(page)
-            watch.advance(len(page))
+            await score(page)
             page = []
-    await rescoring.score(page)
+    await score(page)
     await rescoring.score_conversations()
-    watch.advance(len(page))

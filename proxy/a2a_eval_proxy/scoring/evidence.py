@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from a2a_tool_capture import Finding, Severity
 from tool_call_evaluators.agent_tree import AgentTurn
 
 from ..clock import CLOCK
@@ -158,6 +160,18 @@ class AwaitedEvidence:
         if then is not None and timer is not None:
             timer.cancel()
             then()
+
+
+def completed(turn: Turn, evidence: Iterable[Evidence], *, late: bool) -> Turn:
+    """The turn, as it was captured, with all of the evidence; a finding says which could not be merged."""
+    for one in evidence:
+        try:
+            turn = one.added_to(turn, late=late)
+        except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
+            logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
+            problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
+            turn = replace(turn, findings=[*turn.findings, problem])
+    return turn
 
 
 def _size(evidence: Iterable[Evidence]) -> int:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 from sys import getsizeof
@@ -29,7 +29,7 @@ from ..telemetry.turn_listener import ScoredTurn, TurnListener
 from ..turn import Turn
 from .case_book import CaseBook
 from .conversations import conversation_of, scored_conversations
-from .evidence import AwaitedEvidence, Evidence, EvidenceSource, awaited_tree, earlier_turns
+from .evidence import AwaitedEvidence, Evidence, EvidenceSource, awaited_tree, completed, earlier_turns
 from .scorer import Results, Scorer, ScoringExecutor, ThreadExecutor, TurnJson, at_once
 
 logger = logging.getLogger(__name__)
@@ -480,7 +480,7 @@ class Pipeline:
         may look the same. In the redacting thread."""
         turns = []
         for work, turn in part:
-            merged = _completed(turn, work.used, late=work.late)
+            merged = completed(turn, work.used, late=work.late)
             turns.append(self._privacy.redacted(merged) if work.used or work.size else turn)
         return turns
 
@@ -595,17 +595,6 @@ def memory_of(turn: Turn) -> int:
         size += _CALL_BYTES + getsizeof(call.name) + getsizeof(call.result) + getsizeof(call.error)
         size += measured(call.arguments)
     return size
-
-
-def _completed(turn: Turn, evidence: Iterable[Evidence], *, late: bool) -> Turn:
-    for one in evidence:
-        try:
-            turn = one.added_to(turn, late=late)
-        except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
-            logger.error("traces of turn %s could not be merged", turn.turn_id, exc_info=error)
-            problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
-            turn = replace(turn, findings=[*turn.findings, problem])
-    return turn
 
 
 def _codes(findings: Iterable[Finding]) -> Counter[str]:

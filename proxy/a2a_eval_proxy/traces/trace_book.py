@@ -120,9 +120,9 @@ class TraceBook:
         for other in dict.fromkeys(other for trace in contested for other in trace.contested_by if other is not known):
             self._on_changed(other.turn, True)
 
-    def lost(self, reason: str, now: float) -> None:
-        """Spans did not arrive, of whichever turns: all that have them on their way."""
-        for known in self._recent(now):
+    def lost(self, reason: str, now: float, turn_id: str | None = None) -> None:
+        """Spans did not arrive, of this turn or (None) of whichever turns: all that have them on their way."""
+        for known in self._recent(now) if turn_id is None else filter(None, [self._turns.get(turn_id)]):
             known.lost = known.lost or reason
             self._on_changed(known.turn, True)
 

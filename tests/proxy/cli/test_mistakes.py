@@ -264,6 +264,14 @@ MISTAKES = {
     "certificate without key": Mistake(f"{RUN} --agent-cert ca.pem", "agent_cert: requires agent_key"),
     "no address": Mistake(f"{RUN} --otlp nope", "--otlp: expected HOST:PORT such as 127.0.0.1:8080"),
     "report below a file": Mistake(f"{RUN} --report suite.yaml/report", "suite.yaml is a file"),
+    "traces: nobody there": Mistake(f"{RUN} --traces tempo://127.0.0.1:1", "//127.0.0.1:1 cannot be reached: All", 3),
+    "traces: no file": Mistake(f"{RUN} --traces otlp-file:no.jsonl", "no.jsonl cannot be read: No such file or dir", 3),
+    "traces: other scheme": Mistake(f"{RUN} --traces zipkin://x", "with one of jaeger:, jaegers:, otlp-file:, tempo:,"),
+    "traces: user": Mistake(f"{RUN} --traces tempo://a:b@c", "with a user name: send credentials with --traces-header"),
+    "traces: two ways": Mistake(f"{RUN} --traces tempo://x --otlp 127.0.0.1:0", "leave out one of the two"),
+    "traces: variable": Mistake(
+        f"{RUN} --traces tempo://x --traces-header 'X: ${{NO_SUCH_KEY}}'", "variable NO_SUCH_KEY, which is not set"
+    ),
     "unknown setting": Mistake(f"{RUN} --config setting.yaml", "setting.yaml:1: unknown setting 'stroe' (did you mean"),
     "suite for settings": Mistake(f"{RUN} --config suite.yaml", "suite.yaml is a suite; expected a file with settings"),
     "folder with a suite that is misspelt": Mistake("run meant --agent {agent}", "meant/bad.yaml: is neither a suite"),

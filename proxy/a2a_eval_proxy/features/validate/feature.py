@@ -19,6 +19,7 @@ class ValidateOptions(DrivenAgentOptions, PluginOption):
     suite: tuple[str, ...] = suites_option()
     format: str | None = suite_format_option()
     otlp: str | None = agent_option(types.ADDRESS, "Where `run` receives the agent's traces, which show tool calls.")
+    traces: str | None = agent_option(types.TEXT, "Where `run` fetches them from.")
 
 
 @command(ValidateOptions)
@@ -65,7 +66,8 @@ def _check_suite(file: str, imported: Imported, options: ValidateOptions) -> int
     lines += [f"warning: {sentence}" for sentence in warnings]
     click.echo(printable("\n".join(lines)))
     if (options.agent or suite.agent.url) and not unresolved:
-        lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite, traced=bool(options.otlp)))
+        traced = bool(options.otlp or options.traces)
+        lines, unseen = run_async(check_agents(options.agent_options(suite.agent), suite, traced=traced))
         click.echo(printable("\n".join([*lines, *(f"warning: {sentence}" for sentence in unseen)])))
     return len(errors)
 
